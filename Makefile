@@ -1,0 +1,39 @@
+# Everything starts from a plain clone: each target installs what is missing, builds, then does its job.
+JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
+
+.PHONY: all setup run test bench asan tsan format install clean
+all: build-release
+
+setup:
+	@scripts/setup.sh
+
+build-%: setup
+	@cmake --preset $* >/dev/null
+	@cmake --build --preset $* -j $(JOBS)
+
+run: build-release
+	@build/release/examples/hello_cluster
+
+test: build-release
+	@ctest --preset release -j $(JOBS)
+
+bench: build-release
+	@bench/setup_ray.sh >/dev/null
+	@python3 bench/run.py --build-dir build/release
+
+asan: build-asan
+	@ctest --preset asan -j $(JOBS)
+
+# TSan of g++ 12 does not start where the kernel randomises more than 28 bits of addresses, so switch that off if allowed.
+tsan: build-tsan
+	@$$(setarch -R true 2>/dev/null && echo setarch -R) ctest --preset tsan -j $(JOBS)
+
+format: setup
+	@scripts/format.sh
+
+install: build-release
+	@cmake --install build/release --prefix $(PREFIX)
+
+clean:
+	rm -rf build

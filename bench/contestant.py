@@ -1,0 +1,71 @@
+"""Runs one program of a benchmark, with a deadline, and reads the figures that it prints."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+
+class Failed(Exception):
+    """A program did not deliver. The message is for the user."""
+
+
+def run_to_end(argv, deadline_s, show_stderr=False):
+    """Runs a program and returns its stdout. Throws Failed with the tail of its stderr, which is shown as it comes
+    instead if `show_stderr`. No process of the program's process group outlives the call."""
+    # Files, not pipes: a daemon that outlives the program would hold a pipe open, and this call with it.
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        stderr = sys.stderr if show_stderr else err
+        try:
+            process = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=out, stderr=stderr, start_new_session=True
+            )
+        except OSError as e:
+            raise Failed(f"{argv[0]} does not start: {e.strerror}")
+        try:
+            process.wait(deadline_s)
+            problem = f"exit status {process.returncode}" if process.returncode else None
+        except subprocess.TimeoutExpired:
+            problem = f"not done after {deadline_s} s"
+        finally:
+            end_group(process)
+        if problem:
+            err.seek(0)
+            tail = "".join(err.readlines()[-30:]).rstrip()
+            raise Failed(f"{' '.join(argv)}: {problem}" + (f"; the end of its stderr:\n{tail}" if tail else ""))
+        out.seek(0)
+        return out.read()
+
+
+def end_group(process):
+    """Asks the program to end, if it still runs, so that it can delete its files; then kills what is left of its
+    group. Also after success: what a contestant leaves running would disturb the next one."""
+    try:
+        process.terminate()
+        process.wait(15)
+    except subprocess.TimeoutExpired:
+        pass
+    finally:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
+
+
+def measure(argv, wanted, deadline_s):
+    """One run of a contestant: {name: value} for each name in `wanted`, from the JSON object on its last line."""
+    # The clock of the cold start begins here for every contestant, whatever language it is written in.
+    start_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    lines = run_to_end([*argv, "--start-ns", str(start_ns)], deadline_s).splitlines() or [""]
+    try:
+        values = json.loads(lines[-1])
+        missing = [name for name in wanted if not values.get(name, 0) > 0]
+    except (ValueError, TypeError, AttributeError):
+        raise Failed(f"{argv[0]}: the last line of its stdout must be a JSON object of numbers, was: '{lines[-1]}'")
+    if missing:
+        raise Failed(f"{argv[0]}: no positive value for {', '.join(missing)} in: {lines[-1]}")
+    return {name: values[name] for name in wanted}

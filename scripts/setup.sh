@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# Installs what a fresh Debian 12 (bookworm) lacks to build Manta. Returns at once when nothing is missing.
+#
+# Debian packages need root. Wheels (for their C++ headers and shared libraries; no Python code of theirs is run) go to
+# $MANTA_DEPS, by default ~/.cache/manta/deps, one folder <name>-<version> each, and need no root.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+# Bookworm fixes the upstream version of each of these; only security fixes change within it.
+packages=(
+  build-essential g++-12 cmake ninja-build ccache mold clang-format git make
+  python3 python3-pip python3-venv
+  libboost1.81-dev nlohmann-json3-dev libcereal-dev libspdlog-dev libfmt-dev libcli11-dev libssl-dev
+  libgtest-dev libgmock-dev libbenchmark-dev
+  libgloo-dev # headers only: torch's ProcessGroupGloo.hpp includes them
+)
+deps=${MANTA_DEPS:-${XDG_CACHE_HOME:-$HOME/.cache}/manta/deps}
+
+say() { echo "setup: $*"; }
+fail() { echo "setup: error: $*" >&2; exit 1; }
+
+missing_packages() {
+  dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${packages[@]}" 2>/dev/null |
+    awk -v all="${packages[*]}" '
+      $1 == "installed" { have[$2] }
+      END { n = split(all, name, " "); for (i = 1; i <= n; i++) if (!(name[i] in have)) print name[i] }' || true
+}
+
+# A wheel's folder appears by a rename after everything else, so that its existence means that it is complete.
+missing_wheels() {
+  local name version
+  while read -r name version; do
+    [ -d "$deps/$name-$version" ] || echo "$name $version"
+  done <../cmake/wheels.txt
+}
+
+install_packages() {
+  local missing
+  mapfile -t missing < <(missing_packages)
+  [ ${#missing[@]} -gt 0 ] || return 0
+  local command="apt-get install -y --no-install-recommends ${missing[*]}"
+  [ "$(id -u)" = 0 ] || fail "Debian packages are missing; run as root, then repeat:
+  apt-get update && $command"
+  say "Debian packages: ${missing[*]}"
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get update
+  $command
+}
+
+install_wheel() {
+  local name=$1 version=$2 wanted="$1==$2" partial="$deps/.$1-$2.partial"
+  # The registry's plain torch for x86-64 is the CUDA build. Asking for the CPU build by its local version label fails
+  # at once where there is none, instead of after a download of a gigabyte.
+  [ "$name-$(uname -m)" != torch-x86_64 ] || wanted+="+cpu"
+  say "$wanted -> $deps/$name-$version"
+  rm -rf "$partial"
+  # Debian's own python, whatever the user has in PATH: it decides which wheels fit.
+  if ! /usr/bin/python3 -I -m pip install --no-deps --no-compile --only-binary :all: --root-user-action ignore \
+    --disable-pip-version-check --target "$partial" "$wanted"; then
+    rm -rf "$partial"
+    [ "$name" != torch ] || fail "no CPU build of torch $version found; the plain package is the CUDA build.
+  Put the wheel torch-$version+cpu for CPython 3.11 into a folder and set PIP_FIND_LINKS=<folder>, or set
+  PIP_INDEX_URL (or PIP_EXTRA_INDEX_URL) to a package index that has it, then repeat."
+    fail "pip could not install $wanted (see above)"
+  fi
+  if [ -e "$partial/torch/lib/libtorch_cuda.so" ]; then
+    rm -rf "$partial"
+    fail "pip found a CUDA build of torch $version; point PIP_FIND_LINKS or PIP_INDEX_URL to the CPU wheel, then repeat"
+  fi
+  mv -T "$partial" "$deps/$name-$version"
+}
+
+[ -n "$(missing_packages)$(missing_wheels)" ] || exit 0
+
+mkdir -p "$deps"
+exec 9>"$deps/.lock"
+flock -n 9 || { say "another set-up is running, waiting for it"; flock 9; }
+install_packages
+while read -r name version; do
+  install_wheel "$name" "$version"
+done < <(missing_wheels)
+say "done"

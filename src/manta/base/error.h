@@ -1,0 +1,65 @@
+#pragma once
+
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace manta {
+
+/// What sort of thing went wrong: enough to decide whether to retry, to fix the input or to give
+/// up.
+enum class ErrorKind {
+  kInvalidArgument,  ///< The call can never succeed as written.
+  kNotFound,         ///< A name, file or object that does not exist.
+  kIo,               ///< The operating system, a disk or the network refused.
+  kCorrupt,          ///< Bytes that are not what they should be.
+  kResources,        ///< More was asked for than there is.
+  kTimeout,          ///< The deadline that the caller gave has passed.
+  kWorkerLost,       ///< The process that held or computed the thing is gone.
+  kUserCode,         ///< A function of the user threw.
+  kCancelled,        ///< Somebody asked for it to stop.
+};
+
+/// The kind's name as it appears in messages: "invalid argument", "worker lost", ...
+std::string_view kind_name(ErrorKind kind);
+
+/// The one exception type of Manta. The message says what failed, on which object, what was
+/// received and what to change; it is complete without the kind.
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
+  ErrorKind kind() const noexcept { return kind_; }
+
+ private:
+  ErrorKind kind_;
+};
+
+/// The arguments, streamed one after the other into a string. For headers, which cannot use a
+/// formatting library (torch brings another version of it).
+template <class... Args>
+std::string str(const Args&... args) {
+  std::ostringstream out;
+  (out << ... << args);
+  return out.str();
+}
+
+/// Throws Error(kIo) with `what` and the text of `errno`.
+[[noreturn]] void throw_errno(const std::string& what);
+
+/// The text of an errno value, without errno's thread trouble.
+std::string errno_text(int error);
+
+/// A C++ type's readable name, from typeid(...).name().
+std::string demangle(const char* mangled);
+
+[[noreturn]] void check_failed(const char* file, int line, const char* condition,
+                               const std::string& why);
+
+}  // namespace manta
+
+/// Aborts when an invariant of Manta itself is broken. Never for user input.
+#define MANTA_CHECK(condition, why)                                               \
+  do {                                                                            \
+    if (!(condition)) ::manta::check_failed(__FILE__, __LINE__, #condition, why); \
+  } while (false)

@@ -1,0 +1,129 @@
+#pragma once
+
+#include <string>
+#include <typeinfo>
+#include <utility>
+
+#include "manta/core/remote.h"
+
+namespace manta {
+
+namespace detail {
+
+HandlePtr create_actor(TaskSpec spec);
+HandlePtr find_actor(const std::string& name, const std::string& type);
+void kill_actor(const HandlePtr& actor, bool may_restart);
+
+// What an argument of a constructor travels as.
+template <class A>
+struct Travels {
+  using type = A;
+};
+template <class A>
+struct Travels<ObjectRef<A>> {
+  using type = A;
+};
+template <>
+struct Travels<const char*> {
+  using type = std::string;
+};
+template <>
+struct Travels<char*> {
+  using type = std::string;
+};
+
+template <class First, class... Rest>
+inline constexpr bool starts_with_options = std::is_same_v<std::decay_t<First>, ActorOptions>;
+
+}  // namespace detail
+
+/// An object that lives in a process of its own. The process ends when the last handle goes, after
+/// the calls that were made. Handles can be copied, passed to tasks and returned.
+template <class T>
+class ActorHandle {
+ public:
+  ActorHandle() = default;
+  explicit ActorHandle(detail::HandlePtr handle) : handle_(std::move(handle)) {}
+
+  /// Runs `method` on the object and returns at once. The calls of one caller run in the order in
+  /// which they were made, one at a time.
+  ///
+  /// ```
+  /// auto counter = actor<Counter>(10);
+  /// int eleven = get(counter.call<&Counter::add>(1));
+  /// ```
+  template <auto Method, class... Arguments>
+  auto call(const Arguments&... arguments) const {
+    static_assert(std::is_member_function_pointer_v<decltype(Method)>,
+                  "manta: call<&T::method>(arguments...)");
+    using S = detail::Signature<decltype(Method)>;
+    using R = std::decay_t<typename S::Result>;
+    if constexpr (!std::is_void_v<R>) require_serializable<R>();
+    if (!handle_) throw Error(ErrorKind::kInvalidArgument, "a call on an empty ActorHandle");
+    TaskSpec spec;
+    spec.kind = TaskKind::kActorCall;
+    spec.function = {detail::thunk_address<detail::MethodThunk<Method, T>>(), {}};
+    spec.actor = detail::handle_id(*handle_);
+    detail::set_arguments(spec, std::type_identity<typename S::Parameters>(), arguments...);
+    return ObjectRef<R>(detail::submit(std::move(spec)));
+  }
+
+  explicit operator bool() const { return handle_ != nullptr; }
+  const detail::HandlePtr& handle() const { return handle_; }
+  void CEREAL_SAVE_FUNCTION_NAME(OutArchive& archive) const {
+    detail::save_handle(archive, handle_);
+  }
+  void CEREAL_LOAD_FUNCTION_NAME(InArchive& archive) { handle_ = detail::load_handle(archive); }
+
+ private:
+  detail::HandlePtr handle_;
+};
+
+/// Constructs a T in a process of its own and returns at once. If the constructor throws, every
+/// call fails with that.
+template <class T, class... Arguments>
+ActorHandle<T> actor(const ActorOptions& options, const Arguments&... arguments) {
+  using Parameters = std::tuple<typename detail::Travels<std::decay_t<Arguments>>::type...>;
+  static_assert(
+      std::is_constructible_v<T, typename detail::Travels<std::decay_t<Arguments>>::type...>,
+      "manta: the actor's type has no constructor for these arguments");
+  TaskSpec spec;
+  spec.kind = TaskKind::kActorCreate;
+  spec.function = {
+      detail::thunk_address<
+          detail::ConstructThunk<T, typename detail::Travels<std::decay_t<Arguments>>::type...>>(),
+      {}};
+  spec.resources = options.resources;
+  spec.max_restarts = options.max_restarts;
+  spec.max_retries = options.max_call_retries;
+  spec.actor_name = options.name;
+  spec.actor_type = typeid(T).name();
+  detail::set_arguments(spec, std::type_identity<Parameters>(), arguments...);
+  return ActorHandle<T>(detail::create_actor(std::move(spec)));
+}
+
+template <class T, class... Arguments>
+requires(!detail::starts_with_options<Arguments..., void>)
+    ActorHandle<T> actor(const Arguments&... arguments) {
+  return actor<T>(ActorOptions(), arguments...);
+}
+
+/// The living actor of that name. Throws Error(kNotFound) if there is none, (kInvalidArgument) if
+/// it is no T.
+template <class T>
+ActorHandle<T> get_actor(const std::string& name) {
+  return ActorHandle<T>(detail::find_actor(name, typeid(T).name()));
+}
+
+struct KillOptions {
+  bool restart = false;  ///< Let `max_restarts` bring it back, as after a crash.
+};
+
+/// Ends an actor's process at once. The call under way, and those that wait unless it restarts,
+/// fail with Error(kWorkerLost).
+template <class T>
+void kill(const ActorHandle<T>& actor, KillOptions options = {}) {
+  detail::kill_actor(actor.handle(), options.restart);
+}
+
+}  // namespace manta

@@ -1,0 +1,129 @@
+#pragma once
+
+#include <cereal/cereal.hpp>
+#include <cereal/types/array.hpp>
+#include <cereal/types/chrono.hpp>
+#include <cereal/types/deque.hpp>
+#include <cereal/types/list.hpp>
+#include <cereal/types/map.hpp>
+#include <cereal/types/memory.hpp>
+#include <cereal/types/optional.hpp>
+#include <cereal/types/set.hpp>
+#include <cereal/types/string.hpp>
+#include <cereal/types/tuple.hpp>
+#include <cereal/types/unordered_map.hpp>
+#include <cereal/types/unordered_set.hpp>
+#include <cereal/types/utility.hpp>
+#include <cereal/types/variant.hpp>
+#include <cereal/types/vector.hpp>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "manta/base/error.h"
+#include "manta/core/object_id.h"
+#include "manta/io/frame.h"
+#include "manta/io/shared_memory.h"
+
+namespace manta {
+
+/// The cereal archive with which values and messages are written: bytes appended to a string, in
+/// this machine's byte order (both ends are the same build of the same binary). What is large or
+/// refers to something travels beside the bytes.
+class OutArchive : public cereal::OutputArchive<OutArchive, cereal::AllowEmptyClassElision> {
+ public:
+  explicit OutArchive(std::string& to) : OutputArchive(this), to_(to) {}
+  void write(const void* data, size_t size) { to_.append(static_cast<const char*>(data), size); }
+
+  /// Where values put their large buffers; made by the first that has one.
+  SharedMemoryWriter& large_buffers() {
+    if (!large_buffers_) large_buffers_ = std::make_unique<SharedMemoryWriter>();
+    return *large_buffers_;
+  }
+  bool has_large_buffers() const { return large_buffers_ != nullptr; }
+
+  std::vector<ObjectId> refs;   ///< References that the value contains.
+  std::vector<OutgoingFd> fds;  ///< Descriptors that the message carries.
+
+ private:
+  std::string& to_;
+  std::unique_ptr<SharedMemoryWriter> large_buffers_;
+};
+
+/// Reads what OutArchive wrote. Throws Error(kCorrupt) instead of reading past the end.
+class InArchive : public cereal::InputArchive<InArchive, cereal::AllowEmptyClassElision> {
+ public:
+  explicit InArchive(std::string_view from) : InputArchive(this), from_(from) {}
+
+  void read(void* data, size_t size) {
+    if (size > from_.size()) {
+      throw Error(ErrorKind::kCorrupt,
+                  str("a serialised value ends early: ", size, " more bytes expected, ",
+                      from_.size(), " left; do save() and load() of its type match?"));
+    }
+    std::memcpy(data, from_.data(), size);
+    from_.remove_prefix(size);
+  }
+  /// Stops a damaged length from becoming a huge allocation. An element takes at least one byte,
+  /// unless it is empty.
+  void check_length(uint64_t length) const {
+    if (length > from_.size() + 65536) {
+      throw Error(ErrorKind::kCorrupt, str("a serialised container claims ", length,
+                                           " elements with ", from_.size(), " bytes left"));
+    }
+  }
+  size_t remaining() const { return from_.size(); }
+
+  std::shared_ptr<SharedMemory> large_buffers;  ///< Of the value being read.
+  std::vector<UniqueFd> fds;                    ///< Of the message being read; taken in order.
+  size_t next_fd = 0;
+
+ private:
+  std::string_view from_;
+};
+
+template <class T>
+requires std::is_arithmetic_v<T>
+void CEREAL_SAVE_FUNCTION_NAME(OutArchive& archive, const T& value) {
+  archive.write(&value, sizeof(value));
+}
+template <class T>
+requires std::is_arithmetic_v<T>
+void CEREAL_LOAD_FUNCTION_NAME(InArchive& archive, T& value) {
+  archive.read(&value, sizeof(value));
+}
+template <class T>
+void CEREAL_SERIALIZE_FUNCTION_NAME(OutArchive& archive, cereal::NameValuePair<T>& pair) {
+  archive(pair.value);
+}
+template <class T>
+void CEREAL_SERIALIZE_FUNCTION_NAME(InArchive& archive, cereal::NameValuePair<T>& pair) {
+  archive(pair.value);
+}
+template <class T>
+void CEREAL_SAVE_FUNCTION_NAME(OutArchive& archive, const cereal::SizeTag<T>& tag) {
+  uint64_t size = tag.size;
+  archive.write(&size, sizeof(size));
+}
+template <class T>
+void CEREAL_LOAD_FUNCTION_NAME(InArchive& archive, cereal::SizeTag<T>& tag) {
+  uint64_t size = 0;
+  archive.read(&size, sizeof(size));
+  archive.check_length(size);
+  tag.size = static_cast<std::decay_t<T>>(size);
+}
+template <class T>
+void CEREAL_SAVE_FUNCTION_NAME(OutArchive& archive, const cereal::BinaryData<T>& data) {
+  archive.write(data.data, static_cast<size_t>(data.size));
+}
+template <class T>
+void CEREAL_LOAD_FUNCTION_NAME(InArchive& archive, cereal::BinaryData<T>& data) {
+  archive.read(data.data, static_cast<size_t>(data.size));
+}
+
+}  // namespace manta
+
+CEREAL_REGISTER_ARCHIVE(manta::OutArchive)
+CEREAL_REGISTER_ARCHIVE(manta::InArchive)
+CEREAL_SETUP_ARCHIVE_TRAITS(manta::InArchive, manta::OutArchive)

@@ -1,0 +1,386 @@
+#include <algorithm>
+
+#include "manta/core/actor.h"
+#include "manta/core/client_internal.h"
+
+namespace manta {
+namespace {
+
+std::mutex current_mutex;
+std::shared_ptr<Client>& current_client() {
+  static auto* client = new std::shared_ptr<Client>;
+  return *client;
+}
+
+}  // namespace
+
+struct Client::Waiter {
+  std::condition_variable changed;
+  size_t needed = 0;
+  bool values = false;
+  RunningTask* task = nullptr;  // of the thread that waits, if it runs one
+
+  bool is_done(const Resolution& resolution) const {
+    return values ? resolution.has_value : resolution.ready;
+  }
+};
+
+void throw_error(const ErrorInfo& error) { throw Error(error.kind, error.message); }
+
+Client::Client(std::unique_ptr<HubLink> link, uint32_t index, Resources total)
+    : link_(std::move(link)),
+      first_id_(static_cast<uint64_t>(index) << kObjectCounterBits),
+      total_(std::move(total)) {}
+
+Client::~Client() = default;
+
+std::shared_ptr<Client> Client::current_or_null() {
+  std::lock_guard lock(current_mutex);
+  return current_client();
+}
+
+std::shared_ptr<Client> Client::current(const char* api) {
+  auto client = current_or_null();
+  if (!client) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("manta::", api,
+                    " was called without a running Manta: make manta::init(argc, argv) the first "
+                    "line of main, and do "
+                    "not use Manta after manta::shutdown()"));
+  }
+  return client;
+}
+
+void Client::set_current(std::shared_ptr<Client> client) {
+  std::lock_guard lock(current_mutex);
+  current_client() = std::move(client);
+}
+
+ObjectId Client::new_id() {
+  return first_id_ | next_counter_.fetch_add(1, std::memory_order_relaxed);
+}
+
+detail::HandlePtr Client::own(ObjectId id) {
+  return std::make_shared<detail::ObjectHandle>(id, shared_from_this());
+}
+
+detail::HandlePtr Client::borrow(ObjectId id) {
+  send(AddRef{id});
+  return own(id);
+}
+
+void Client::release(detail::ObjectHandle& handle) {
+  {
+    std::lock_guard lock(mutex_);
+    // An answer that nobody waits for any more would keep its entry for ever.
+    if (handle.resolution && handle.resolution.use_count() == 2) {
+      auto found = pending_.find(handle.id);
+      if (found != pending_.end() && found->second == handle.resolution) pending_.erase(found);
+    }
+  }
+  send(Release{handle.id});
+}
+
+bool Client::await(const std::vector<detail::HandlePtr>& handles, size_t count, bool values,
+                   Deadline deadline) {
+  for (const auto& handle : handles) {
+    if (!handle)
+      throw Error(ErrorKind::kInvalidArgument, "an empty ObjectRef has no value to wait for");
+    if (handle->client.get() != this) {
+      throw Error(ErrorKind::kInvalidArgument,
+                  "an ObjectRef of a Manta that was shut down has no value any more");
+    }
+  }
+  Waiter waiter;
+  waiter.values = values;
+  std::vector<ToHub> requests;
+  std::vector<std::shared_ptr<Resolution>> open;
+  auto running = this->running();
+  std::unique_lock lock(mutex_);
+  size_t done = 0;
+  for (const auto& handle : handles) {
+    auto& resolution = handle->resolution;
+    if (!resolution) {
+      auto found = pending_.find(handle->id);
+      resolution = found != pending_.end() ? found->second : std::make_shared<Resolution>();
+    }
+    if (waiter.is_done(*resolution)) {
+      ++done;
+      continue;
+    }
+    bool& asked = values ? resolution->fetching : resolution->watching;
+    if (!asked) {
+      asked = true;
+      pending_[handle->id] = resolution;
+      if (values) {
+        requests.emplace_back(Fetch{handle->id});
+      } else {
+        requests.emplace_back(Watch{handle->id});
+      }
+    }
+    resolution->waiters.push_back(&waiter);
+    open.push_back(resolution);
+  }
+  auto leave = [&] {
+    for (const auto& resolution : open) std::erase(resolution->waiters, &waiter);
+    std::erase(waiters_, &waiter);
+  };
+  waiters_.push_back(&waiter);
+  if (done >= count) {
+    leave();
+    lock.unlock();
+    for (auto& request : requests) link_->send(std::move(request));
+    return true;
+  }
+  waiter.needed = count - done;
+  if (running && running->id != 0) waiter.task = running.get();
+  lock.unlock();
+  for (auto& request : requests) link_->send(std::move(request));
+  link_->begin_wait();
+  lock.lock();
+  auto over = [&] {
+    return waiter.needed == 0 || !closed_.empty() || (waiter.task && waiter.task->cancelled);
+  };
+  if (deadline.is_never()) {
+    waiter.changed.wait(lock, over);
+  } else {
+    waiter.changed.wait_until(lock, deadline.at(), over);
+  }
+  leave();
+  bool complete = waiter.needed == 0;
+  std::string closed = closed_;
+  lock.unlock();
+  link_->end_wait();
+  if (complete) return true;
+  if (!closed.empty()) throw Error(ErrorKind::kWorkerLost, closed);
+  if (waiter.task && waiter.task->cancelled) {
+    throw Error(ErrorKind::kCancelled, "the task that waits here was cancelled");
+  }
+  return false;
+}
+
+void Client::on_object_ready(ObjectReady message) {
+  std::lock_guard lock(mutex_);
+  auto found = pending_.find(message.id);
+  if (found == pending_.end()) return;
+  Resolution& resolution = *found->second;
+  resolution.ready = true;
+  if (message.with_outcome) {
+    resolution.outcome = std::move(message.outcome);
+    resolution.has_value = true;
+  }
+  std::erase_if(resolution.waiters, [&](Waiter* waiter) {
+    if (!waiter->is_done(resolution)) return false;
+    if (waiter->needed > 0 && --waiter->needed == 0) waiter->changed.notify_one();
+    return true;
+  });
+  if (resolution.has_value || !resolution.fetching) pending_.erase(found);
+}
+
+std::vector<bool> Client::ready_flags(const std::vector<detail::HandlePtr>& handles) const {
+  std::lock_guard lock(mutex_);
+  std::vector<bool> flags;
+  for (const auto& handle : handles)
+    flags.push_back(handle->resolution && handle->resolution->ready);
+  return flags;
+}
+
+Answer Client::await_answer(const std::function<void(uint64_t)>& send) {
+  std::unique_lock lock(mutex_);
+  uint64_t request = next_request_++;
+  lock.unlock();
+  send(request);
+  lock.lock();
+  // The hub answers at once or is gone.
+  answered_.wait(lock, [&] { return answers_.contains(request) || !closed_.empty(); });
+  if (!answers_.contains(request)) throw Error(ErrorKind::kWorkerLost, closed_);
+  Answer answer = std::move(answers_.at(request));
+  answers_.erase(request);
+  lock.unlock();
+  if (!answer.outcome.ok) throw_error(answer.outcome.error);
+  return answer;
+}
+
+void Client::on_answer(Answer message) {
+  std::lock_guard lock(mutex_);
+  uint64_t request = message.request;
+  answers_[request] = std::move(message);
+  answered_.notify_all();
+}
+
+void Client::on_closed(const std::string& why) {
+  std::lock_guard lock(mutex_);
+  closed_ = why;
+  answered_.notify_all();
+  for (Waiter* waiter : waiters_) waiter->changed.notify_one();
+}
+
+void Client::set_running(std::shared_ptr<RunningTask> task) {
+  std::lock_guard lock(mutex_);
+  running_ = std::move(task);
+}
+
+std::shared_ptr<Client::RunningTask> Client::running() const {
+  std::lock_guard lock(mutex_);
+  return running_;
+}
+
+void Client::cancel_running(ObjectId id) {
+  std::lock_guard lock(mutex_);
+  if (!running_ || running_->id != id) return;
+  running_->cancelled = true;
+  for (Waiter* waiter : waiters_) {
+    if (waiter->task == running_.get()) waiter->changed.notify_one();
+  }
+}
+
+// ---- What the templates of the public headers call.
+
+namespace detail {
+
+namespace {
+
+void check_request(const TaskSpec& spec, const Client& client) {
+  std::string what = str(spec.kind == TaskKind::kTask ? "task '" : "actor '", task_name(spec), "'");
+  check_resources(spec.resources, what);
+  check_possible(spec.resources, client.total(), what);
+  if (spec.max_retries < 0 || spec.max_restarts < 0) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str(what, ": the number of retries or restarts must not be negative (was ",
+                    std::min(spec.max_retries, spec.max_restarts), ")"));
+  }
+}
+
+// The hot path pays no name: only a request that is about to fail is described.
+bool is_plain(const TaskSpec& spec, const Client& client) {
+  return spec.resources.cpus >= 0.0001 && spec.resources.cpus <= client.total().cpus &&
+         spec.resources.gpus == 0 && spec.resources.memory == 0 && spec.resources.custom.empty() &&
+         spec.max_retries >= 0 && spec.max_restarts >= 0;
+}
+
+void fill_in(TaskSpec& spec, Client& client) {
+  if (spec.kind != TaskKind::kActorCall && !is_plain(spec, client)) check_request(spec, client);
+  spec.id = client.new_id();
+  if (auto running = client.running()) {
+    spec.parent = running->id;
+    spec.depth = running->depth + 1;
+  }
+}
+
+}  // namespace
+
+ObjectId handle_id(const ObjectHandle& handle) { return handle.id; }
+
+HandlePtr borrow_object(ObjectId id) { return Client::current("ObjectRef")->borrow(id); }
+
+HandlePtr put_value(Value value) {
+  auto client = Client::current("put");
+  ObjectId id = client->new_id();
+  client->send(Put{id, std::move(value)});
+  return client->own(id);
+}
+
+const Value& await_value(const HandlePtr& handle, Deadline deadline) {
+  auto client = Client::current("get");
+  if (!client->await({handle}, 1, true, deadline)) {
+    throw Error(ErrorKind::kTimeout, str("get timed out: ", why_waits(handle)));
+  }
+  // Constant from here on: only the hub's answer writes it.
+  const Outcome& outcome = handle->resolution->outcome;
+  if (!outcome.ok) throw_error(outcome.error);
+  return outcome.value;
+}
+
+void await_values(const std::vector<HandlePtr>& handles, Deadline deadline) {
+  if (handles.empty()) return;
+  Client::current("get")->await(handles, handles.size(), true, deadline);
+}
+
+std::vector<bool> await_ready(const std::vector<HandlePtr>& handles, size_t num_ready,
+                              Deadline deadline) {
+  if (num_ready > handles.size()) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("wait for ", num_ready, " of ", handles.size(),
+                    " references: num_ready must not be larger than their number"));
+  }
+  auto client = Client::current("wait");
+  client->await(handles, num_ready, false, deadline);
+  return client->ready_flags(handles);
+}
+
+void cancel_task(const HandlePtr& handle, bool force) {
+  auto client = Client::current("cancel");
+  if (!handle) throw Error(ErrorKind::kInvalidArgument, "cancel of an empty ObjectRef");
+  CancelTask request;
+  request.id = handle->id;
+  request.force = force;
+  client->ask(request);
+}
+
+std::string why_waits(const HandlePtr& handle) {
+  if (!handle) return "an empty ObjectRef waits for nothing";
+  AskWhy question;
+  question.id = handle->id;
+  return Client::current("why_waits")->ask(question).text;
+}
+
+void save_handle(OutArchive& archive, const HandlePtr& handle) {
+  ObjectId id = handle ? handle->id : 0;
+  archive(id);
+  if (id != 0) archive.refs.push_back(id);
+}
+
+HandlePtr load_handle(InArchive& archive) {
+  ObjectId id = 0;
+  archive(id);
+  return id == 0 ? nullptr : borrow_object(id);
+}
+
+HandlePtr submit(TaskSpec spec) {
+  auto client = Client::current(spec.kind == TaskKind::kActorCall ? "ActorHandle::call" : "remote");
+  fill_in(spec, *client);
+  ObjectId id = spec.id;
+  client->send(Submit{std::move(spec)});
+  return client->own(id);
+}
+
+HandlePtr create_actor(TaskSpec spec) {
+  auto client = Client::current("actor");
+  if (spec.actor_name.empty()) return submit(std::move(spec));
+  fill_in(spec, *client);
+  ObjectId id = spec.id;
+  CreateNamed request;
+  request.spec = std::move(spec);
+  client->ask(std::move(request));  // throws if the name is taken
+  return client->own(id);
+}
+
+HandlePtr find_actor(const std::string& name, const std::string& type) {
+  auto client = Client::current("get_actor");
+  FindActor question;
+  question.name = name;
+  question.type = type;
+  return client->own(client->ask(question).id);
+}
+
+void kill_actor(const HandlePtr& actor, bool may_restart) {
+  auto client = Client::current("kill");
+  if (!actor) throw Error(ErrorKind::kInvalidArgument, "kill of an empty ActorHandle");
+  client->send(KillActor{actor->id, may_restart});
+}
+
+}  // namespace detail
+
+bool is_cancelled() {
+  auto client = Client::current_or_null();
+  auto running = client ? client->running() : nullptr;
+  return running && running->cancelled;
+}
+
+RuntimeContext get_runtime_context() {
+  auto running = Client::current("get_runtime_context")->running();
+  if (!running) return {.process = "driver", .task = "", .attempt = 0, .gpu_ids = {}};
+  return running->context;
+}
+
+}  // namespace manta

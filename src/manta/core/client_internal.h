@@ -1,0 +1,133 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "manta/core/messages_internal.h"
+#include "manta/core/object_ref.h"
+#include "manta/core/remote.h"
+
+namespace manta {
+
+/// How a client reaches the hub: through a socket, or, in the driver, through a queue.
+class HubLink {
+ public:
+  virtual ~HubLink() = default;
+  /// In order. Returns before the hub has seen it. Messages to a hub that has gone are dropped.
+  virtual void send(ToHub message) = 0;
+  /// Around a wait of the thread that runs tasks: others may use its CPU meanwhile.
+  virtual void begin_wait() {}
+  virtual void end_wait() {}
+};
+
+/// What is known in this process of an object that lives at the hub.
+struct Resolution;
+
+/// The core API's view of the run, the same in the driver and in workers. Thread-safe.
+class Client : public std::enable_shared_from_this<Client> {
+ public:
+  Client(std::unique_ptr<HubLink> link, uint32_t index, Resources total);
+  ~Client();
+
+  /// The process's client. Throws Error(kInvalidArgument) naming `api` if there is none: init was
+  /// not called.
+  static std::shared_ptr<Client> current(const char* api);
+  static std::shared_ptr<Client> current_or_null();
+  static void set_current(std::shared_ptr<Client> client);
+
+  ObjectId new_id();
+  const Resources& total() const { return total_; }
+  void send(ToHub message) { link_->send(std::move(message)); }
+
+  detail::HandlePtr own(ObjectId id);     ///< A hold that the hub already counts.
+  detail::HandlePtr borrow(ObjectId id);  ///< A hold that it is told of.
+
+  /// Waits until `count` of the handles are done (with their values if `values`). False when the
+  /// deadline has passed.
+  bool await(const std::vector<detail::HandlePtr>& handles, size_t count, bool values,
+             Deadline deadline);
+  /// Which of the handles are known to be done.
+  std::vector<bool> ready_flags(const std::vector<detail::HandlePtr>& handles) const;
+  /// Sends a request that is answered by Answer, and waits for it. Throws the error that it brings.
+  template <class Request>
+  Answer ask(Request request) {
+    return await_answer([&](uint64_t number) {
+      request.request = number;
+      send(std::move(request));
+    });
+  }
+
+  void on_object_ready(ObjectReady message);
+  void on_answer(Answer message);
+  /// The hub has gone: everything that waits fails.
+  void on_closed(const std::string& why);
+
+  /// The task that the calling thread runs. Its waits throw Error(kCancelled) once it is cancelled.
+  struct RunningTask {
+    ObjectId id = 0;
+    uint32_t depth = 0;
+    RuntimeContext context;
+    std::atomic<bool> cancelled{false};
+  };
+  void set_running(std::shared_ptr<RunningTask> task);
+  std::shared_ptr<RunningTask> running() const;
+  void cancel_running(ObjectId id);
+
+ private:
+  friend struct detail::ObjectHandle;
+  friend struct Resolution;
+  struct Waiter;
+
+  Answer await_answer(const std::function<void(uint64_t)>& send);
+  void release(detail::ObjectHandle& handle);
+
+  std::unique_ptr<HubLink> link_;
+  const uint64_t first_id_;
+  const Resources total_;
+  std::atomic<uint64_t> next_counter_{1};
+
+  mutable std::mutex mutex_;
+  std::unordered_map<ObjectId, std::shared_ptr<Resolution>>
+      pending_;  // asked for, not yet answered
+  std::unordered_map<uint64_t, Answer> answers_;
+  std::condition_variable answered_;
+  uint64_t next_request_ = 1;
+  std::string closed_;  // why, once the hub has gone
+  std::vector<Waiter*> waiters_;
+  std::shared_ptr<RunningTask> running_;
+};
+
+namespace detail {
+
+struct ObjectHandle {
+  ObjectHandle(ObjectId id, std::shared_ptr<Client> client) : id(id), client(std::move(client)) {}
+  ~ObjectHandle() { client->release(*this); }
+
+  const ObjectId id;
+  const std::shared_ptr<Client> client;
+  std::shared_ptr<Resolution>
+      resolution;  // guarded by the client's mutex; itself constant once done
+};
+
+}  // namespace detail
+
+struct Resolution {
+  std::vector<Client::Waiter*> waiters;
+  bool ready = false;      // done, one way or the other
+  bool has_value = false;  // and `outcome` says how
+  bool fetching = false;
+  bool watching = false;
+  Outcome outcome;
+};
+
+/// Throws the error.
+[[noreturn]] void throw_error(const ErrorInfo& error);
+
+}  // namespace manta

@@ -1,0 +1,10 @@
+#include <gtest/gtest.h>
+
+#include "manta/core/init.h"
+
+// The tests of this folder run in a driver of their own each, and so do their workers.
+int main(int argc, char** argv) {
+  manta::init(argc, argv, {.resources = {.cpus = 2}});
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

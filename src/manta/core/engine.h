@@ -1,0 +1,72 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "manta/core/resources.h"
+
+namespace manta {
+
+/// Names a process for as long as the run lasts; never used twice.
+using ProcessId = uint64_t;
+
+/// What an engine needs to start a process of the user's own binary.
+struct ProcessSpec {
+  std::string name;      ///< In logs, in `ps`, and before its lines at the driver.
+  std::string log_path;  ///< Receives its standard output and standard error.
+  std::map<std::string, std::string> environment = {};  ///< On top of the driver's.
+  std::string working_directory = {};                   ///< Default: the driver's.
+  /// Empty for a worker, which connects back to the run and ends with it. Otherwise the process is
+  /// detached: it belongs to nobody, outlives the run, and does what these bytes say (see
+  /// core/detached.h).
+  std::string detached_call = {};
+
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(name, log_path, environment, working_directory, detached_call);
+  }
+};
+
+struct ProcessExit {
+  ProcessId process = 0;
+  int code = 0;
+  int signal = 0;  ///< 0 if it exited by itself.
+  /// "was killed by signal 9 (Killed)" or "exited with code 3".
+  std::string describe() const;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(process, code, signal);
+  }
+};
+
+/// Where an engine tells what happened. Called on the thread that drives the engine.
+class EngineEvents {
+ public:
+  virtual ~EngineEvents() = default;
+  virtual void on_started(ProcessId process, pid_t pid) = 0;
+  /// The whole gang; nothing of it runs.
+  virtual void on_start_failed(const std::vector<ProcessId>& gang, const std::string& why) = 0;
+  virtual void on_exited(const ProcessExit& exit) = 0;
+};
+
+/// Places, watches and kills processes, and does nothing else. All calls come from one thread.
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  /// Everything that there is to share out.
+  virtual Resources resources() const = 0;
+  /// Starts all of the gang or none. Returns at once; on_started or on_start_failed follows.
+  virtual std::vector<ProcessId> start(const std::vector<ProcessSpec>& gang) = 0;
+  /// Asks the process and what it started to end (SIGTERM) and kills it after `grace` (at once if
+  /// that is 0).
+  virtual void stop(ProcessId process, std::chrono::milliseconds grace) = 0;
+  /// Ends every process that is not detached, within `grace`, and returns when none is left.
+  virtual void shutdown(std::chrono::milliseconds grace) = 0;
+};
+
+}  // namespace manta

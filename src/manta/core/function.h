@@ -1,0 +1,259 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "manta/core/value.h"
+
+namespace manta {
+
+/// A place in a program's code that means the same in every process of the same build: which module
+/// (the program or a shared library, by the build id that the linker gave it) and how far into it.
+struct CodeAddress {
+  std::array<uint8_t, 20> build_id{};
+  uint64_t offset = 0;  ///< 0: nowhere.
+
+  bool operator==(const CodeAddress&) const = default;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(build_id, offset);
+  }
+};
+
+/// Finds an address of this process. Throws Error(kInvalidArgument) if its module was linked
+/// without a build id.
+CodeAddress locate_code(const void* address);
+/// The running program's build id in hex, and as it is compared.
+std::array<uint8_t, 20> program_build_id();
+std::string to_hex(const std::array<uint8_t, 20>& build_id);
+
+/// An argument that another task or `put` makes: its value takes the place of parameter `index`.
+struct RefArgument {
+  uint32_t index = 0;
+  ObjectId id = 0;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(index, id);
+  }
+};
+
+/// One call on the receiving side: what a thunk reads its arguments from and writes its result to.
+struct Invocation {
+  void (*target)() = nullptr;   ///< The plain function to call, if the thunk is of that sort.
+  const Value* args = nullptr;  ///< The arguments that came by value.
+  const std::vector<RefArgument>* ref_args = nullptr;
+  const std::vector<Value>* ref_values = nullptr;  ///< In the order of `ref_args`.
+  std::shared_ptr<void>* instance = nullptr;       ///< The actor that this process is.
+  Value result;
+};
+
+/// Rebuilds typed arguments, calls, serialises the result. One is compiled for every signature,
+/// lambda or method that the program sends somewhere.
+using Thunk = void (*)(Invocation&);
+
+/// Registers a thunk as one that this program may be asked to run. Done by the templates below,
+/// before main.
+bool register_thunk(Thunk thunk);
+
+/// How a call is named on the wire.
+struct Function {
+  CodeAddress thunk;
+  CodeAddress target;  ///< Nowhere, unless the thunk calls a plain function.
+
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(thunk, target);
+  }
+};
+
+/// Its name in the program: "add", "Counter::add", "main::{lambda(int)#1}"; "program+0x1234" if it
+/// has no symbols.
+std::string describe_function(const Function& function);
+
+/// The addresses here of a function named by another process. Throws Error(kInvalidArgument) if it
+/// is of another build (naming both), if the thunk is none that this program registered, or if the
+/// target is not where a function starts.
+std::pair<Thunk, void (*)()> resolve_function(const Function& function);
+
+namespace detail {
+
+/// Reads parameter after parameter: from the bytes, or from the value of a reference.
+class ArgumentReader {
+ public:
+  explicit ArgumentReader(const Invocation& call) : call_(call), archive_(call.args->body()) {
+    archive_.large_buffers = call.args->memory;
+  }
+  template <class T>
+  T next() {
+    uint32_t index = index_++;
+    if (next_ref_ < call_.ref_args->size() && (*call_.ref_args)[next_ref_].index == index) {
+      return from_value<T>((*call_.ref_values)[next_ref_++]);
+    }
+    T value;
+    archive_(value);
+    return value;
+  }
+
+ private:
+  const Invocation& call_;
+  InArchive archive_;
+  uint32_t index_ = 0;
+  size_t next_ref_ = 0;
+};
+
+template <class R, class Call>
+Value call_to_value(Call&& call) {
+  if constexpr (std::is_void_v<R>) {
+    call();
+    return Value();
+  } else {
+    return to_value<std::decay_t<R>>(call());
+  }
+}
+
+template <class A>
+inline constexpr bool is_mutable_reference =
+    std::is_lvalue_reference_v<A> && !std::is_const_v<std::remove_reference_t<A>>;
+
+template <class F>
+struct Signature;
+template <class R, class... A>
+struct Signature<R (*)(A...)> {
+  static_assert(!(is_mutable_reference<A> || ...),
+                "manta: a parameter of a function that runs in another process cannot be a "
+                "non-const reference: the "
+                "caller would not see the change. Take it by value or by const reference, and "
+                "return the result");
+  using Result = R;
+  using Parameters = std::tuple<std::decay_t<A>...>;
+};
+template <class R, class... A>
+struct Signature<R (*)(A...) noexcept> : Signature<R (*)(A...)> {};
+template <class T, class R, class... A>
+struct Signature<R (T::*)(A...)> : Signature<R (*)(A...)> {};
+template <class T, class R, class... A>
+struct Signature<R (T::*)(A...) const> : Signature<R (*)(A...)> {};
+template <class T, class R, class... A>
+struct Signature<R (T::*)(A...) noexcept> : Signature<R (*)(A...)> {};
+template <class T, class R, class... A>
+struct Signature<R (T::*)(A...) const noexcept> : Signature<R (*)(A...)> {};
+
+template <class... P>
+std::tuple<P...> read_arguments(const Invocation& call, std::type_identity<std::tuple<P...>>) {
+  [[maybe_unused]] ArgumentReader reader(call);
+  return std::tuple<P...>{reader.next<P>()...};  // braces: from left to right
+}
+
+// A thunk is registered by a static that its own body uses, so that using the one is enough to have
+// the other.
+template <class F>
+struct PointerThunk {
+  using S = Signature<F>;
+  static void invoke(Invocation& call) {
+    (void)&registered;
+    auto arguments = read_arguments(call, std::type_identity<typename S::Parameters>());
+    auto function = reinterpret_cast<F>(call.target);
+    call.result = call_to_value<typename S::Result>(
+        [&]() -> decltype(auto) { return std::apply(function, std::move(arguments)); });
+  }
+  static inline const bool registered = register_thunk(&invoke);
+};
+
+template <class F>
+struct LambdaThunk {
+  using S = Signature<decltype(&F::operator())>;
+  static void invoke(Invocation& call) {
+    (void)&registered;
+    auto arguments = read_arguments(call, std::type_identity<typename S::Parameters>());
+    call.result = call_to_value<typename S::Result>(
+        [&]() -> decltype(auto) { return std::apply(F{}, std::move(arguments)); });
+  }
+  static inline const bool registered = register_thunk(&invoke);
+};
+
+template <class T, class... A>
+struct ConstructThunk {
+  static void invoke(Invocation& call) {
+    (void)&registered;
+    auto arguments = read_arguments(call, std::type_identity<std::tuple<A...>>());
+    *call.instance =
+        std::apply([](auto&&... a) { return std::make_shared<T>(std::forward<decltype(a)>(a)...); },
+                   std::move(arguments));
+  }
+  static inline const bool registered = register_thunk(&invoke);
+};
+
+template <auto Method, class T>
+struct MethodThunk {
+  using S = Signature<decltype(Method)>;
+  static void invoke(Invocation& call) {
+    (void)&registered;
+    auto arguments = read_arguments(call, std::type_identity<typename S::Parameters>());
+    auto& object = *static_cast<T*>(call.instance->get());
+    call.result = call_to_value<typename S::Result>([&]() -> decltype(auto) {
+      return std::apply(
+          [&](auto&&... a) -> decltype(auto) {
+            return (object.*Method)(std::forward<decltype(a)>(a)...);
+          },
+          std::move(arguments));
+    });
+  }
+  static inline const bool registered = register_thunk(&invoke);
+};
+
+template <class ThunkType>
+const CodeAddress& thunk_address() {
+  static const CodeAddress address = locate_code(reinterpret_cast<const void*>(&ThunkType::invoke));
+  return address;
+}
+
+template <class F>
+inline constexpr bool is_function_pointer =
+    std::is_pointer_v<F>&& std::is_function_v<std::remove_pointer_t<F>>;
+
+template <class F>
+concept HasCallOperator = requires {
+  &F::operator();
+};
+
+/// What `remote` and its kin accept; every other type gets a message instead of a page of template
+/// errors.
+template <class F>
+constexpr void require_callable() {
+  static_assert(is_function_pointer<F> || std::is_class_v<F>,
+                "manta: expected a plain function or a lambda without captures");
+  if constexpr (std::is_class_v<F>) {
+    static_assert(HasCallOperator<F>,
+                  "manta: the lambda's parameters need types of their own (no `auto`), and it "
+                  "needs one operator()");
+    static_assert(
+        std::is_empty_v<F> && std::is_default_constructible_v<F>,
+        "manta: a lambda with captures cannot travel to another process. Pass what it captures as "
+        "arguments: remote([](int x) {...}, x)");
+  }
+}
+
+template <class F>
+struct SignatureOf : Signature<F> {};
+template <class F>
+requires std::is_class_v<F>
+struct SignatureOf<F> : Signature<decltype(&F::operator())> {
+};
+
+template <class F>
+Function make_function(F function) {
+  if constexpr (is_function_pointer<F>) {
+    return {thunk_address<PointerThunk<F>>(), locate_code(reinterpret_cast<const void*>(function))};
+  } else {
+    return {thunk_address<LambdaThunk<F>>(), {}};
+  }
+}
+
+}  // namespace detail
+}  // namespace manta

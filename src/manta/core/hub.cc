@@ -1,0 +1,524 @@
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+
+#include <boost/asio/post.hpp>
+#include <cctype>
+
+#include "manta/base/log.h"
+#include "manta/core/hub_internal.h"
+
+namespace manta {
+namespace {
+
+constexpr size_t kMaxHello = 4096;  // a stranger cannot make the driver allocate more
+constexpr std::chrono::seconds kHelloDeadline{10};
+constexpr std::chrono::seconds kStartDeadline{60};
+constexpr std::chrono::seconds kExitDeadline{
+    5};  // from the end of a channel to the end of its process
+constexpr std::chrono::milliseconds kLookAfter{20};
+constexpr std::chrono::seconds kIdleLimit{1};
+
+bool same_secret(const std::string& a, const std::string& b) {
+  if (a.size() != b.size()) return false;
+  unsigned char difference = 0;
+  for (size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned char>(a[i] ^ b[i]);
+  return difference == 0;
+}
+
+}  // namespace
+
+Hub::Hub(HubOptions options)
+    : options_(std::move(options)),
+      ledger_(options_.resources),
+      objects_({.answer =
+                    [this](uint32_t peer, ObjectReady message) {
+                      auto found = peers_.find(peer);
+                      if (found != peers_.end()) tell(*found->second, std::move(message));
+                    },
+                .dependency_ready = [this](ObjectId task) { dependency_ready_.push_back(task); },
+                .freed = [this](ObjectId id) { on_actor_unreferenced(id); }}) {
+  auto driver = std::make_unique<Peer>();
+  driver->name = "driver";
+  peers_[0] = std::move(driver);
+  acceptor_.assign(boost::asio::local::stream_protocol(),
+                   listen_unix(options_.address.socket_path).release());
+  logs_ = std::make_unique<WorkerLogs>(loop_, options_.log_to_driver);
+  engine_ =
+      std::make_unique<LocalEngine>(loop_,
+                                    LocalEngineOptions{options_.resources, options_.address,
+                                                       options_.session_folder, options_.argv},
+                                    *this);
+  accept();
+  thread_ = std::thread([this] { run(); });
+}
+
+Hub::~Hub() { stop(); }
+
+void Hub::run() {
+  // Signals are for the program's own threads.
+  sigset_t all;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  ::pthread_setname_np(::pthread_self(), "manta:hub");
+  loop_.run();
+}
+
+void Hub::stop() {
+  if (!thread_.joinable()) return;
+  boost::asio::post(loop_, [this] {
+    stopping_ = true;
+    bool actors = false;
+    for (auto& [index, peer] : peers_) {
+      if (!peer->channel) continue;
+      // An actor may finish what it does and run its destructor; a task's result has nobody left to
+      // get it.
+      if (peer->actor != 0 || peer->assigned.empty()) tell(*peer, Exit{});
+      actors = actors || peer->actor != 0;
+    }
+    if (!actors) return loop_.stop();
+    // on_exited stops the loop when the last actor has ended.
+    look_after_timer_.expires_after(options_.actor_grace);
+    look_after_timer_.async_wait([this](boost::system::error_code error) {
+      if (!error) loop_.stop();
+    });
+  });
+  thread_.join();
+  acceptor_.close();
+  for (auto& [index, peer] : peers_) {
+    if (peer->channel) peer->channel->flush_and_close();
+    if (peer->log) peer->log->show(true);
+  }
+  engine_->shutdown(std::chrono::milliseconds(0));
+  for (auto& [index, peer] : peers_) {
+    if (peer->log) peer->log->show(true);
+  }
+  peers_.clear();
+  logs_->stop();
+  if (driver_client_) driver_client_->on_closed("Manta was shut down");
+}
+
+// ---- Messages
+
+void Hub::post(ToHub message) {
+  std::lock_guard lock(queue_mutex_);
+  queue_.push_back(std::move(message));
+  if (queue_posted_) return;
+  queue_posted_ = true;
+  boost::asio::post(loop_, [this] { drain_driver_queue(); });
+}
+
+void Hub::drain_driver_queue() {
+  std::vector<ToHub> messages;
+  {
+    std::lock_guard lock(queue_mutex_);
+    messages.swap(queue_);
+    queue_posted_ = false;
+  }
+  Peer& driver = *peers_.at(0);
+  for (auto& message : messages) handle(driver, std::move(message));
+  dispatch();
+}
+
+void Hub::tell(Peer& peer, const FromHub& message) {
+  if (peer.index == 0) {
+    if (auto* ready = std::get_if<ObjectReady>(&message)) driver_client_->on_object_ready(*ready);
+    if (auto* answer = std::get_if<Answer>(&message)) driver_client_->on_answer(*answer);
+  } else if (peer.channel) {
+    std::visit([&](const auto& inner) { encode_message<FromHub>(peer.channel->out(), inner); },
+               message);
+  }
+}
+
+void Hub::answer(Peer& peer, uint64_t request, Outcome outcome, std::string text, uint64_t id) {
+  tell(peer, Answer{request, std::move(outcome), std::move(text), id});
+}
+
+void Hub::handle(Peer& peer, ToHub message) {
+  Outcome good;
+  good.ok = true;
+  // What a process holds is let go when it ends; the driver ends last, and need not be counted.
+  auto hold = [&](ObjectId id) {
+    if (peer.index != 0) ++peer.refs[id];
+  };
+  if (auto* submitted = std::get_if<Submit>(&message)) {
+    hold(submitted->spec.id);
+    submit(peer, std::move(submitted->spec));
+  } else if (auto* done = std::get_if<TaskDone>(&message)) {
+    on_task_done(peer, std::move(*done));
+  } else if (auto* release = std::get_if<Release>(&message)) {
+    if (peer.index != 0) {
+      auto found = peer.refs.find(release->id);
+      if (found == peer.refs.end()) return;
+      if (--found->second == 0) peer.refs.erase(found);
+    }
+    objects_.release(release->id);
+  } else if (auto* fetch = std::get_if<Fetch>(&message)) {
+    objects_.fetch(fetch->id, peer.index);
+  } else if (auto* watch = std::get_if<Watch>(&message)) {
+    objects_.watch(watch->id, peer.index);
+  } else if (auto* put = std::get_if<Put>(&message)) {
+    hold(put->id);
+    objects_.create(put->id);
+    good.value = std::move(put->value);
+    objects_.finish(put->id, std::move(good));
+  } else if (auto* add = std::get_if<AddRef>(&message)) {
+    if (!objects_.contains(add->id)) return;
+    hold(add->id);
+    objects_.add_ref(add->id);
+  } else if (auto* blocked = std::get_if<Blocked>(&message)) {
+    on_tasks_returned(peer, blocked->returned);
+    if (peer.blocked) return;
+    peer.blocked = true;
+    if (peer.grant) ledger_.pause_cpus(*peer.grant);
+    if (peer.counts_as_free) --free_running_;
+  } else if (std::holds_alternative<Unblocked>(message)) {
+    if (!peer.blocked) return;
+    peer.blocked = false;
+    if (peer.grant) ledger_.resume_cpus(*peer.grant);
+    if (peer.counts_as_free) ++free_running_;
+  } else if (auto* returned = std::get_if<Returned>(&message)) {
+    peer.recalled = false;
+    on_tasks_returned(peer, returned->tasks);
+  } else if (auto* request = std::get_if<CancelTask>(&message)) {
+    auto task = tasks_.find(request->id);
+    if (request->force && task != tasks_.end() && task->second->spec.kind != TaskKind::kTask) {
+      return answer(
+          peer, request->request,
+          Outcome::failed(
+              ErrorKind::kInvalidArgument,
+              "cancel with force ends a task's process; an actor has calls of others too: use "
+              "kill(actor), or cancel without force"));
+    }
+    cancel(request->id, request->force);
+    answer(peer, request->request, std::move(good));
+  } else if (auto* named = std::get_if<CreateNamed>(&message)) {
+    if (actor_names_.contains(named->spec.actor_name)) {
+      return answer(
+          peer, named->request,
+          Outcome::failed(ErrorKind::kInvalidArgument,
+                          str("an actor named '", named->spec.actor_name,
+                              "' lives already; choose another name, or find it with get_actor")));
+    }
+    hold(named->spec.id);
+    answer(peer, named->request, std::move(good));
+    submit(peer, std::move(named->spec));
+  } else if (auto* kill = std::get_if<KillActor>(&message)) {
+    kill_actor(kill->id, kill->may_restart, "was killed by manta::kill");
+  } else if (auto* find = std::get_if<FindActor>(&message)) {
+    auto found = actor_names_.find(find->name);
+    if (found == actor_names_.end()) {
+      return answer(peer, find->request,
+                    Outcome::failed(ErrorKind::kNotFound,
+                                    str("no living actor is named '", find->name, "'")));
+    }
+    const std::string& type = actors_.at(found->second)->create.actor_type;
+    if (type != find->type) {
+      return answer(peer, find->request,
+                    Outcome::failed(ErrorKind::kInvalidArgument,
+                                    str("actor '", find->name, "' is a ", demangle(type.c_str()),
+                                        ", not a ", demangle(find->type.c_str()))));
+    }
+    hold(found->second);
+    objects_.add_ref(found->second);
+    answer(peer, find->request, std::move(good), {}, found->second);
+  } else if (auto* ask = std::get_if<AskWhy>(&message)) {
+    answer(peer, ask->request, std::move(good), why_waits(ask->id));
+  } else if (auto* detached = std::get_if<StartDetached>(&message)) {
+    start_detached(peer, std::move(*detached));
+  }
+}
+
+void Hub::request_dispatch() {
+  if (dispatch_posted_) return;
+  dispatch_posted_ = true;
+  boost::asio::post(loop_, [this] {
+    dispatch_posted_ = false;
+    dispatch();
+  });
+}
+
+void Hub::dispatch() {
+  if (stopping_) return;
+  // A task whose dependency failed fails too, and may have dependents of its own: a list, not
+  // recursion.
+  while (!dependency_ready_.empty()) {
+    auto task = tasks_.find(dependency_ready_.front());
+    dependency_ready_.pop_front();
+    if (task != tasks_.end()) dependency_ready(*task->second);
+  }
+  dispatch_tasks();
+  arm_look_after();
+}
+
+// ---- Connections
+
+void Hub::accept() {
+  acceptor_.async_accept(
+      [this](boost::system::error_code error, boost::asio::local::stream_protocol::socket socket) {
+        if (!acceptor_.is_open()) return;
+        if (!error) on_connection(UniqueFd(socket.release()));
+        accept();
+      });
+}
+
+void Hub::on_connection(UniqueFd socket) {
+  auto channel = std::make_shared<AsyncChannel>(loop_, std::move(socket), kMaxHello);
+  auto timer = std::make_shared<boost::asio::steady_timer>(loop_, kHelloDeadline);
+  std::weak_ptr<AsyncChannel> weak = channel;
+  timer->async_wait([weak](boost::system::error_code error) {
+    auto channel = weak.lock();
+    if (error || !channel) return;
+    log_warning("a connection that did not say what it is was closed");
+    channel->close();
+  });
+  channel->start(
+      [this, weak, timer](Frame& frame) {
+        timer->cancel();
+        auto channel = weak.lock();
+        ToHub message = decode_message<ToHub>(frame);
+        auto* hello = std::get_if<Hello>(&message);
+        if (!hello) throw Error(ErrorKind::kCorrupt, "its first message is no greeting");
+        on_hello(channel, *hello);
+      },
+      [timer](const std::string& why) {
+        timer->cancel();
+        if (!why.empty()) log_warning("a connection was refused: " + why);
+      });
+}
+
+void Hub::on_hello(const std::shared_ptr<AsyncChannel>& channel, const Hello& hello) {
+  auto reject = [&](const std::string& why) {
+    log_warning("a connection was refused: " + why);
+    encode_message<FromHub>(channel->out(), Rejected{why});
+    channel->flush_and_close();
+  };
+  if (!same_secret(hello.token, options_.address.token)) return reject("wrong token");
+  if (hello.build_id != program_build_id()) {
+    return reject(str("the process is of build ", to_hex(hello.build_id), ", this run is of build ",
+                      to_hex(program_build_id()), "; run the same binary everywhere"));
+  }
+  auto found = peer_of_process_.find(hello.process);
+  if (found == peer_of_process_.end() || peers_.at(found->second)->channel) {
+    return reject(str("no process ", hello.process, " is expected"));
+  }
+  Peer& peer = *peers_.at(found->second);
+  peer.deadline.reset();
+  peer.channel = channel;
+  channel->set_max_body(kMaxFrameBody);
+  uint32_t index = peer.index;
+  channel->start([this, index](Frame& frame) { on_peer_frame(index, frame); },
+                 [this, index](const std::string& why) {
+                   auto found = peers_.find(index);
+                   if (found == peers_.end()) return;
+                   Peer& peer = *found->second;
+                   if (!why.empty()) {
+                     log_error(str("process ", peer.name, ": ", why));
+                     return kill_process(peer);
+                   }
+                   // Its end is on its way; a process that only closed its channel is helped along.
+                   peer.deadline =
+                       std::make_unique<boost::asio::steady_timer>(loop_, kExitDeadline);
+                   peer.deadline->async_wait([this, index](boost::system::error_code error) {
+                     auto found = peers_.find(index);
+                     if (!error && found != peers_.end()) kill_process(*found->second);
+                   });
+                 });
+  tell(peer, Welcome{peer.index, ledger_.total()});
+  if (peer.actor == 0) {
+    --starting_;
+    start_failures_ = 0;
+    peer.idle_since = Clock::now();
+    idle_.push_back(peer.index);
+  } else {
+    Task& create = *tasks_.at(peer.actor);
+    if (!send_run(create, peer)) kill_process(peer);
+  }
+  request_dispatch();
+}
+
+void Hub::on_peer_frame(uint32_t index, Frame& frame) {
+  auto found = peers_.find(index);
+  if (found == peers_.end()) return;
+  handle(*found->second, decode_message<ToHub>(frame));
+  request_dispatch();
+}
+
+// ---- Processes
+
+Hub::Peer* Hub::start_process(const std::string& name, ObjectId actor) {
+  auto peer = std::make_unique<Peer>();
+  peer->index = next_index_++;
+  peer->actor = actor;
+  peer->name = name;
+  peer->log = std::make_unique<WorkerLog>(*logs_, name, options_.log_folder + "/" + name + ".log");
+  ProcessSpec spec;
+  spec.name = name;
+  spec.log_path = peer->log->path();
+  peer->process = engine_->start({spec}).front();
+  uint32_t index = peer->index;
+  peer->deadline = std::make_unique<boost::asio::steady_timer>(loop_, kStartDeadline);
+  peer->deadline->async_wait([this, index](boost::system::error_code error) {
+    auto found = peers_.find(index);
+    if (!error && found != peers_.end()) kill_process(*found->second);
+  });
+  peer_of_process_[peer->process] = index;
+  return (peers_[index] = std::move(peer)).get();
+}
+
+void Hub::on_started(ProcessId process, pid_t pid) {
+  if (auto detached = detached_starts_.find(process); detached != detached_starts_.end()) {
+    auto [index, request] = detached->second;
+    detached_starts_.erase(detached);
+    Outcome good;
+    good.ok = true;
+    if (peers_.contains(index))
+      answer(*peers_.at(index), request, std::move(good), {}, static_cast<uint64_t>(pid));
+    return;
+  }
+  auto found = peer_of_process_.find(process);
+  if (found != peer_of_process_.end()) peers_.at(found->second)->pid = pid;
+}
+
+void Hub::on_start_failed(const std::vector<ProcessId>& gang, const std::string& why) {
+  for (ProcessId process : gang) {
+    if (auto detached = detached_starts_.find(process); detached != detached_starts_.end()) {
+      auto [index, request] = detached->second;
+      detached_starts_.erase(detached);
+      if (peers_.contains(index))
+        answer(*peers_.at(index), request, Outcome::failed(ErrorKind::kResources, why));
+      continue;
+    }
+    auto found = peer_of_process_.find(process);
+    if (found == peer_of_process_.end()) continue;
+    Peer& peer = *peers_.at(found->second);
+    if (peer.actor != 0) {
+      on_actor_lost(peer, "could not be started: " + why);
+    } else {
+      --starting_;
+      on_worker_start_failed(why);
+    }
+    remove_peer(peer);
+  }
+  request_dispatch();
+}
+
+void Hub::on_exited(const ProcessExit& exit) {
+  auto found = peer_of_process_.find(exit.process);
+  if (found == peer_of_process_.end()) return;
+  uint32_t index = found->second;
+  if (peers_.at(index)->channel)
+    peers_.at(index)->channel->drain();  // what it said before it ended
+  Peer& peer = *peers_.at(index);
+  if (peer.log) peer.log->show(true);
+  if (peer.actor != 0) {
+    on_actor_lost(peer, exit.describe());
+  } else if (!peer.channel) {
+    --starting_;
+    on_worker_start_failed(str("process ", peer.name, " ", exit.describe(),
+                               " before it had joined the run. Its log:\n", peer.log->tail()));
+  } else {
+    on_worker_lost(peer, exit.describe());
+  }
+  remove_peer(peer);
+  if (stopping_) {
+    bool actors = false;
+    for (auto& [other, left] : peers_) actors = actors || (left->actor != 0 && left->channel);
+    if (!actors) loop_.stop();
+  }
+  request_dispatch();
+}
+
+void Hub::kill_process(Peer& peer) { engine_->stop(peer.process, std::chrono::milliseconds(0)); }
+
+void Hub::release_grant(Peer& peer) {
+  if (peer.blocked && peer.grant) ledger_.resume_cpus(*peer.grant);
+  if (peer.blocked && peer.counts_as_free) ++free_running_;
+  peer.blocked = false;
+  if (peer.grant) ledger_.release(*peer.grant);
+  peer.grant.reset();
+  if (peer.counts_as_free) --free_running_;
+  peer.counts_as_free = false;
+}
+
+void Hub::remove_peer(Peer& peer) {
+  release_grant(peer);
+  if (peer.channel) peer.channel->close();
+  std::erase(idle_, peer.index);
+  peer_of_process_.erase(peer.process);
+  auto owned = std::move(peers_.at(peer.index));
+  peers_.erase(owned->index);
+  objects_.forget_peer(owned->index);
+  for (const auto& [id, count] : owned->refs) {
+    for (int i = 0; i < count; ++i) objects_.release(id);
+  }
+  if (!stopping_) abandon_children(owned->index);
+}
+
+void Hub::start_detached(Peer& peer, StartDetached request) {
+  if (request.spec.args.memory || !request.spec.args.refs.empty() ||
+      !request.spec.ref_args.empty()) {
+    return answer(
+        peer, request.request,
+        Outcome::failed(
+            ErrorKind::kInvalidArgument,
+            "a detached process outlives this run, so its arguments can be neither references "
+            "nor over 100 KB: pass the path of a file instead"));
+  }
+  ProcessSpec spec;
+  spec.name = "manta:detached";
+  spec.log_path = request.log_path;
+  OutArchive archive(spec.detached_call);
+  archive(request.spec);
+  ProcessId process = engine_->start({spec}).front();
+  detached_starts_[process] = {peer.index, request.request};
+}
+
+// Now and then while there is something to see to: calls that wait behind a long one, workers that
+// nobody needs.
+void Hub::arm_look_after() {
+  if (look_after_armed_ || stopping_) return;
+  bool needed = static_cast<double>(idle_.size()) > std::max(1.0, ledger_.total().cpus);
+  for (auto& [index, peer] : peers_) {
+    if (needed) break;
+    needed = peer->actor == 0 && peer->assigned.size() > 1;
+  }
+  if (!needed) return;
+  look_after_armed_ = true;
+  look_after_timer_.expires_after(kLookAfter);
+  look_after_timer_.async_wait([this](boost::system::error_code error) {
+    look_after_armed_ = false;
+    if (error || stopping_) return;
+    look_after_processes();
+    arm_look_after();
+  });
+}
+
+void Hub::look_after_processes() {
+  for (auto& [index, peer] : peers_) {
+    if (peer->actor != 0 || peer->assigned.size() < 2) continue;
+    if (!peer->progressed && !peer->recalled) {
+      peer->recalled = true;
+      tell(*peer, Recall{});
+    }
+    peer->progressed = false;
+  }
+  auto keep = static_cast<size_t>(std::max(1.0, ledger_.total().cpus));
+  auto now = Clock::now();
+  while (idle_.size() > keep && now - peers_.at(idle_.front())->idle_since > kIdleLimit) {
+    Peer& peer = *peers_.at(idle_.front());
+    idle_.erase(idle_.begin());
+    peer.ending = true;
+    tell(peer, Exit{});
+  }
+}
+
+std::string Hub::lost_message(const Peer& peer, const std::string& what,
+                              const std::string& how) const {
+  std::string message = str(what, ": its process ", peer.name, " (pid ", peer.pid, ") ", how);
+  std::string tail = peer.log ? peer.log->tail() : "";
+  if (!tail.empty()) message += ". The end of its log:\n" + tail;
+  return message;
+}
+
+}  // namespace manta

@@ -1,0 +1,194 @@
+#pragma once
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "manta/core/client_internal.h"
+#include "manta/core/local_engine_internal.h"
+#include "manta/core/object_table_internal.h"
+#include "manta/core/task_queue_internal.h"
+#include "manta/core/worker_log_internal.h"
+
+namespace manta {
+
+struct HubOptions {
+  Resources resources;
+  RunAddress address;
+  std::string session_folder;
+  std::string log_folder;
+  bool log_to_driver = true;
+  std::chrono::milliseconds actor_grace{1000};
+  std::vector<std::string> argv;
+};
+
+/// The run's centre, on a thread of the driver: it knows every process, task, actor and object, and
+/// decides what runs where. One thread, no locks; messages come in order from each process.
+///
+/// Its parts: hub.cc connections and processes, hub_tasks.cc tasks, hub_actors.cc actors.
+class Hub final : public EngineEvents {
+ public:
+  explicit Hub(HubOptions options);
+  ~Hub() override;
+
+  /// A message of the driver's. Any thread.
+  void post(ToHub message);
+  /// Where the driver's answers go; before the first `post`.
+  void set_client(std::shared_ptr<Client> client) { driver_client_ = std::move(client); }
+  /// Ends every process and the thread.
+  void stop();
+
+ private:
+  struct Actor;
+
+  /// A process of the run. Index 0 is the driver.
+  struct Peer {
+    uint32_t index = 0;
+    ProcessId process = 0;
+    pid_t pid = 0;
+    std::string name;
+    std::unique_ptr<WorkerLog> log;
+    std::shared_ptr<AsyncChannel> channel;  // null until it has said hello
+    std::deque<ObjectId> assigned;          // sent to it and not done; the first one runs
+    std::optional<Grant> grant;
+    bool counts_as_free = false;  // runs a task that asks for nothing; see kMaxFreeTasks
+    bool blocked = false;
+    bool progressed = false;  // since the last look at pipelines
+    bool recalled = false;
+    bool ending = false;
+    Clock::time_point idle_since;
+    ObjectId actor = 0;  // 0 for a pool worker
+    std::unordered_map<ObjectId, int> refs;
+    std::unique_ptr<boost::asio::steady_timer> deadline;
+  };
+
+  struct Task {
+    TaskSpec spec;
+    uint32_t submitter = 0;
+    enum State { kWaiting, kQueued, kSent } state = kWaiting;
+    size_t open_dependencies = 0;
+    int attempts = 0;  // begun
+    uint32_t peer = 0;
+    bool cancelled = false;  // its object has ended; the process has yet to notice
+  };
+
+  struct Actor {
+    ObjectId id = 0;
+    TaskSpec create;
+    enum State { kPending, kStarting, kAlive, kDead } state = kPending;
+    uint32_t peer = 0;
+    int restarts_left = 0;
+    int starts = 0;
+    std::string killed;                                // why, if somebody asked for it
+    std::map<uint32_t, std::deque<ObjectId>> waiting;  // calls not sent, by caller
+    ErrorInfo death;
+  };
+
+  // hub.cc
+  void run();
+  void accept();
+  void on_connection(UniqueFd socket);
+  void on_hello(const std::shared_ptr<AsyncChannel>& channel, const Hello& hello);
+  void on_peer_frame(uint32_t index, Frame& frame);
+  void drain_driver_queue();
+  void handle(Peer& peer, ToHub message);
+  void tell(Peer& peer, const FromHub& message);
+  void answer(Peer& peer, uint64_t request, Outcome outcome, std::string text = {},
+              uint64_t id = 0);
+  void request_dispatch();
+  void dispatch();
+  Peer* start_process(const std::string& name, ObjectId actor);
+  void on_started(ProcessId process, pid_t pid) override;
+  void on_start_failed(const std::vector<ProcessId>& gang, const std::string& why) override;
+  void on_exited(const ProcessExit& exit) override;
+  void kill_process(Peer& peer);
+  void remove_peer(Peer& peer);
+  void release_grant(Peer& peer);
+  void start_detached(Peer& peer, StartDetached request);
+  void look_after_processes();
+  void arm_look_after();
+  std::string lost_message(const Peer& peer, const std::string& what, const std::string& how) const;
+
+  // hub_tasks.cc
+  void submit(Peer& peer, TaskSpec spec);
+  void dependency_ready(Task& task);
+  void enqueue(Task& task);
+  void dispatch_tasks();
+  void fill_pipelines();
+  void assign(Task& task, Peer& peer);
+  bool send_run(Task& task, Peer& peer);
+  void finish_task(ObjectId id, Outcome outcome);
+  void on_task_done(Peer& peer, TaskDone done);
+  void on_tasks_returned(Peer& peer, const std::vector<ObjectId>& ids);
+  void on_worker_lost(Peer& peer, const std::string& how);
+  void on_worker_start_failed(const std::string& why);
+  void cancel(ObjectId id, bool force);
+  void abandon_children(uint32_t submitter);
+  bool is_short(const Task& task) const;
+  std::string why_waits(ObjectId id);
+  std::string describe_holder(uint64_t holder);
+
+  // hub_actors.cc
+  void add_actor(const TaskSpec& create);
+  void start_actor(Task& create);
+  void submit_call(Task& task);
+  void send_calls(Actor& actor);
+  void on_actor_created(Actor& actor, bool ok, const ErrorInfo& error);
+  void on_actor_lost(Peer& peer, const std::string& how);
+  void kill_actor(ObjectId id, bool may_restart, const std::string& why);
+  void end_actor(Actor& actor, ErrorInfo why);
+  void fail_waiting(Actor& actor);
+  void on_actor_unreferenced(ObjectId id);
+
+  HubOptions options_;
+  boost::asio::io_context loop_{1};
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{
+      loop_.get_executor()};
+  boost::asio::local::stream_protocol::acceptor acceptor_{loop_};
+  std::unique_ptr<WorkerLogs> logs_;
+  std::unique_ptr<LocalEngine> engine_;
+  Ledger ledger_;
+  std::shared_ptr<Client> driver_client_;
+
+  std::mutex queue_mutex_;
+  std::vector<ToHub> queue_;  // of the driver
+  bool queue_posted_ = false;
+
+  std::unordered_map<uint32_t, std::unique_ptr<Peer>> peers_;
+  std::unordered_map<ProcessId, uint32_t> peer_of_process_;
+  uint32_t next_index_ = 1;
+  std::vector<uint32_t> idle_;  // pool workers, the latest used last
+  int starting_ = 0;            // pool workers
+  int start_failures_ = 0;      // pool workers in a row that ended before they said hello
+  int next_worker_name_ = 1;
+
+  ObjectTable objects_;
+  std::unordered_map<ObjectId, std::unique_ptr<Task>> tasks_;
+  std::unordered_map<ObjectId, std::unique_ptr<Actor>> actors_;
+  std::map<std::string, ObjectId> actor_names_;
+  TaskQueue ready_;
+  std::deque<ObjectId> dependency_ready_;
+  std::unordered_map<uint64_t, double> run_time_;  // of functions, in ns, smoothed
+  int free_running_ = 0;
+  bool dispatch_posted_ = false;
+  bool stopping_ = false;
+
+  boost::asio::steady_timer look_after_timer_{loop_};
+  bool look_after_armed_ = false;
+  std::map<ProcessId, std::pair<uint32_t, uint64_t>> detached_starts_;  // who asked
+  std::thread thread_;
+};
+
+}  // namespace manta

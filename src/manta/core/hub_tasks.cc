@@ -1,0 +1,398 @@
+#include <algorithm>
+#include <cstring>
+
+#include "manta/base/log.h"
+#include "manta/core/hub_internal.h"
+
+namespace manta {
+namespace {
+
+// Tasks that ask for nothing would otherwise start as many processes as there are tasks.
+constexpr int kMaxFreeTasks = 64;
+// A worker is sent so many short tasks ahead, so that it need not wait for the hub between them.
+constexpr size_t kPipeline = 32;
+constexpr double kShortTask = 200e3;  // ns
+// So many workers in a row that end before they join are not an accident.
+constexpr int kMaxStartFailures = 3;
+
+uint64_t function_key(const Function& function) {
+  uint64_t id;
+  std::memcpy(&id, function.target.build_id.data(), sizeof(id));
+  return (function.thunk.offset * 0x9e3779b97f4a7c15u) ^ function.target.offset ^ id;
+}
+
+}  // namespace
+
+void Hub::submit(Peer& peer, TaskSpec spec) {
+  ObjectId id = spec.id;
+  objects_.create(id);
+  auto owned = std::make_unique<Task>();
+  Task& task = *owned;
+  task.spec = std::move(spec);
+  task.submitter = peer.index;
+  tasks_[id] = std::move(owned);
+  if (task.spec.kind == TaskKind::kActorCreate) add_actor(task.spec);
+
+  // Held until the task is done: for its first run, and for every other.
+  for (ObjectId ref : task.spec.args.refs) objects_.add_ref(ref);
+  for (const auto& argument : task.spec.ref_args) objects_.add_ref(argument.id);
+  if (task.spec.kind == TaskKind::kActorCall) objects_.add_ref(task.spec.actor);
+
+  for (const auto& argument : task.spec.ref_args) {
+    if (objects_.add_dependent(argument.id, id)) ++task.open_dependencies;
+  }
+  if (task.spec.kind == TaskKind::kActorCall) return submit_call(task);
+  if (task.open_dependencies == 0) enqueue(task);
+}
+
+void Hub::dependency_ready(Task& task) {
+  if (--task.open_dependencies > 0) return;
+  if (task.spec.kind != TaskKind::kActorCall) return enqueue(task);
+  auto actor = actors_.find(task.spec.actor);
+  if (actor != actors_.end()) send_calls(*actor->second);
+}
+
+// Everything that it needs is there; or has failed, and then so does the task.
+void Hub::enqueue(Task& task) {
+  task.state = Task::kQueued;
+  for (const auto& argument : task.spec.ref_args) {
+    const Outcome* outcome = objects_.outcome(argument.id);
+    Outcome failed = outcome
+                         ? *outcome
+                         : Outcome::failed(ErrorKind::kNotFound, "an argument's object is unknown");
+    if (failed.ok) continue;
+    if (task.spec.kind == TaskKind::kActorCreate) {
+      auto actor = actors_.find(task.spec.id);
+      if (actor != actors_.end()) return end_actor(*actor->second, failed.error);
+    }
+    return finish_task(task.spec.id, std::move(failed));
+  }
+  ready_.push_back(task.spec.id, task.spec.depth, task.spec.resources);
+}
+
+bool Hub::is_short(const Task& task) const {
+  if (task.spec.kind != TaskKind::kTask) return false;
+  auto found = run_time_.find(function_key(task.spec.function));
+  return found != run_time_.end() && found->second < kShortTask;
+}
+
+void Hub::dispatch_tasks() {
+  if (ready_.empty()) return;
+  int wanted = 0;
+  std::vector<Grant> tentative;
+  std::vector<const Resources*> starved;
+  std::vector<TaskQueue::Shape*> waiting;
+  for (TaskQueue::Shape* shape : ready_.shapes()) {
+    const Resources& resources = shape->resources;
+    bool yields = std::any_of(starved.begin(), starved.end(),
+                              [&](auto* other) { return compete(*other, resources); });
+    bool asks_nothing = resources == Resources{.cpus = 0};
+    size_t could_start = 0;  // with more processes
+    bool started = false;
+    while (!yields && shape->size() > could_start) {
+      if (asks_nothing && free_running_ + static_cast<int>(could_start) >= kMaxFreeTasks) break;
+      Task& task = *tasks_.at(shape->front());
+      bool creates = task.spec.kind == TaskKind::kActorCreate;
+      if (could_start > 0 && creates) break;  // it is not at the front: look again when it is
+      auto grant = ledger_.acquire(resources, shape->front());
+      if (!grant) break;
+      if (creates) {
+        ready_.pop_front(*shape);
+        start_actor(task);
+        peers_.at(task.peer)->grant = std::move(*grant);
+      } else if (could_start == 0 && !idle_.empty()) {
+        Peer& peer = *peers_.at(idle_.back());
+        idle_.pop_back();
+        ready_.pop_front(*shape);
+        peer.grant = std::move(*grant);
+        peer.counts_as_free = asks_nothing;
+        if (asks_nothing) ++free_running_;
+        assign(task, peer);
+      } else {
+        tentative.push_back(std::move(*grant));
+        ++could_start;
+        continue;
+      }
+      started = true;
+    }
+    wanted += static_cast<int>(could_start);
+    if (started) {
+      shape->passed_over = 0;
+      for (auto* other : waiting) ++other->passed_over;
+    }
+    if (!shape->empty()) {
+      waiting.push_back(shape);
+      if (shape->passed_over > kMaxPassedOver) starved.push_back(&shape->resources);
+    }
+  }
+  for (const auto& grant : tentative) ledger_.release(grant);
+  for (; starting_ < wanted; ++starting_) start_process(str("worker-", next_worker_name_++), 0);
+  fill_pipelines();
+}
+
+// What no worker is free for is sent ahead to those that run short tasks of the same shape. They
+// keep their grant from one task to the next.
+void Hub::fill_pipelines() {
+  for (TaskQueue::Shape* shape : ready_.shapes()) {
+    std::vector<Peer*> open;
+    for (auto& [index, peer] : peers_) {
+      if (index != 0 && peer->actor == 0 && !peer->assigned.empty() && !peer->blocked &&
+          !peer->recalled && peer->assigned.size() < kPipeline && peer->grant &&
+          peer->grant->amounts == shape->resources) {
+        open.push_back(peer.get());
+      }
+    }
+    while (!shape->empty() && !open.empty()) {
+      for (size_t i = 0; i < open.size() && !shape->empty();) {
+        Task& task = *tasks_.at(shape->front());
+        Task& last = *tasks_.at(open[i]->assigned.back());
+        if (!is_short(task)) return;
+        if (!is_short(last) || open[i]->assigned.size() >= kPipeline) {
+          open.erase(open.begin() + static_cast<std::ptrdiff_t>(i));
+          continue;
+        }
+        ready_.pop_front(*shape);
+        assign(task, *open[i]);
+        ++i;
+      }
+    }
+  }
+}
+
+void Hub::assign(Task& task, Peer& peer) {
+  if (send_run(task, peer)) return;
+  if (peer.assigned.empty()) {
+    release_grant(peer);
+    idle_.push_back(peer.index);
+  }
+}
+
+// False if the message cannot be made; the task has failed then.
+bool Hub::send_run(Task& task, Peer& peer) {
+  Run run;
+  run.spec = task.spec;
+  run.attempt = ++task.attempts;
+  run.cpus = peer.grant ? peer.grant->amounts.cpus : 0;
+  if (peer.grant) run.gpu_ids = peer.grant->gpu_ids;
+  for (const auto& argument : task.spec.ref_args) {
+    const Outcome* outcome = objects_.outcome(argument.id);
+    MANTA_CHECK(outcome && outcome->ok, "a task is sent before its arguments are there");
+    run.ref_values.push_back(outcome->value);
+  }
+  try {
+    tell(peer, run);
+  } catch (const Error& error) {
+    finish_task(task.spec.id,
+                Outcome::failed(error.kind(),
+                                str("sending task '", task_name(task.spec), "': ", error.what())));
+    return false;
+  }
+  task.state = Task::kSent;
+  task.peer = peer.index;
+  peer.assigned.push_back(task.spec.id);
+  return true;
+}
+
+void Hub::finish_task(ObjectId id, Outcome outcome) {
+  auto owned = std::move(tasks_.at(id));
+  tasks_.erase(id);
+  const TaskSpec& spec = owned->spec;
+  objects_.finish(id, std::move(outcome));
+  for (ObjectId ref : spec.args.refs) objects_.release(ref);
+  for (const auto& argument : spec.ref_args) objects_.release(argument.id);
+  if (spec.kind == TaskKind::kActorCall) objects_.release(spec.actor);
+}
+
+void Hub::on_task_done(Peer& peer, TaskDone done) {
+  auto place = std::find(peer.assigned.begin(), peer.assigned.end(), done.id);
+  if (place == peer.assigned.end()) return;
+  peer.assigned.erase(place);
+  peer.progressed = true;
+  if (done.wrote_output && peer.log) peer.log->show();
+  Task& task = *tasks_.at(done.id);
+  if (task.spec.kind == TaskKind::kTask && done.outcome.ok) {
+    if (run_time_.size() > 10000) run_time_.clear();
+    double& average = run_time_.try_emplace(function_key(task.spec.function), 1e9).first->second;
+    average = average == 1e9 ? static_cast<double>(done.run_nanoseconds)
+                             : 0.8 * average + 0.2 * static_cast<double>(done.run_nanoseconds);
+  }
+
+  ObjectId actor_id = peer.actor;
+  if (task.spec.kind == TaskKind::kActorCreate) {
+    bool ok = done.outcome.ok;
+    ErrorInfo error = done.outcome.error;
+    finish_task(done.id, std::move(done.outcome));
+    auto actor = actors_.find(actor_id);
+    if (actor != actors_.end()) on_actor_created(*actor->second, ok, error);
+    return;
+  }
+  bool again = !done.outcome.ok && task.spec.retry_exceptions && !task.cancelled &&
+               task.attempts <= task.spec.max_retries &&
+               done.outcome.error.kind == ErrorKind::kUserCode;
+  if (again) {
+    task.state = Task::kQueued;
+    ready_.push_front(done.id, task.spec.depth, task.spec.resources);
+  } else {
+    finish_task(done.id, std::move(done.outcome));
+  }
+  if (actor_id != 0) {
+    auto actor = actors_.find(actor_id);
+    if (actor != actors_.end()) send_calls(*actor->second);
+  } else if (peer.assigned.empty()) {
+    release_grant(peer);
+    peer.idle_since = Clock::now();
+    idle_.push_back(peer.index);
+  }
+}
+
+void Hub::on_tasks_returned(Peer& peer, const std::vector<ObjectId>& ids) {
+  for (auto id = ids.rbegin(); id != ids.rend(); ++id) {
+    if (std::erase(peer.assigned, *id) == 0) continue;
+    Task& task = *tasks_.at(*id);
+    if (task.cancelled) {
+      finish_task(*id, Outcome::failed(ErrorKind::kCancelled, ""));
+      continue;
+    }
+    --task.attempts;
+    task.state = Task::kQueued;
+    if (peer.actor != 0) {
+      actors_.at(peer.actor)->waiting[task.submitter].push_front(*id);
+    } else {
+      ready_.push_front(*id, task.spec.depth, task.spec.resources);
+    }
+  }
+}
+
+// The first of its tasks ran, or was about to; the others had not begun and are sent elsewhere as
+// if for the first time.
+void Hub::on_worker_lost(Peer& peer, const std::string& how) {
+  if (peer.assigned.empty()) return;
+  std::vector<ObjectId> others(peer.assigned.begin() + 1, peer.assigned.end());
+  on_tasks_returned(peer, others);
+  ObjectId id = peer.assigned.front();
+  peer.assigned.clear();
+  Task& task = *tasks_.at(id);
+  if (!task.cancelled && task.attempts <= task.spec.max_retries) {
+    log_info(lost_message(peer, str("task '", task_name(task.spec), "' is run again"), how));
+    task.state = Task::kQueued;
+    ready_.push_front(id, task.spec.depth, task.spec.resources);
+    return;
+  }
+  finish_task(
+      id, Outcome::failed(ErrorKind::kWorkerLost,
+                          lost_message(peer,
+                                       str("task '", task_name(task.spec), "' was lost in attempt ",
+                                           task.attempts, " of ", task.spec.max_retries + 1),
+                                       how)));
+}
+
+void Hub::on_worker_start_failed(const std::string& why) {
+  if (++start_failures_ < kMaxStartFailures) return;
+  start_failures_ = 0;
+  // Nothing suggests that another try would go better: whoever waits for a worker is told.
+  bool others = std::any_of(peers_.begin(), peers_.end(), [](const auto& entry) {
+    return entry.first != 0 && entry.second->channel;
+  });
+  log_error("workers cannot be started: " + why);
+  if (others) return;
+  for (TaskQueue::Shape* shape : ready_.shapes()) {
+    while (!shape->empty()) {
+      ObjectId id = shape->front();
+      ready_.pop_front(*shape);
+      finish_task(id, Outcome::failed(ErrorKind::kWorkerLost,
+                                      "no worker process could be started: " + why));
+    }
+  }
+}
+
+void Hub::cancel(ObjectId id, bool force) {
+  std::vector<ObjectId> to_cancel{id};
+  while (!to_cancel.empty()) {
+    ObjectId next = to_cancel.back();
+    to_cancel.pop_back();
+    for (const auto& [child, task] : tasks_) {
+      if (task->spec.parent == next && task->spec.kind != TaskKind::kActorCreate)
+        to_cancel.push_back(child);
+    }
+    auto found = tasks_.find(next);
+    if (found == tasks_.end() || found->second->cancelled) continue;
+    Task& task = *found->second;
+    auto cancelled = [&] {
+      return Outcome::failed(ErrorKind::kCancelled,
+                             str("task '", task_name(task.spec), "' was cancelled"));
+    };
+    if (task.spec.kind == TaskKind::kActorCreate) continue;
+    if (task.state != Task::kSent) {
+      if (task.spec.kind == TaskKind::kActorCall) {
+        auto actor = actors_.find(task.spec.actor);
+        if (actor != actors_.end()) std::erase(actor->second->waiting[task.submitter], next);
+      } else if (task.state == Task::kQueued) {
+        ready_.remove(next, task.spec.depth, task.spec.resources);
+      }
+      finish_task(next, cancelled());
+      continue;
+    }
+    task.cancelled = true;
+    objects_.finish(next, cancelled());
+    Peer& peer = *peers_.at(task.peer);
+    if (force && peer.assigned.front() == next && task.spec.kind == TaskKind::kTask) {
+      kill_process(peer);
+    } else {
+      tell(peer, CancelRunning{next});
+    }
+  }
+}
+
+// A process has gone. What only it wanted, and what has not begun, is not begun.
+void Hub::abandon_children(uint32_t submitter) {
+  std::vector<ObjectId> children;
+  for (const auto& [id, task] : tasks_) {
+    if (task->submitter == submitter && task->spec.kind == TaskKind::kTask &&
+        !objects_.contains(id)) {
+      children.push_back(id);
+    }
+  }
+  for (ObjectId id : children) cancel(id, false);
+}
+
+std::string Hub::describe_holder(uint64_t holder) {
+  auto task = tasks_.find(holder);
+  if (auto actor = actors_.find(holder); actor != actors_.end()) {
+    return str("actor '", task_name(actor->second->create), "'");
+  }
+  return task == tasks_.end() ? "a task" : str("task '", task_name(task->second->spec), "'");
+}
+
+std::string Hub::why_waits(ObjectId id) {
+  if (objects_.outcome(id)) return "the value is there";
+  auto found = tasks_.find(id);
+  if (found == tasks_.end())
+    return objects_.contains(id) ? "its task is unknown" : "the object is unknown";
+  const Task& task = *found->second;
+  std::string name = describe_holder(id);
+  if (task.spec.kind == TaskKind::kActorCall) name = str("call '", task_name(task.spec), "'");
+  if (task.state == Task::kSent) {
+    const Peer& peer = *peers_.at(task.peer);
+    if (peer.assigned.front() == id)
+      return str(name, " runs in ", peer.name, " (pid ", peer.pid, ")");
+    return str(name, " waits behind ", peer.assigned.size() - 1, " others in ", peer.name);
+  }
+  if (task.open_dependencies > 0) {
+    for (const auto& argument : task.spec.ref_args) {
+      if (objects_.outcome(argument.id)) continue;
+      return str(name, " waits for its argument ", argument.index + 1, ": ",
+                 why_waits(argument.id));
+    }
+  }
+  if (task.spec.kind == TaskKind::kActorCall) {
+    auto actor = actors_.find(task.spec.actor);
+    bool alive = actor != actors_.end() && actor->second->state == Actor::kAlive;
+    return str(name, alive ? " waits for earlier calls of " : " waits for the start of ",
+               describe_holder(task.spec.actor));
+  }
+  std::string missing =
+      ledger_.why_waits(task.spec.resources, [this](uint64_t h) { return describe_holder(h); });
+  return str(name, " ", missing.empty() ? "waits for a process to start" : missing);
+}
+
+}  // namespace manta

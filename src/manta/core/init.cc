@@ -1,0 +1,181 @@
+#include "manta/core/init.h"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+
+#include "manta/base/log.h"
+#include "manta/core/detached.h"
+#include "manta/core/hub_internal.h"
+#include "manta/core/session_folder_internal.h"
+#include "manta/core/worker_internal.h"
+
+namespace manta {
+namespace {
+
+class DriverLink : public HubLink {
+ public:
+  explicit DriverLink(std::shared_ptr<Hub> hub) : hub_(std::move(hub)) {}
+  void send(ToHub message) override { hub_->post(std::move(message)); }
+
+ private:
+  std::shared_ptr<Hub> hub_;
+};
+
+/// The driver's side of a run.
+struct Runtime {
+  explicit Runtime(const InitOptions& options, std::vector<std::string> argv)
+      : folder(options.temporary_folder) {
+    HubOptions hub_options;
+    hub_options.resources = detect_resources(options.resources);
+    hub_options.session_folder = folder.path();
+    hub_options.log_folder = options.log_folder.empty()
+                                 ? folder.path() + "/logs"
+                                 : std::filesystem::absolute(options.log_folder).string();
+    std::error_code error;
+    std::filesystem::create_directories(hub_options.log_folder, error);
+    if (error) {
+      throw Error(ErrorKind::kIo,
+                  str("making the log folder '", hub_options.log_folder, "': ", error.message()));
+    }
+    hub_options.address = {folder.path() + "/hub.sock", new_token()};
+    hub_options.log_to_driver = options.log_to_driver;
+    hub_options.actor_grace = options.actor_grace;
+    hub_options.argv = std::move(argv);
+    Resources total = hub_options.resources;
+    hub = std::make_shared<Hub>(std::move(hub_options));
+    client = std::make_shared<Client>(std::make_unique<DriverLink>(hub), 0, total);
+    hub->set_client(client);
+  }
+
+  static std::string new_token() {
+    std::string token(32, '\0');
+    if (::getrandom(token.data(), token.size(), 0) != static_cast<ssize_t>(token.size()))
+      throw_errno("getrandom");
+    return token;
+  }
+
+  SessionFolder folder;
+  std::shared_ptr<Hub> hub;
+  std::shared_ptr<Client> client;
+};
+
+std::mutex runtime_mutex;
+std::unique_ptr<Runtime>& runtime() {
+  static auto* instance = new std::unique_ptr<Runtime>;
+  return *instance;
+}
+
+// Every large object is an open file in the driver.
+void raise_open_files_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void start_driver(std::vector<std::string> argv, const InitOptions& options) {
+  std::lock_guard lock(runtime_mutex);
+  if (runtime())
+    throw Error(ErrorKind::kInvalidArgument,
+                "manta::init was called twice; call it once, first in main");
+  raise_open_files_limit();
+  runtime() = std::make_unique<Runtime>(options, std::move(argv));
+  Client::set_current(runtime()->client);
+  static const int registered = std::atexit([] { shutdown(); });
+  (void)registered;
+}
+
+[[noreturn]] void run_detached_call(const StartAs& start, std::vector<std::string> argv) {
+  int code = 0;
+  try {
+    become(start.spec);
+    start_driver(std::move(argv), {});
+    InArchive archive(start.spec.detached_call);
+    TaskSpec spec;
+    archive(spec);
+    std::shared_ptr<void> none;
+    Outcome outcome = run_call(spec, {}, &none);
+    if (!outcome.ok) throw_error(outcome.error);
+  } catch (const std::exception& error) {
+    std::cerr << "manta: the detached process failed: " << error.what() << std::endl;
+    code = 1;
+  }
+  shutdown();
+  std::cout.flush();
+  ::fflush(nullptr);
+  ::_exit(code);
+}
+
+// In a process that Manta started by exec: does not return.
+[[noreturn]] void start_as_told(int fd, int argc, char** argv) {
+  std::vector<std::string> arguments(argv, argv + argc);
+  try {
+    ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+    Channel channel{UniqueFd(fd)};
+    Frame frame;
+    if (!channel.receive(&frame, Deadline::after(std::chrono::seconds(60))))
+      ::_exit(0);  // the starter has gone
+    ToZygote message = decode_message<ToZygote>(frame);
+    auto* start = std::get_if<StartAs>(&message);
+    if (!start)
+      throw Error(ErrorKind::kCorrupt, "the first message does not say what this process is");
+    if (start->build_id != program_build_id()) {
+      throw Error(
+          ErrorKind::kInvalidArgument,
+          str("this process is of build ", to_hex(program_build_id()), ", who started it of build ",
+              to_hex(start->build_id), ": the program's file was replaced while it ran"));
+    }
+    if (start->role == StartAs::kZygote) run_zygote(channel, *start, argv);
+    if (start->role == StartAs::kDetached) run_detached_call(*start, std::move(arguments));
+    become(start->spec);
+    run_worker(start->address, start->process, start->spec.name);
+  } catch (const std::exception& error) {
+    std::cerr << "manta: a process of the run cannot start: " << error.what() << std::endl;
+    ::_exit(1);
+  }
+}
+
+}  // namespace
+
+void init(int argc, char** argv, const InitOptions& options) {
+  if (const char* fd = std::getenv(kStartVariable)) {
+    int number = std::atoi(fd);
+    ::unsetenv(kStartVariable);
+    start_as_told(number, argc, argv);
+  }
+  start_driver(std::vector<std::string>(argv, argv + argc), options);
+}
+
+void shutdown() {
+  std::unique_ptr<Runtime> ending;
+  {
+    std::lock_guard lock(runtime_mutex);
+    ending = std::move(runtime());
+  }
+  if (!ending) return;
+  Client::set_current(nullptr);
+  ending->hub->stop();
+}
+
+bool is_initialized() { return Client::current_or_null() != nullptr; }
+
+Resources cluster_resources() { return Client::current("cluster_resources")->total(); }
+
+namespace detail {
+
+pid_t start_detached(TaskSpec spec, const DetachedOptions& options) {
+  auto client = Client::current("run_detached");
+  StartDetached request;
+  request.spec = std::move(spec);
+  request.log_path =
+      options.log_path.empty() ? "/dev/null" : std::filesystem::absolute(options.log_path).string();
+  return static_cast<pid_t>(client->ask(std::move(request)).id);
+}
+
+}  // namespace detail
+}  // namespace manta

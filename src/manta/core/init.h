@@ -1,0 +1,44 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "manta/core/resources.h"
+
+namespace manta {
+
+/// How a run is set up. Every field has a default.
+struct InitOptions {
+  MachineResources resources =
+      {};  ///< What tasks and actors may share. Default: what the machine or its cgroup has.
+  bool log_to_driver =
+      true;  ///< Show workers' output at the driver's standard error, behind their names.
+  /// Where each worker's output goes, one file each, kept afterwards. Default: a temporary folder,
+  /// removed at the end.
+  std::string log_folder = {};
+  /// Holds the run's socket and temporary files. Default: the system's temporary folder.
+  std::string temporary_folder = {};
+  /// How long actors may take to finish and to run their destructors when the run ends.
+  std::chrono::milliseconds actor_grace{1000};
+};
+
+/// Call it first in main. In the program that the user started it returns, and Manta can be used.
+/// In the processes that Manta starts from the same binary it never returns: they do what they are
+/// told and exit.
+///
+/// Costs a few milliseconds: it starts this binary once more as the zygote, which forks workers
+/// when they are needed. Throws Error if it was called before, or if the options are impossible.
+void init(int argc, char** argv, const InitOptions& options = {});
+
+/// Ends the run: every process that it started, unless detached, and every temporary file. Called
+/// at normal exit, too. References that are left have no value any more. If the program dies
+/// instead, its processes end with it.
+void shutdown();
+
+/// True between init and shutdown, and in workers.
+bool is_initialized();
+
+/// Everything that tasks and actors share.
+Resources cluster_resources();
+
+}  // namespace manta

@@ -1,0 +1,184 @@
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <boost/asio/post.hpp>
+#include <cstring>
+
+#include "manta/base/log.h"
+#include "manta/core/local_engine_internal.h"
+
+namespace manta {
+
+std::string ProcessExit::describe() const {
+  if (signal == SIGKILL)
+    return "was killed by signal 9 (SIGKILL; perhaps the machine ran out of memory)";
+  if (signal != 0) return str("was killed by signal ", signal, " (", ::strsignal(signal), ")");
+  return str("exited with code ", code);
+}
+
+LocalEngine::LocalEngine(boost::asio::io_context& loop, LocalEngineOptions options,
+                         EngineEvents& events)
+    : loop_(loop), options_(std::move(options)), events_(events) {
+  start_zygote();
+}
+
+LocalEngine::~LocalEngine() {
+  if (zygote_) shutdown(std::chrono::milliseconds(0));
+}
+
+void LocalEngine::start_zygote() {
+  auto [ours, theirs] = socket_pair();
+  std::string log_path = options_.session_folder + "/zygote.log";
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_addopen(&actions, 1, log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND,
+                                     0600);
+  ::posix_spawn_file_actions_adddup2(&actions, 1, 2);
+  // Nothing else of the driver's is left open in the zygote: a pipe's reader would wait for its
+  // end, say.
+  ::posix_spawn_file_actions_adddup2(&actions, theirs.get(), 3);
+  ::posix_spawn_file_actions_addclosefrom_np(&actions, 4);
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+
+  // Arrow's allocator would start a thread as soon as the library is loaded, and forking then would
+  // not be safe.
+  Environment environment(
+      {{kStartVariable, "3"}, {"JE_ARROW_MALLOC_CONF", "background_thread:false"}});
+  std::vector<char*> argv;
+  for (auto& argument : options_.argv) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  int error = ::posix_spawn(&zygote_pid_, "/proc/self/exe", &actions, &attributes, argv.data(),
+                            environment.data());
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::posix_spawnattr_destroy(&attributes);
+  if (error != 0) {
+    zygote_pid_ = 0;
+    throw Error(ErrorKind::kIo,
+                str("starting this program again as a zygote: ", errno_text(error)));
+  }
+  theirs.reset();
+  zygote_ = std::make_shared<AsyncChannel>(loop_, std::move(ours), kMaxFrameBody);
+  zygote_->start([this](Frame& frame) { on_frame(frame); },
+                 [this](const std::string& why) { on_zygote_gone(why); });
+  StartAs start;
+  start.address = options_.address;
+  start.session_folder = options_.session_folder;
+  start.build_id = program_build_id();
+  encode_message<ToZygote>(zygote_->out(), start);
+}
+
+std::vector<ProcessId> LocalEngine::start(const std::vector<ProcessSpec>& gang) {
+  StartGang request;
+  std::vector<ProcessId> ids;
+  for (const auto& spec : gang) {
+    ids.push_back(next_process_++);
+    request.gang.emplace_back(ids.back(), spec);
+    processes_[ids.back()].detached = !spec.detached_call.empty();
+  }
+  try {
+    if (!zygote_) start_zygote();
+    encode_message<ToZygote>(zygote_->out(), request);
+  } catch (const Error& error) {
+    boost::asio::post(loop_, [this, ids, why = std::string(error.what())] {
+      for (ProcessId process : ids) processes_.erase(process);
+      events_.on_start_failed(ids, why);
+    });
+  }
+  return ids;
+}
+
+void LocalEngine::signal(ProcessId process, int signal) {
+  if (zygote_) encode_message<ToZygote>(zygote_->out(), Signal{process, signal});
+}
+
+void LocalEngine::stop(ProcessId process, std::chrono::milliseconds grace) {
+  auto found = processes_.find(process);
+  if (found == processes_.end()) return;
+  if (grace.count() <= 0) return signal(process, SIGKILL);
+  signal(process, SIGTERM);
+  found->second.kill_timer = std::make_unique<boost::asio::steady_timer>(loop_, grace);
+  found->second.kill_timer->async_wait([this, process](const boost::system::error_code& error) {
+    if (!error) signal(process, SIGKILL);
+  });
+}
+
+void LocalEngine::on_frame(Frame& frame) {
+  FromZygote message = decode_message<FromZygote>(frame);
+  if (auto* ready = std::get_if<ZygoteReady>(&message)) {
+    if (ready->build_id != program_build_id())
+      on_zygote_gone("it is of another build: " + to_hex(ready->build_id));
+  } else if (auto* started = std::get_if<GangStarted>(&message)) {
+    for (const auto& [process, pid] : started->pids) events_.on_started(process, pid);
+  } else if (auto* failed = std::get_if<GangFailed>(&message)) {
+    for (ProcessId process : failed->gang) processes_.erase(process);
+    events_.on_start_failed(failed->gang, failed->why);
+  } else if (auto* exit = std::get_if<ProcessExit>(&message)) {
+    processes_.erase(exit->process);
+    events_.on_exited(*exit);
+  } else if (auto* notice = std::get_if<ZygoteNotice>(&message)) {
+    log_info(notice->text);
+  }
+}
+
+void LocalEngine::on_zygote_gone(const std::string& why) {
+  if (zygote_) zygote_->close();
+  zygote_.reset();
+  if (zygote_pid_ > 0) ::kill(zygote_pid_, SIGKILL);
+  reap_zygote(std::chrono::seconds(5));
+  log_warning(str("the zygote ended", why.empty() ? "" : ": ", why, "; its workers ended with it"));
+  // Every worker asks the kernel to be killed with the zygote.
+  auto lost = std::move(processes_);
+  processes_.clear();
+  for (const auto& [process, state] : lost) {
+    if (!state.detached) events_.on_exited({process, 0, SIGKILL});
+  }
+}
+
+void LocalEngine::shutdown(std::chrono::milliseconds grace) {
+  if (!zygote_) return;
+  for (const auto& [process, state] : processes_) {
+    if (grace.count() > 0 && !state.detached) signal(process, SIGTERM);
+  }
+  // The zygote ends what is left once this end of the channel closes; until then it may take until
+  // `grace`.
+  Deadline deadline = Deadline::after(grace);
+  while (!deadline.passed()) {
+    bool left = false;
+    for (const auto& [process, state] : processes_) left = left || !state.detached;
+    if (!left || !zygote_) break;
+    loop_.restart();
+    loop_.run_one_for(std::chrono::milliseconds(10));
+  }
+  if (zygote_) zygote_->flush_and_close();
+  zygote_.reset();
+  reap_zygote(std::chrono::seconds(10));
+}
+
+void LocalEngine::reap_zygote(std::chrono::milliseconds patience) {
+  if (zygote_pid_ <= 0) return;
+  UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, zygote_pid_, 0)));
+  if (pidfd) {
+    pollfd entry{pidfd.get(), POLLIN, 0};
+    Deadline deadline = Deadline::after(patience);
+    while (::poll(&entry, 1, deadline.poll_milliseconds()) < 0) {
+    }
+    if (!entry.revents) {
+      log_warning(str("the zygote (pid ", zygote_pid_, ") did not end by itself and is killed"));
+      ::kill(zygote_pid_, SIGKILL);
+    }
+    ::waitpid(zygote_pid_, nullptr, 0);
+  }
+  zygote_pid_ = 0;
+}
+
+}  // namespace manta

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "manta/core/zygote_internal.h"
+#include "manta/io/async_channel_internal.h"
+
+namespace manta {
+
+struct LocalEngineOptions {
+  Resources resources;
+  RunAddress address;
+  std::string session_folder;
+  std::vector<std::string> argv;  ///< Of the zygote, so that `ps` shows what it belongs to.
+};
+
+/// Runs processes on this machine, through a zygote. Lives on one event loop.
+class LocalEngine final : public Engine {
+ public:
+  /// Starts the zygote and does not wait for it.
+  LocalEngine(boost::asio::io_context& loop, LocalEngineOptions options, EngineEvents& events);
+  ~LocalEngine() override;
+
+  Resources resources() const override { return options_.resources; }
+  std::vector<ProcessId> start(const std::vector<ProcessSpec>& gang) override;
+  void stop(ProcessId process, std::chrono::milliseconds grace) override;
+  void shutdown(std::chrono::milliseconds grace) override;
+
+ private:
+  void start_zygote();
+  void on_frame(Frame& frame);
+  void on_zygote_gone(const std::string& why);
+  void signal(ProcessId process, int signal);
+  void reap_zygote(std::chrono::milliseconds patience);
+
+  boost::asio::io_context& loop_;
+  LocalEngineOptions options_;
+  EngineEvents& events_;
+  std::shared_ptr<AsyncChannel> zygote_;
+  pid_t zygote_pid_ = 0;
+  ProcessId next_process_ = 1;
+  struct Process {
+    bool detached = false;
+    std::unique_ptr<boost::asio::steady_timer> kill_timer;
+  };
+  std::unordered_map<ProcessId, Process> processes_;  // asked for and not known to have ended
+};
+
+}  // namespace manta

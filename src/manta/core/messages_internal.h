@@ -1,0 +1,282 @@
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "manta/core/engine.h"
+#include "manta/core/ledger_internal.h"
+#include "manta/core/task_spec.h"
+
+namespace manta {
+
+/// An error on its way to the process that asked.
+struct ErrorInfo {
+  ErrorKind kind = ErrorKind::kUserCode;
+  std::string message;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(kind, message);
+  }
+};
+
+/// How a task or an object ended: a value, or an error.
+struct Outcome {
+  bool ok = false;
+  Value value;
+  ErrorInfo error;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(ok);
+    if (ok) {
+      archive(value);
+    } else {
+      archive(error);
+    }
+  }
+  static Outcome failed(ErrorKind kind, std::string message) {
+    return {false, {}, {kind, std::move(message)}};
+  }
+};
+
+// ---- What a process says to the hub. In order; the hub answers in order.
+
+struct Hello {  // first on a connection
+  std::string token;
+  std::array<uint8_t, 20> build_id{};
+  ProcessId process = 0;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(token, build_id, process);
+  }
+};
+struct Submit {  // the sender holds one reference to the result from now on
+  TaskSpec spec;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(spec);
+  }
+};
+struct Put {  // likewise
+  ObjectId id = 0;
+  Value value;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(id, value);
+  }
+};
+struct Fetch {  // answered by ObjectReady with the value, once it is there
+  ObjectId id = 0;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(id);
+  }
+};
+struct Watch {  // answered by ObjectReady without it
+  ObjectId id = 0;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(id);
+  }
+};
+struct AddRef {
+  ObjectId id = 0;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(id);
+  }
+};
+struct Release {
+  ObjectId id = 0;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(id);
+  }
+};
+struct TaskDone {
+  ObjectId id = 0;
+  Outcome outcome;
+  uint64_t run_nanoseconds = 0;
+  bool wrote_output = false;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(id, outcome, run_nanoseconds, wrote_output);
+  }
+};
+struct Blocked {  // the task that runs waits; `returned` were sent but not started
+  std::vector<ObjectId> returned;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(returned);
+  }
+};
+struct Unblocked {
+  template <class Archive>
+  void serialize(Archive&) {}
+};
+struct Returned {  // the answer to Recall
+  std::vector<ObjectId> tasks;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(tasks);
+  }
+};
+struct CancelTask {  // answered by Answer
+  uint64_t request = 0;
+  ObjectId id = 0;
+  bool force = false;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(request, id, force);
+  }
+};
+struct CreateNamed {  // a Submit that may be refused; answered by Answer
+  uint64_t request = 0;
+  TaskSpec spec;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(request, spec);
+  }
+};
+struct KillActor {
+  ObjectId id = 0;
+  bool may_restart = false;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(id, may_restart);
+  }
+};
+struct FindActor {  // answered by Answer; on success the sender holds a reference
+  uint64_t request = 0;
+  std::string name;
+  std::string type;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(request, name, type);
+  }
+};
+struct AskWhy {  // answered by Answer
+  uint64_t request = 0;
+  ObjectId id = 0;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(request, id);
+  }
+};
+struct StartDetached {  // answered by Answer
+  uint64_t request = 0;
+  TaskSpec spec;
+  std::string log_path;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(request, spec, log_path);
+  }
+};
+
+using ToHub =
+    std::variant<Hello, Submit, Put, Fetch, Watch, AddRef, Release, TaskDone, Blocked, Unblocked,
+                 Returned, CancelTask, CreateNamed, KillActor, FindActor, AskWhy, StartDetached>;
+
+// ---- What the hub says to a process.
+
+struct Welcome {
+  uint32_t index = 0;  // for the ids that the process chooses
+  Resources total;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(index, total);
+  }
+};
+struct Rejected {  // and then closed
+  std::string why;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(why);
+  }
+};
+struct Run {
+  TaskSpec spec;
+  std::vector<Value> ref_values;
+  int32_t attempt = 1;
+  double cpus = 1;
+  std::vector<int> gpu_ids;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(spec, ref_values, attempt, cpus, gpu_ids);
+  }
+};
+struct ObjectReady {
+  ObjectId id = 0;
+  bool with_outcome = false;
+  Outcome outcome;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(id, with_outcome);
+    if (with_outcome) archive(outcome);
+  }
+};
+struct Recall {  // give back what has not started
+  template <class Archive>
+  void serialize(Archive&) {}
+};
+struct CancelRunning {
+  ObjectId id = 0;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(id);
+  }
+};
+struct Answer {
+  uint64_t request = 0;
+  Outcome outcome;  // only whether it went well, and the error if not
+  std::string text;
+  uint64_t id = 0;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(request, outcome, text, id);
+  }
+};
+struct Exit {  // finish what was sent before, then end
+  template <class Archive>
+  void serialize(Archive&) {}
+};
+
+using FromHub =
+    std::variant<Welcome, Rejected, Run, ObjectReady, Recall, CancelRunning, Answer, Exit>;
+
+/// Appends a message as one frame; its type is its place in the list above.
+template <class Variant, class Message>
+void encode_message(OutBuffer& out, const Message& message) {
+  constexpr auto type = [] {
+    return []<size_t... I>(std::index_sequence<I...>) {
+      size_t found = 0;
+      ((std::is_same_v<Message, std::variant_alternative_t<I, Variant>> ? (found = I) : 0), ...);
+      return static_cast<uint16_t>(found);
+    }
+    (std::make_index_sequence<std::variant_size_v<Variant>>());
+  }();
+  OutArchive archive(out.begin(type));
+  archive(message);
+  out.end(std::move(archive.fds));
+}
+
+/// The message in a frame. Throws Error(kCorrupt) if it is none.
+template <class Variant>
+Variant decode_message(Frame& frame) {
+  InArchive archive(frame.body);
+  archive.fds = std::move(frame.fds);
+  Variant message;
+  bool known = [&]<size_t... I>(std::index_sequence<I...>) {
+    return ((frame.type == I ? (archive(message.template emplace<I>()), true) : false) || ...);
+  }
+  (std::make_index_sequence<std::variant_size_v<Variant>>());
+  if (!known)
+    throw Error(ErrorKind::kCorrupt, str("received a message of unknown type ", frame.type));
+  if (archive.remaining() > 0) {
+    throw Error(ErrorKind::kCorrupt, str("a message of type ", frame.type, " has ",
+                                         archive.remaining(), " bytes too many"));
+  }
+  return message;
+}
+
+}  // namespace manta

@@ -1,0 +1,145 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "manta/base/deadline.h"
+#include "manta/core/value.h"
+
+namespace manta {
+
+namespace detail {
+
+/// One process's hold on an object; the object is freed when the last hold of the last process
+/// goes.
+struct ObjectHandle;
+using HandlePtr = std::shared_ptr<ObjectHandle>;
+
+ObjectId handle_id(const ObjectHandle& handle);
+/// A new hold on an object whose id arrived inside a value.
+HandlePtr borrow_object(ObjectId id);
+HandlePtr put_value(Value value);
+/// Waits for the value. Throws what made it fail, or Error(kTimeout) with what it waits for.
+const Value& await_value(const HandlePtr& handle, Deadline deadline);
+/// Waits for all at once; afterwards each `await_value` is immediate.
+void await_values(const std::vector<HandlePtr>& handles, Deadline deadline);
+/// Waits until `num_ready` are there, or the deadline; returns which are.
+std::vector<bool> await_ready(const std::vector<HandlePtr>& handles, size_t num_ready,
+                              Deadline deadline);
+void cancel_task(const HandlePtr& handle, bool force);
+std::string why_waits(const HandlePtr& handle);
+void save_handle(OutArchive& archive, const HandlePtr& handle);
+HandlePtr load_handle(InArchive& archive);
+
+}  // namespace detail
+
+/// A value that is there or will be: the result of a task or an actor's call, or what was `put`.
+/// Cheap to copy; may be passed to tasks, returned from them and kept in structures. The value
+/// lives as long as any reference to it.
+template <class T>
+class ObjectRef {
+ public:
+  ObjectRef() = default;
+  explicit ObjectRef(detail::HandlePtr handle) : handle_(std::move(handle)) {}
+
+  /// Waits for the value and returns a copy of it (of Arrow data: a view of the shared pages).
+  /// Throws Error: of kind kTimeout once `timeout` has passed, kWorkerLost if its process died and
+  /// the retries are used up, kCancelled if it was cancelled; what the task threw otherwise, with
+  /// its message.
+  T get(std::chrono::nanoseconds timeout = kForever) const {
+    const Value& value = detail::await_value(handle_, Deadline::after(timeout));
+    if constexpr (!std::is_void_v<T>) return from_value<T>(value);
+  }
+
+  ObjectId id() const { return handle_ ? detail::handle_id(*handle_) : 0; }
+  explicit operator bool() const { return handle_ != nullptr; }
+  const detail::HandlePtr& handle() const { return handle_; }
+
+  void CEREAL_SAVE_FUNCTION_NAME(OutArchive& archive) const {
+    detail::save_handle(archive, handle_);
+  }
+  void CEREAL_LOAD_FUNCTION_NAME(InArchive& archive) { handle_ = detail::load_handle(archive); }
+
+ private:
+  detail::HandlePtr handle_;
+};
+
+/// Stores a value for tasks to share. Over 100 KB it is written to shared memory, once.
+template <class T>
+ObjectRef<std::decay_t<T>> put(const T& value) {
+  if constexpr (std::is_same_v<std::decay_t<T>, const char*> ||
+                std::is_same_v<std::decay_t<T>, char*>) {
+    static_assert(!sizeof(T), "manta: put a std::string instead of a character array");
+  }
+  return ObjectRef<std::decay_t<T>>(detail::put_value(to_value<std::decay_t<T>>(value)));
+}
+
+/// See ObjectRef::get.
+template <class T>
+T get(const ObjectRef<T>& ref, std::chrono::nanoseconds timeout = kForever) {
+  return ref.get(timeout);
+}
+
+/// The values in order, asked for all at once. Throws the first reference's error that failed.
+template <class T>
+auto get(const std::vector<ObjectRef<T>>& refs, std::chrono::nanoseconds timeout = kForever) {
+  Deadline deadline = Deadline::after(timeout);
+  std::vector<detail::HandlePtr> handles;
+  for (const auto& ref : refs) handles.push_back(ref.handle());
+  detail::await_values(handles, deadline);
+  if constexpr (std::is_void_v<T>) {
+    for (const auto& handle : handles) detail::await_value(handle, deadline);
+  } else {
+    std::vector<T> values;
+    values.reserve(refs.size());
+    for (const auto& handle : handles)
+      values.push_back(from_value<T>(detail::await_value(handle, deadline)));
+    return values;
+  }
+}
+
+template <class T>
+struct WaitResult {
+  std::vector<ObjectRef<T>>
+      ready;  ///< Done, also by failing; in the order given. May be more than asked for.
+  std::vector<ObjectRef<T>> not_ready;  ///< The rest.
+};
+
+/// Waits until `num_ready` of the references are done or `timeout` has passed, whichever is first.
+/// Never throws because a task failed: that shows when the reference is got.
+template <class T>
+WaitResult<T> wait(const std::vector<ObjectRef<T>>& refs, size_t num_ready = 1,
+                   std::chrono::nanoseconds timeout = kForever) {
+  std::vector<detail::HandlePtr> handles;
+  for (const auto& ref : refs) handles.push_back(ref.handle());
+  auto done = detail::await_ready(handles, num_ready, Deadline::after(timeout));
+  WaitResult<T> result;
+  for (size_t i = 0; i < refs.size(); ++i)
+    (done[i] ? result.ready : result.not_ready).push_back(refs[i]);
+  return result;
+}
+
+struct CancelOptions {
+  bool force =
+      false;  ///< Kill the process if the task runs. Default: `is_cancelled()` turns true in it.
+};
+
+/// Stops a task, and the tasks that it started, if they are not done: what waits never starts;
+/// `get` of it throws Error(kCancelled) at once. A task that runs sees `is_cancelled()`, and its
+/// waits throw. Of an actor's call only what has not started is cancelled.
+template <class T>
+void cancel(const ObjectRef<T>& ref, CancelOptions options = {}) {
+  detail::cancel_task(ref.handle(), options.force);
+}
+
+/// One sentence on why the reference's value is not there yet, such as "task 'fit' waits for 4 CPU
+/// (1 of 4 free); held by task 'load' (3 CPU)"; or that it is there.
+template <class T>
+std::string why_waits(const ObjectRef<T>& ref) {
+  return detail::why_waits(ref.handle());
+}
+
+}  // namespace manta

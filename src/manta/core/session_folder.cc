@@ -1,0 +1,66 @@
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+
+#include "manta/base/error.h"
+#include "manta/core/session_folder_internal.h"
+
+namespace manta {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPrefix = "manta-";
+
+// Folders are named manta-<pid>-XXXXXX. One is left over if its process is gone and nobody holds
+// its lock (a process of another container may have a pid that is free here).
+void remove_leftovers(const fs::path& parent) {
+  std::error_code error;
+  for (fs::directory_iterator it(parent, error), end; !error && it != end; it.increment(error)) {
+    std::string name = it->path().filename();
+    if (name.rfind(kPrefix, 0) != 0) continue;
+    char* rest = nullptr;
+    long pid = std::strtol(name.c_str() + 6, &rest, 10);
+    if (pid <= 0 || *rest != '-' || name.size() != static_cast<size_t>(rest - name.c_str()) + 7)
+      continue;
+    struct stat info {};
+    if (::lstat(it->path().c_str(), &info) != 0 || !S_ISDIR(info.st_mode) ||
+        info.st_uid != ::geteuid())
+      continue;
+    if (::kill(static_cast<pid_t>(pid), 0) == 0 || errno != ESRCH) continue;
+    UniqueFd lock(::open((it->path() / "lock").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) continue;
+    std::error_code ignored;
+    fs::remove_all(it->path(), ignored);
+  }
+}
+
+}  // namespace
+
+SessionFolder::SessionFolder(const std::string& parent) {
+  std::error_code error;
+  fs::path folder = parent.empty() ? fs::temp_directory_path(error) : fs::absolute(parent, error);
+  if (!parent.empty()) fs::create_directories(folder, error);
+  remove_leftovers(folder);
+  path_ = (folder / str(kPrefix, ::getpid(), "-XXXXXX")).string();
+  if (!::mkdtemp(path_.data())) {
+    throw_errno(str("making a temporary folder in '", folder.string(),
+                    "' (InitOptions::temporary_folder)"));
+  }
+  lock_ = UniqueFd(::open((path_ + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock_ || ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0)
+    throw_errno(str("locking '", path_, "/lock'"));
+}
+
+SessionFolder::~SessionFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+}  // namespace manta

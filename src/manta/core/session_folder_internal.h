@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+
+#include "manta/io/unique_fd.h"
+
+namespace manta {
+
+/// A run's temporary folder, readable by this user only. Removed when the run ends; by the zygote
+/// if the driver dies; and if both die at once, by the next run in the same place.
+class SessionFolder {
+ public:
+  /// `parent` empty: the system's temporary folder. Throws Error(kIo) that names it if that is not
+  /// possible.
+  explicit SessionFolder(const std::string& parent);
+  ~SessionFolder();
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  UniqueFd lock_;  // held for as long as the run lives
+};
+
+}  // namespace manta

@@ -1,0 +1,74 @@
+#include <algorithm>
+
+#include "manta/core/task_queue_internal.h"
+
+namespace manta {
+
+TaskQueue::Shape& TaskQueue::shape_of(const Resources& resources) {
+  for (auto& shape : shapes_) {
+    if (shape.resources == resources) return shape;
+  }
+  shapes_.emplace_back();
+  shapes_.back().resources = resources;
+  return shapes_.back();
+}
+
+void TaskQueue::push_back(ObjectId id, uint32_t depth, const Resources& resources) {
+  Shape& shape = shape_of(resources);
+  shape.buckets_[depth].push_back({id, next_order_++});
+  ++shape.size_;
+  ++size_;
+}
+
+void TaskQueue::push_front(ObjectId id, uint32_t depth, const Resources& resources) {
+  Shape& shape = shape_of(resources);
+  shape.buckets_[depth].push_front({id, --front_order_});
+  ++shape.size_;
+  ++size_;
+}
+
+void TaskQueue::pop_front(Shape& shape) {
+  auto bucket = shape.buckets_.begin();
+  bucket->second.pop_front();
+  if (bucket->second.empty()) shape.buckets_.erase(bucket);
+  --shape.size_;
+  --size_;
+}
+
+void TaskQueue::remove(ObjectId id, uint32_t depth, const Resources& resources) {
+  Shape& shape = shape_of(resources);
+  auto bucket = shape.buckets_.find(depth);
+  if (bucket == shape.buckets_.end()) return;
+  size_t gone =
+      std::erase_if(bucket->second, [&](const Shape::Entry& entry) { return entry.id == id; });
+  if (bucket->second.empty()) shape.buckets_.erase(bucket);
+  shape.size_ -= gone;
+  size_ -= gone;
+}
+
+std::vector<TaskQueue::Shape*> TaskQueue::shapes() {
+  // A program uses a handful; one that makes up shapes as it goes should not pay for the old ones.
+  if (shapes_.size() > 16) shapes_.remove_if([](const Shape& shape) { return shape.empty(); });
+  std::vector<Shape*> result;
+  for (auto& shape : shapes_) {
+    if (!shape.empty()) result.push_back(&shape);
+  }
+  std::sort(result.begin(), result.end(), [](const Shape* a, const Shape* b) {
+    const auto& [depth_a, entries_a] = *a->buckets_.begin();
+    const auto& [depth_b, entries_b] = *b->buckets_.begin();
+    if (depth_a != depth_b) return depth_a > depth_b;
+    return entries_a.front().order < entries_b.front().order;
+  });
+  return result;
+}
+
+bool compete(const Resources& a, const Resources& b) {
+  if ((a.cpus > 0 && b.cpus > 0) || (a.gpus > 0 && b.gpus > 0) || (a.memory > 0 && b.memory > 0))
+    return true;
+  return std::any_of(a.custom.begin(), a.custom.end(), [&](const auto& entry) {
+    auto found = b.custom.find(entry.first);
+    return entry.second > 0 && found != b.custom.end() && found->second > 0;
+  });
+}
+
+}  // namespace manta

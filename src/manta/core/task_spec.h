@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "manta/core/function.h"
+#include "manta/core/resources.h"
+
+namespace manta {
+
+/// How a task is run. Every field has a default.
+struct TaskOptions {
+  Resources resources = {};  ///< Held while it runs. Default: one CPU.
+  int max_retries = 3;  ///< Run again if its process dies, up to so many times. 0: at most once.
+  bool retry_exceptions = false;  ///< Also run again if it throws, within the same limit.
+  std::string name = {};          ///< For messages. Default: the function's own name.
+};
+
+/// How an actor is run. Every field has a default.
+struct ActorOptions {
+  Resources resources = {
+      .cpus = 0};  ///< Held while it lives. Default: nothing, as most actors mostly wait.
+  int max_restarts =
+      0;  ///< Constructed anew, with the same arguments, if its process dies, up to so many times.
+  int max_call_retries =
+      0;  ///< Run a call again that was under way when the process died. 0: at most once.
+  std::string name = {};  ///< By which get_actor finds it. Default: none.
+};
+
+enum class TaskKind : uint8_t { kTask, kActorCreate, kActorCall };
+
+/// A call on its way to the process that runs it.
+struct TaskSpec {
+  ObjectId id = 0;  ///< Of the result; for an actor's construction, of the actor.
+  TaskKind kind = TaskKind::kTask;
+  Function function;
+  std::string name;
+  Value args;
+  std::vector<RefArgument> ref_args;
+  Resources resources;
+  int32_t max_retries = 0;
+  bool retry_exceptions = false;
+  ObjectId parent = 0;  ///< The task that asked for it; 0 for the driver.
+  uint32_t depth = 0;   ///< How many such parents there are.
+  ObjectId actor = 0;   ///< Of a call.
+  int32_t max_restarts = 0;
+  std::string actor_name;
+  std::string actor_type;
+
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(id, kind, function, name, args, ref_args, max_retries, retry_exceptions, parent, depth);
+    if (kind == TaskKind::kActorCall) {
+      archive(actor);
+    } else {
+      archive(resources);
+    }
+    if (kind == TaskKind::kActorCreate) archive(max_restarts, actor_name, actor_type);
+  }
+};
+
+/// Its name for messages: the one that it was given, or its function's. The latter may read the
+/// program's symbols.
+std::string task_name(const TaskSpec& spec);
+
+}  // namespace manta

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "manta/core/zygote_internal.h"
+
+namespace manta {
+
+/// Connects to the run and does what it is told until it is told to end. Never returns; exits with
+/// 0 unless the run could not be joined.
+[[noreturn]] void run_worker(const RunAddress& address, ProcessId process, const std::string& name);
+
+/// Runs a call: decodes, invokes, and turns what is thrown into an error that names the task.
+Outcome run_call(const TaskSpec& spec, const std::vector<Value>& ref_values,
+                 std::shared_ptr<void>* instance);
+
+/// Sets how many threads libraries use: OMP_NUM_THREADS, OpenMP itself if it is loaded, and Arrow's
+/// pool.
+void set_thread_count(int threads);
+
+}  // namespace manta

@@ -1,0 +1,256 @@
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "manta/core/worker_internal.h"
+#include "manta/core/zygote_internal.h"
+
+namespace manta {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Zygote {
+ public:
+  Zygote(Channel& channel, const StartAs& start, char** argv)
+      : channel_(channel), start_(start), argv_(argv) {}
+
+  // Returns in the driver's end only: a forked worker leaves through run_worker.
+  void serve() {
+    Frame frame;
+    while (channel_.next_buffered(&frame))
+      handle(frame);  // came together with what started the zygote
+    while (true) {
+      std::vector<pollfd> watched{{channel_.fd(), POLLIN, 0}};
+      std::vector<ProcessId> order;
+      for (const auto& [process, child] : children_) {
+        watched.push_back({child.pidfd.get(), POLLIN, 0});
+        order.push_back(process);
+      }
+      if (::poll(watched.data(), watched.size(), -1) < 0) continue;
+      for (size_t i = 1; i < watched.size(); ++i) {
+        if (watched[i].revents) reap(order[i - 1]);
+      }
+      if (watched[0].revents && !receive()) return;
+    }
+  }
+
+  void end_all() {
+    for (const auto& [process, child] : children_) {
+      if (!child.detached) ::kill(-child.pid, SIGKILL);
+    }
+    for (const auto& [process, child] : children_) {
+      if (!child.detached) ::waitpid(child.pid, nullptr, 0);
+    }
+    std::error_code ignored;
+    fs::remove_all(start_.session_folder, ignored);
+  }
+
+ private:
+  struct Child {
+    pid_t pid = 0;
+    UniqueFd pidfd;
+    bool detached = false;
+  };
+
+  template <class Message>
+  void tell(const Message& message) {
+    channel_.send([&](OutBuffer& out) { encode_message<FromZygote>(out, message); });
+  }
+
+  bool receive() {
+    Frame frame;
+    // One read for what is there; then everything that it brought.
+    if (!channel_.receive(&frame, Deadline::never())) return false;
+    do {
+      handle(frame);
+    } while (channel_.next_buffered(&frame));
+    return true;
+  }
+
+  void handle(Frame& frame) {
+    ToZygote message = decode_message<ToZygote>(frame);
+    if (auto* gang = std::get_if<StartGang>(&message)) start_gang(*gang);
+    if (auto* signal = std::get_if<Signal>(&message)) {
+      auto child = children_.find(signal->process);
+      if (child != children_.end()) ::kill(-child->second.pid, signal->signal);
+    }
+  }
+
+  void reap(ProcessId process) {
+    Child child = std::move(children_.at(process));
+    children_.erase(process);
+    if (!child.detached) ::kill(-child.pid, SIGKILL);  // what it started itself and left behind
+    int status = 0;
+    if (::waitpid(child.pid, &status, 0) != child.pid) return;
+    ProcessExit exit;
+    exit.process = process;
+    if (WIFSIGNALED(status)) {
+      exit.signal = WTERMSIG(status);
+    } else {
+      exit.code = WEXITSTATUS(status);
+    }
+    tell(exit);
+  }
+
+  void start_gang(const StartGang& request) {
+    GangStarted started;
+    std::string why;
+    for (const auto& [process, spec] : request.gang) {
+      pid_t pid = start_one(process, spec, &why);
+      if (pid < 0) break;
+      started.pids.emplace_back(process, pid);
+    }
+    if (why.empty()) return tell(started);
+    GangFailed failed{{}, why};
+    for (const auto& [process, pid] : started.pids) {
+      ::kill(-pid, SIGKILL);
+      ::waitpid(pid, nullptr, 0);
+      children_.erase(process);
+    }
+    for (const auto& [process, spec] : request.gang) failed.gang.push_back(process);
+    tell(failed);
+  }
+
+  pid_t start_one(ProcessId process, const ProcessSpec& spec, std::string* why) {
+    int threads = count_threads();
+    bool fork_only = threads == 1 && spec.detached_call.empty();
+    if (threads > 1 && !told_threads_) {
+      told_threads_ = true;
+      tell(ZygoteNotice{
+          str("a static initialiser started threads (", threads,
+              " in all), so workers are started by exec instead of fork, which takes longer")});
+    }
+    pid_t zygote = ::getpid();
+    UniqueFd ours, theirs;
+    std::unique_ptr<Environment> environment;
+    if (!fork_only) {
+      std::tie(ours, theirs) = socket_pair();
+      environment = std::make_unique<Environment>(
+          std::map<std::string, std::string>{{kStartVariable, std::to_string(theirs.get())}});
+    }
+    pid_t pid = ::fork();
+    if (pid < 0) {
+      *why = str("fork of process '", spec.name, "': ", errno_text(errno));
+      return -1;
+    }
+    if (pid == 0) {
+      // Between here and exec only what is safe after fork in a program with threads.
+      if (spec.detached_call.empty()) {
+        ::setpgid(0, 0);
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (::getppid() != zygote) ::_exit(1);
+      } else {
+        ::setsid();
+      }
+      if (!fork_only) {
+        ::fcntl(theirs.get(), F_SETFD, 0);
+        ::execve("/proc/self/exe", argv_, environment->data());
+        ::_exit(127);
+      }
+      forget_parent();
+      try {
+        become(spec);
+      } catch (const std::exception& error) {
+        std::fprintf(stderr, "manta: %s\n", error.what());
+        ::_exit(1);
+      }
+      run_worker(start_.address, process, spec.name);
+    }
+    ::setpgid(pid, pid);  // also here: whoever is first, a kill of the group finds it
+    Child child;
+    child.pid = pid;
+    child.pidfd = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    child.detached = !spec.detached_call.empty();
+    if (!child.pidfd) {
+      *why = str("pidfd_open of process '", spec.name, "': ", errno_text(errno));
+      ::kill(pid, SIGKILL);
+      ::waitpid(pid, nullptr, 0);
+      return -1;
+    }
+    children_[process] = std::move(child);
+    if (!fork_only) {
+      theirs.reset();
+      StartAs start = start_;
+      start.role = spec.detached_call.empty() ? StartAs::kWorker : StartAs::kDetached;
+      start.process = process;
+      start.spec = spec;
+      Channel(std::move(ours)).send([&](OutBuffer& out) { encode_message<ToZygote>(out, start); });
+    }
+    return pid;
+  }
+
+  // A worker must not keep the zygote's descriptors: they tell others that the zygote lives.
+  void forget_parent() {
+    ::close(channel_.fd());
+    for (auto& [process, child] : children_) child.pidfd.reset();
+  }
+
+  Channel& channel_;
+  const StartAs& start_;
+  char** argv_;
+  std::map<ProcessId, Child> children_;
+  bool told_threads_ = false;
+};
+
+}  // namespace
+
+int count_threads() {
+  int threads = 0;
+  std::error_code error;
+  for (fs::directory_iterator it("/proc/self/task", error), end; !error && it != end;
+       it.increment(error))
+    ++threads;
+  return threads;
+}
+
+Environment::Environment(const std::map<std::string, std::string>& changes) {
+  for (char** entry = environ; *entry; ++entry) {
+    std::string_view text = *entry;
+    if (!changes.contains(std::string(text.substr(0, text.find('='))))) entries_.emplace_back(text);
+  }
+  for (const auto& [name, value] : changes) entries_.push_back(name + "=" + value);
+  for (auto& entry : entries_) pointers_.push_back(entry.data());
+  pointers_.push_back(nullptr);
+}
+
+void become(const ProcessSpec& spec) {
+  ::prctl(PR_SET_NAME, spec.name.substr(0, 15).c_str());
+  UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  ::dup2(null.get(), 0);
+  UniqueFd log(::open(spec.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  if (!log) throw_errno(str("opening the log file '", spec.log_path, "'"));
+  ::dup2(log.get(), 1);
+  ::dup2(log.get(), 2);
+  for (const auto& [name, value] : spec.environment) ::setenv(name.c_str(), value.c_str(), 1);
+  if (!spec.working_directory.empty() && ::chdir(spec.working_directory.c_str()) != 0) {
+    throw_errno(str("changing into the working folder '", spec.working_directory, "' of '",
+                    spec.name, "'"));
+  }
+}
+
+void run_zygote(Channel& channel, const StartAs& start, char** argv) {
+  ::setsid();  // a Ctrl-C at the terminal is for the driver
+  ::prctl(PR_SET_NAME, "manta:zygote");
+  Zygote zygote(channel, start, argv);
+  try {
+    channel.send(
+        [&](OutBuffer& out) { encode_message<FromZygote>(out, ZygoteReady{program_build_id()}); });
+    zygote.serve();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "manta zygote: %s\n", error.what());
+  }
+  zygote.end_all();
+  ::_exit(0);
+}
+
+}  // namespace manta

@@ -1,0 +1,119 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "manta/core/engine.h"
+#include "manta/core/messages_internal.h"
+#include "manta/io/channel.h"
+
+namespace manta {
+
+// The zygote is the program started once, held in `manta::init` with one thread and every library
+// loaded. It forks the workers, is their parent, tells the driver when they end, and ends them when
+// the driver does.
+
+/// What a worker needs to find its run.
+struct RunAddress {
+  std::string socket_path;
+  std::string token;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(socket_path, token);
+  }
+};
+
+/// The variable that tells a newly started program that it is not the driver: the number of the
+/// descriptor from which it reads its StartAs.
+inline constexpr const char* kStartVariable = "MANTA_START_FD";
+
+/// What a newly started program is.
+struct StartAs {
+  enum Role : uint8_t { kZygote, kWorker, kDetached };
+  Role role = kZygote;
+  RunAddress address;
+  std::string session_folder;          // of a zygote: removed when the driver has gone
+  std::array<uint8_t, 20> build_id{};  // of who starts it
+  ProcessId process = 0;               // of a worker
+  ProcessSpec spec;                    // of a worker or a detached process
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(role, address, session_folder, build_id, process, spec);
+  }
+};
+
+// ---- From the driver to the zygote
+struct StartGang {
+  std::vector<std::pair<ProcessId, ProcessSpec>> gang;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(gang);
+  }
+};
+struct Signal {
+  ProcessId process = 0;
+  int signal = 0;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(process, signal);
+  }
+};
+using ToZygote = std::variant<StartAs, StartGang, Signal>;
+
+// ---- From the zygote to the driver
+struct ZygoteReady {
+  std::array<uint8_t, 20> build_id{};
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(build_id);
+  }
+};
+struct GangStarted {
+  std::vector<std::pair<ProcessId, int>> pids;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(pids);
+  }
+};
+struct GangFailed {
+  std::vector<ProcessId> gang;
+  std::string why;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(gang, why);
+  }
+};
+struct ZygoteNotice {
+  std::string text;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(text);
+  }
+};
+using FromZygote = std::variant<ZygoteReady, GangStarted, GangFailed, ProcessExit, ZygoteNotice>;
+
+/// Serves the driver at the other end of `channel` until it closes; then ends every worker and
+/// exits.
+[[noreturn]] void run_zygote(Channel& channel, const StartAs& start, char** argv);
+
+/// Makes this process what `spec` says: name, log file, environment, working folder, a process
+/// group of its own.
+void become(const ProcessSpec& spec);
+
+/// How many threads this process has.
+int count_threads();
+
+/// A copy of this process's environment with some variables replaced or added, for execve.
+class Environment {
+ public:
+  explicit Environment(const std::map<std::string, std::string>& changes);
+  char** data() { return pointers_.data(); }
+
+ private:
+  std::vector<std::string> entries_;
+  std::vector<char*> pointers_;
+};
+
+}  // namespace manta

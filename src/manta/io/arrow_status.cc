@@ -1,0 +1,21 @@
+#include "manta/io/arrow_status.h"
+
+#include "manta/base/error.h"
+
+namespace manta {
+
+void check(const arrow::Status& status, const std::string& doing) {
+  if (status.ok()) return;
+  ErrorKind kind = ErrorKind::kIo;
+  if (status.IsOutOfMemory() || status.IsCapacityError()) kind = ErrorKind::kResources;
+  if (status.IsInvalid() || status.IsTypeError() || status.IsNotImplemented() ||
+      status.IsIndexError()) {
+    kind = ErrorKind::kInvalidArgument;
+  }
+  if (status.IsKeyError()) kind = ErrorKind::kNotFound;
+  if (status.IsSerializationError()) kind = ErrorKind::kCorrupt;
+  if (status.IsCancelled()) kind = ErrorKind::kCancelled;
+  throw Error(kind, doing + ": " + status.message());
+}
+
+}  // namespace manta

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <arrow/result.h>
+#include <arrow/status.h>
+
+#include <string>
+
+namespace manta {
+
+/// Turns a failed Arrow status into the Error of the fitting kind; `doing` says what was attempted,
+/// on what.
+void check(const arrow::Status& status, const std::string& doing);
+
+template <class T>
+T check(arrow::Result<T> result, const std::string& doing) {
+  check(result.status(), doing);
+  return std::move(result).ValueUnsafe();
+}
+
+}  // namespace manta

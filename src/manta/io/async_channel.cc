@@ -1,0 +1,118 @@
+#include <fcntl.h>
+
+#include <boost/asio/post.hpp>
+
+#include "manta/base/error.h"
+#include "manta/io/async_channel_internal.h"
+
+namespace manta {
+
+using boost::asio::posix::stream_descriptor;
+using boost::system::error_code;
+
+AsyncChannel::AsyncChannel(boost::asio::io_context& loop, UniqueFd socket, size_t max_body)
+    : socket_(loop), decoder_(max_body) {
+  ::fcntl(socket.get(), F_SETFL, ::fcntl(socket.get(), F_GETFL) | O_NONBLOCK);
+  socket_.assign(socket.release());
+}
+
+void AsyncChannel::start(OnFrame on_frame, OnClose on_close) {
+  on_frame_ = std::move(on_frame);
+  on_close_ = std::move(on_close);
+  if (!std::exchange(started_, true)) wait_readable();
+}
+
+OutBuffer& AsyncChannel::out() {
+  if (!flush_posted_ && !waiting_writable_ && socket_.is_open()) {
+    flush_posted_ = true;
+    boost::asio::post(socket_.get_executor(), [self = shared_from_this()] {
+      self->flush_posted_ = false;
+      self->flush();
+    });
+  }
+  return out_;
+}
+
+void AsyncChannel::close() {
+  on_frame_ = nullptr;
+  on_close_ = nullptr;
+  if (socket_.is_open()) socket_.close();
+}
+
+void AsyncChannel::flush_and_close() {
+  if (socket_.is_open()) flush();
+  close();
+}
+
+void AsyncChannel::wait_readable() {
+  socket_.async_wait(stream_descriptor::wait_read, [self = shared_from_this()](error_code error) {
+    if (!error && self->socket_.is_open()) self->on_readable();
+  });
+}
+
+void AsyncChannel::on_readable() {
+  // A few reads a turn, so that one busy peer does not keep the others waiting.
+  if (read_frames(4)) wait_readable();
+}
+
+void AsyncChannel::drain() {
+  auto self = shared_from_this();
+  while (socket_.is_open() && read_frames(1 << 20) && !drained_) {
+  }
+}
+
+// False once the channel is closed.
+bool AsyncChannel::read_frames(int max_reads) {
+  auto self = shared_from_this();  // a handler may drop the last other reference
+  try {
+    drained_ = false;
+    for (int i = 0; i < max_reads; ++i) {
+      IoStatus status = decoder_.receive(socket_.native_handle());
+      if (status == IoStatus::kClosed) {
+        fail("");
+        return false;
+      }
+      if (status == IoStatus::kWouldBlock) {
+        drained_ = true;
+        break;
+      }
+      Frame frame;
+      while (socket_.is_open() && decoder_.next(&frame)) {
+        auto handler = on_frame_;  // may be replaced or dropped by what it does
+        handler(frame);
+      }
+      if (!socket_.is_open()) return false;
+    }
+  } catch (const Error& error) {
+    fail(error.what());
+    return false;
+  }
+  return true;
+}
+
+void AsyncChannel::flush() {
+  if (!socket_.is_open() || out_.empty()) return;
+  try {
+    IoStatus status = out_.flush(socket_.native_handle());
+    if (status == IoStatus::kClosed)
+      return;  // the reading side reports it, after what the peer still said
+    if (status == IoStatus::kWouldBlock && !waiting_writable_) {
+      waiting_writable_ = true;
+      socket_.async_wait(stream_descriptor::wait_write,
+                         [self = shared_from_this()](error_code error) {
+                           self->waiting_writable_ = false;
+                           if (!error) self->flush();
+                         });
+    }
+  } catch (const Error& error) {
+    fail(error.what());
+  }
+}
+
+void AsyncChannel::fail(const std::string& why) {
+  auto on_close = std::move(on_close_);
+  close();
+  if (on_close) on_close(why);
+}
+
+}  // namespace manta

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "manta/io/frame.h"
+
+namespace manta {
+
+/// A framed connection of an event loop. All calls and callbacks happen on the loop's thread. What
+/// is sent during one turn of the loop leaves in one system call.
+class AsyncChannel : public std::enable_shared_from_this<AsyncChannel> {
+ public:
+  using OnFrame = std::function<void(Frame&)>;
+  /// Called once, with the reason; empty when the peer closed in good order.
+  using OnClose = std::function<void(const std::string& why)>;
+
+  AsyncChannel(boost::asio::io_context& loop, UniqueFd socket, size_t max_body);
+
+  /// Begins to read. Called again, it only replaces the callbacks.
+  void start(OnFrame on_frame, OnClose on_close);
+  /// A frame for the caller to fill with OutBuffer::begin and end, flushed soon.
+  OutBuffer& out();
+  /// Handles at once everything that has arrived. For a peer that is known to have ended.
+  void drain();
+  /// Drops the connection; no callback comes after it.
+  void close();
+  /// Writes what is pending, as far as the socket takes it, then closes.
+  void flush_and_close();
+  void set_max_body(size_t max_body) { decoder_.set_max_body(max_body); }
+
+ private:
+  void wait_readable();
+  void on_readable();
+  bool read_frames(int max_reads);
+  void flush();
+  void fail(const std::string& why);
+
+  boost::asio::posix::stream_descriptor socket_;
+  FrameDecoder decoder_;
+  OutBuffer out_;
+  OnFrame on_frame_;
+  OnClose on_close_;
+  bool flush_posted_ = false;
+  bool waiting_writable_ = false;
+  bool drained_ = false;
+  bool started_ = false;
+};
+
+}  // namespace manta

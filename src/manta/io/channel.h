@@ -1,0 +1,46 @@
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <string>
+
+#include "manta/base/deadline.h"
+#include "manta/io/frame.h"
+#include "manta/io/unique_fd.h"
+
+namespace manta {
+
+/// A framed connection used from ordinary threads: one reads, any number write.
+class Channel {
+ public:
+  explicit Channel(UniqueFd socket, size_t max_body = kMaxFrameBody)
+      : socket_(std::move(socket)), decoder_(max_body) {}
+
+  int fd() const { return socket_.get(); }
+
+  /// The next frame; false when the peer closed. Throws Error(kTimeout) once the deadline has
+  /// passed, Error(kCorrupt) on malformed bytes. One thread at a time.
+  bool receive(Frame* frame, Deadline deadline);
+  /// True if `receive` would find something at once without reading the socket again, false if not.
+  bool next_buffered(Frame* frame) { return decoder_.next(frame); }
+
+  /// Has `fill` add frames and writes them before it returns. False when the peer has closed. A
+  /// peer that takes nothing for 60 s counts as closed.
+  bool send(const std::function<void(OutBuffer&)>& fill);
+
+ private:
+  UniqueFd socket_;
+  FrameDecoder decoder_;
+  std::mutex send_mutex_;
+  OutBuffer out_;
+};
+
+/// Connects to a Unix socket. Throws Error(kIo) that names the path.
+UniqueFd connect_unix(const std::string& path);
+/// Listens on a new Unix socket; only this user may connect. Throws if the path exists or is over
+/// 107 characters.
+UniqueFd listen_unix(const std::string& path);
+/// Two connected Unix stream sockets, closed on exec.
+std::pair<UniqueFd, UniqueFd> socket_pair();
+
+}  // namespace manta

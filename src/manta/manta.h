@@ -1,0 +1,11 @@
+#pragma once
+
+/// All of Manta that needs no further library. See README.md for a first program.
+
+#include "manta/base/error.h"
+#include "manta/base/log.h"
+#include "manta/core/actor.h"
+#include "manta/core/detached.h"
+#include "manta/core/init.h"
+#include "manta/core/object_ref.h"
+#include "manta/core/remote.h"

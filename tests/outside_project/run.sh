@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Installs Manta from a build folder into a temporary prefix, then builds and runs the project beside this script with it.
+#   run.sh <build folder> [<compiler flags, such as a sanitizer's>]
+set -euo pipefail
+build=$1
+flags=${2:-}
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+cmake --install "$build" --prefix "$work/prefix" >"$work/install.log"
+if find "$work/prefix" -name '*_internal.h' -o -name '*_test*' | grep .; then
+  echo "the files above must not be installed" >&2
+  exit 1
+fi
+
+cmake -G Ninja -S "$here" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_CXX_FLAGS="$flags"
+cmake --build "$work/build"
+cmake --install "$work/build" --prefix "$work/outside"
+
+for program in "$work/build/outside" "$work/outside/bin/outside"; do
+  printed=$(env -u LD_LIBRARY_PATH "$program")
+  [ "$printed" = 42 ] || { echo "expected 42, $program printed: $printed" >&2; exit 1; }
+done
