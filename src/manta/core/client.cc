@@ -25,6 +25,15 @@ struct Client::Waiter {
   }
 };
 
+void HubLink::wait(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
+                   Deadline deadline, const std::function<bool()>& over) {
+  if (deadline.is_never()) {
+    changed.wait(lock, over);
+  } else {
+    changed.wait_until(lock, deadline.at(), over);
+  }
+}
+
 void throw_error(const ErrorInfo& error) { throw Error(error.kind, error.message); }
 
 Client::Client(std::unique_ptr<HubLink> link, uint32_t index, Resources total)
@@ -141,11 +150,7 @@ bool Client::await(const std::vector<detail::HandlePtr>& handles, size_t count, 
   auto over = [&] {
     return waiter.needed == 0 || !closed_.empty() || (waiter.task && waiter.task->cancelled);
   };
-  if (deadline.is_never()) {
-    waiter.changed.wait(lock, over);
-  } else {
-    waiter.changed.wait_until(lock, deadline.at(), over);
-  }
+  link_->wait(lock, waiter.changed, deadline, over);
   leave();
   bool complete = waiter.needed == 0;
   std::string closed = closed_;
@@ -192,7 +197,8 @@ Answer Client::await_answer(const std::function<void(uint64_t)>& send) {
   send(request);
   lock.lock();
   // The hub answers at once or is gone.
-  answered_.wait(lock, [&] { return answers_.contains(request) || !closed_.empty(); });
+  link_->wait(lock, answered_, Deadline::never(),
+              [&] { return answers_.contains(request) || !closed_.empty(); });
   if (!answers_.contains(request)) throw Error(ErrorKind::kWorkerLost, closed_);
   Answer answer = std::move(answers_.at(request));
   answers_.erase(request);

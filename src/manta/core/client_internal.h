@@ -25,6 +25,11 @@ class HubLink {
   /// Around a wait of the thread that runs tasks: others may use its CPU meanwhile.
   virtual void begin_wait() {}
   virtual void end_wait() {}
+  /// Returns when `over` or when the deadline has passed. `over` is asked with `lock` held, and
+  /// changes are announced through `changed`. A link may read its messages meanwhile, on the thread
+  /// that waits.
+  virtual void wait(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
+                    Deadline deadline, const std::function<bool()>& over);
 };
 
 /// What is known in this process of an object that lives at the hub.

@@ -65,8 +65,9 @@ class Engine {
   /// Asks the process and what it started to end (SIGTERM) and kills it after `grace` (at once if
   /// that is 0).
   virtual void stop(ProcessId process, std::chrono::milliseconds grace) = 0;
-  /// Ends every process that is not detached, within `grace`, and returns when none is left.
-  virtual void shutdown(std::chrono::milliseconds grace) = 0;
+  /// Kills every process that is not detached and returns when none is left. Nothing is told of
+  /// them.
+  virtual void shutdown() = 0;
 };
 
 }  // namespace manta

@@ -51,6 +51,8 @@ struct Invocation {
   const std::vector<Value>* ref_values = nullptr;  ///< In the order of `ref_args`.
   std::shared_ptr<void>* instance = nullptr;       ///< The actor that this process is.
   Value result;
+  /// Holds on to what the result refers to, until the result has been sent.
+  std::shared_ptr<void> keep_alive;
 };
 
 /// Rebuilds typed arguments, calls, serialises the result. One is compiled for every signature,
@@ -108,12 +110,15 @@ class ArgumentReader {
 };
 
 template <class R, class Call>
-Value call_to_value(Call&& call) {
+void set_result(Invocation& invocation, Call&& call) {
   if constexpr (std::is_void_v<R>) {
     call();
-    return Value();
   } else {
-    return to_value<std::decay_t<R>>(call());
+    std::decay_t<R> result = call();
+    invocation.result = to_value(result);
+    if (!invocation.result.refs.empty()) {
+      invocation.keep_alive = std::make_shared<std::decay_t<R>>(std::move(result));
+    }
   }
 }
 
@@ -159,8 +164,8 @@ struct PointerThunk {
     (void)&registered;
     auto arguments = read_arguments(call, std::type_identity<typename S::Parameters>());
     auto function = reinterpret_cast<F>(call.target);
-    call.result = call_to_value<typename S::Result>(
-        [&]() -> decltype(auto) { return std::apply(function, std::move(arguments)); });
+    set_result<typename S::Result>(
+        call, [&]() -> decltype(auto) { return std::apply(function, std::move(arguments)); });
   }
   static inline const bool registered = register_thunk(&invoke);
 };
@@ -171,8 +176,8 @@ struct LambdaThunk {
   static void invoke(Invocation& call) {
     (void)&registered;
     auto arguments = read_arguments(call, std::type_identity<typename S::Parameters>());
-    call.result = call_to_value<typename S::Result>(
-        [&]() -> decltype(auto) { return std::apply(F{}, std::move(arguments)); });
+    set_result<typename S::Result>(
+        call, [&]() -> decltype(auto) { return std::apply(F{}, std::move(arguments)); });
   }
   static inline const bool registered = register_thunk(&invoke);
 };
@@ -196,7 +201,7 @@ struct MethodThunk {
     (void)&registered;
     auto arguments = read_arguments(call, std::type_identity<typename S::Parameters>());
     auto& object = *static_cast<T*>(call.instance->get());
-    call.result = call_to_value<typename S::Result>([&]() -> decltype(auto) {
+    set_result<typename S::Result>(call, [&]() -> decltype(auto) {
       return std::apply(
           [&](auto&&... a) -> decltype(auto) {
             return (object.*Method)(std::forward<decltype(a)>(a)...);

@@ -2,7 +2,6 @@
 #include <signal.h>
 #include <sys/socket.h>
 
-#include <boost/asio/post.hpp>
 #include <cctype>
 
 #include "manta/base/log.h"
@@ -61,13 +60,15 @@ void Hub::run() {
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
   ::pthread_setname_np(::pthread_self(), "manta:hub");
-  loop_.run();
+  loop_.context.run();
 }
 
 void Hub::stop() {
   if (!thread_.joinable()) return;
-  boost::asio::post(loop_, [this] {
+  {
+    std::lock_guard lock(loop_.mutex);
     stopping_ = true;
+    look_after_timer_.reset();
     bool actors = false;
     for (auto& [index, peer] : peers_) {
       if (!peer->channel) continue;
@@ -76,48 +77,35 @@ void Hub::stop() {
       if (peer->actor != 0 || peer->assigned.empty()) tell(*peer, Exit{});
       actors = actors || peer->actor != 0;
     }
-    if (!actors) return loop_.stop();
-    // on_exited stops the loop when the last actor has ended.
-    look_after_timer_.expires_after(options_.actor_grace);
-    look_after_timer_.async_wait([this](boost::system::error_code error) {
-      if (!error) loop_.stop();
-    });
-  });
+    // Otherwise on_exited ends the loop with the last actor.
+    auto grace = actors ? options_.actor_grace : std::chrono::milliseconds(0);
+    stop_timer_ = loop_.after(grace, [this] { loop_.context.stop(); });
+  }
   thread_.join();
   acceptor_.close();
   for (auto& [index, peer] : peers_) {
     if (peer->channel) peer->channel->flush_and_close();
-    if (peer->log) peer->log->show(true);
   }
-  engine_->shutdown(std::chrono::milliseconds(0));
+  engine_->shutdown();
   for (auto& [index, peer] : peers_) {
     if (peer->log) peer->log->show(true);
   }
-  peers_.clear();
   logs_->stop();
+  peers_.clear();
   if (driver_client_) driver_client_->on_closed("Manta was shut down");
+  driver_client_.reset();
 }
 
 // ---- Messages
 
 void Hub::post(ToHub message) {
-  std::lock_guard lock(queue_mutex_);
-  queue_.push_back(std::move(message));
-  if (queue_posted_) return;
-  queue_posted_ = true;
-  boost::asio::post(loop_, [this] { drain_driver_queue(); });
-}
-
-void Hub::drain_driver_queue() {
-  std::vector<ToHub> messages;
-  {
-    std::lock_guard lock(queue_mutex_);
-    messages.swap(queue_);
-    queue_posted_ = false;
-  }
-  Peer& driver = *peers_.at(0);
-  for (auto& message : messages) handle(driver, std::move(message));
-  dispatch();
+  std::lock_guard lock(loop_.mutex);
+  if (stopping_) return;
+  bool only_objects =
+      std::holds_alternative<Fetch>(message) || std::holds_alternative<Release>(message) ||
+      std::holds_alternative<Watch>(message) || std::holds_alternative<Put>(message);
+  handle(*peers_.at(0), std::move(message));
+  if (!only_objects) dispatch();
 }
 
 void Hub::tell(Peer& peer, const FromHub& message) {
@@ -232,7 +220,7 @@ void Hub::handle(Peer& peer, ToHub message) {
 void Hub::request_dispatch() {
   if (dispatch_posted_) return;
   dispatch_posted_ = true;
-  boost::asio::post(loop_, [this] {
+  loop_.post([this] {
     dispatch_posted_ = false;
     dispatch();
   });
@@ -256,7 +244,8 @@ void Hub::dispatch() {
 void Hub::accept() {
   acceptor_.async_accept(
       [this](boost::system::error_code error, boost::asio::local::stream_protocol::socket socket) {
-        if (!acceptor_.is_open()) return;
+        std::lock_guard lock(loop_.mutex);
+        if (!acceptor_.is_open() || stopping_) return;
         if (!error) on_connection(UniqueFd(socket.release()));
         accept();
       });
@@ -264,17 +253,15 @@ void Hub::accept() {
 
 void Hub::on_connection(UniqueFd socket) {
   auto channel = std::make_shared<AsyncChannel>(loop_, std::move(socket), kMaxHello);
-  auto timer = std::make_shared<boost::asio::steady_timer>(loop_, kHelloDeadline);
   std::weak_ptr<AsyncChannel> weak = channel;
-  timer->async_wait([weak](boost::system::error_code error) {
+  std::shared_ptr<EventLoop::Timer> timer = loop_.after(kHelloDeadline, [weak] {
     auto channel = weak.lock();
-    if (error || !channel) return;
+    if (!channel) return;
     log_warning("a connection that did not say what it is was closed");
     channel->close();
   });
   channel->start(
       [this, weak, timer](Frame& frame) {
-        timer->cancel();
         auto channel = weak.lock();
         ToHub message = decode_message<ToHub>(frame);
         auto* hello = std::get_if<Hello>(&message);
@@ -282,7 +269,6 @@ void Hub::on_connection(UniqueFd socket) {
         on_hello(channel, *hello);
       },
       [timer](const std::string& why) {
-        timer->cancel();
         if (!why.empty()) log_warning("a connection was refused: " + why);
       });
 }
@@ -317,12 +303,7 @@ void Hub::on_hello(const std::shared_ptr<AsyncChannel>& channel, const Hello& he
                      return kill_process(peer);
                    }
                    // Its end is on its way; a process that only closed its channel is helped along.
-                   peer.deadline =
-                       std::make_unique<boost::asio::steady_timer>(loop_, kExitDeadline);
-                   peer.deadline->async_wait([this, index](boost::system::error_code error) {
-                     auto found = peers_.find(index);
-                     if (!error && found != peers_.end()) kill_process(*found->second);
-                   });
+                   peer.deadline = kill_after(kExitDeadline, index);
                  });
   tell(peer, Welcome{peer.index, ledger_.total()});
   if (peer.actor == 0) {
@@ -357,11 +338,7 @@ Hub::Peer* Hub::start_process(const std::string& name, ObjectId actor) {
   spec.log_path = peer->log->path();
   peer->process = engine_->start({spec}).front();
   uint32_t index = peer->index;
-  peer->deadline = std::make_unique<boost::asio::steady_timer>(loop_, kStartDeadline);
-  peer->deadline->async_wait([this, index](boost::system::error_code error) {
-    auto found = peers_.find(index);
-    if (!error && found != peers_.end()) kill_process(*found->second);
-  });
+  peer->deadline = kill_after(kStartDeadline, index);
   peer_of_process_[peer->process] = index;
   return (peers_[index] = std::move(peer)).get();
 }
@@ -424,9 +401,16 @@ void Hub::on_exited(const ProcessExit& exit) {
   if (stopping_) {
     bool actors = false;
     for (auto& [other, left] : peers_) actors = actors || (left->actor != 0 && left->channel);
-    if (!actors) loop_.stop();
+    if (!actors) loop_.context.stop();
   }
   request_dispatch();
+}
+
+std::unique_ptr<EventLoop::Timer> Hub::kill_after(std::chrono::milliseconds delay, uint32_t index) {
+  return loop_.after(delay, [this, index] {
+    auto peer = peers_.find(index);
+    if (peer != peers_.end()) kill_process(*peer->second);
+  });
 }
 
 void Hub::kill_process(Peer& peer) { engine_->stop(peer.process, std::chrono::milliseconds(0)); }
@@ -477,18 +461,15 @@ void Hub::start_detached(Peer& peer, StartDetached request) {
 // Now and then while there is something to see to: calls that wait behind a long one, workers that
 // nobody needs.
 void Hub::arm_look_after() {
-  if (look_after_armed_ || stopping_) return;
+  if (look_after_timer_ || stopping_) return;
   bool needed = static_cast<double>(idle_.size()) > std::max(1.0, ledger_.total().cpus);
   for (auto& [index, peer] : peers_) {
     if (needed) break;
     needed = peer->actor == 0 && peer->assigned.size() > 1;
   }
   if (!needed) return;
-  look_after_armed_ = true;
-  look_after_timer_.expires_after(kLookAfter);
-  look_after_timer_.async_wait([this](boost::system::error_code error) {
-    look_after_armed_ = false;
-    if (error || stopping_) return;
+  look_after_timer_ = loop_.after(kLookAfter, [this] {
+    auto done = std::move(look_after_timer_);
     look_after_processes();
     arm_look_after();
   });

@@ -198,13 +198,7 @@ void Hub::on_actor_unreferenced(ObjectId id) {
   }
   if (has_process && peers_.contains(actor.peer)) {
     // It was told to end, and is made to if it does not.
-    Peer& peer = *peers_.at(actor.peer);
-    uint32_t index = peer.index;
-    peer.deadline = std::make_unique<boost::asio::steady_timer>(loop_, options_.actor_grace);
-    peer.deadline->async_wait([this, index](boost::system::error_code error) {
-      auto peer = peers_.find(index);
-      if (!error && peer != peers_.end()) kill_process(*peer->second);
-    });
+    peers_.at(actor.peer)->deadline = kill_after(options_.actor_grace, actor.peer);
   }
   actors_.erase(id);
 }

@@ -1,10 +1,7 @@
 #pragma once
 
 #include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <deque>
 #include <map>
 #include <memory>
@@ -34,8 +31,9 @@ struct HubOptions {
   std::vector<std::string> argv;
 };
 
-/// The run's centre, on a thread of the driver: it knows every process, task, actor and object, and
-/// decides what runs where. One thread, no locks; messages come in order from each process.
+/// The run's centre, in the driver: it knows every process, task, actor and object, and decides
+/// what runs where. A thread of its own listens to the processes; the driver's threads act on it
+/// directly. One lock guards all of it; messages come in order from each process.
 ///
 /// Its parts: hub.cc connections and processes, hub_tasks.cc tasks, hub_actors.cc actors.
 class Hub final : public EngineEvents {
@@ -43,7 +41,7 @@ class Hub final : public EngineEvents {
   explicit Hub(HubOptions options);
   ~Hub() override;
 
-  /// A message of the driver's. Any thread.
+  /// A message of the driver's: acted on before it returns. Any thread.
   void post(ToHub message);
   /// Where the driver's answers go; before the first `post`.
   void set_client(std::shared_ptr<Client> client) { driver_client_ = std::move(client); }
@@ -71,7 +69,7 @@ class Hub final : public EngineEvents {
     Clock::time_point idle_since;
     ObjectId actor = 0;  // 0 for a pool worker
     std::unordered_map<ObjectId, int> refs;
-    std::unique_ptr<boost::asio::steady_timer> deadline;
+    std::unique_ptr<EventLoop::Timer> deadline;
   };
 
   struct Task {
@@ -102,7 +100,6 @@ class Hub final : public EngineEvents {
   void on_connection(UniqueFd socket);
   void on_hello(const std::shared_ptr<AsyncChannel>& channel, const Hello& hello);
   void on_peer_frame(uint32_t index, Frame& frame);
-  void drain_driver_queue();
   void handle(Peer& peer, ToHub message);
   void tell(Peer& peer, const FromHub& message);
   void answer(Peer& peer, uint64_t request, Outcome outcome, std::string text = {},
@@ -114,6 +111,7 @@ class Hub final : public EngineEvents {
   void on_start_failed(const std::vector<ProcessId>& gang, const std::string& why) override;
   void on_exited(const ProcessExit& exit) override;
   void kill_process(Peer& peer);
+  std::unique_ptr<EventLoop::Timer> kill_after(std::chrono::milliseconds delay, uint32_t index);
   void remove_peer(Peer& peer);
   void release_grant(Peer& peer);
   void start_detached(Peer& peer, StartDetached request);
@@ -153,18 +151,14 @@ class Hub final : public EngineEvents {
   void on_actor_unreferenced(ObjectId id);
 
   HubOptions options_;
-  boost::asio::io_context loop_{1};
+  EventLoop loop_;
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{
-      loop_.get_executor()};
-  boost::asio::local::stream_protocol::acceptor acceptor_{loop_};
+      loop_.context.get_executor()};
+  boost::asio::local::stream_protocol::acceptor acceptor_{loop_.context};
   std::unique_ptr<WorkerLogs> logs_;
   std::unique_ptr<LocalEngine> engine_;
   Ledger ledger_;
   std::shared_ptr<Client> driver_client_;
-
-  std::mutex queue_mutex_;
-  std::vector<ToHub> queue_;  // of the driver
-  bool queue_posted_ = false;
 
   std::unordered_map<uint32_t, std::unique_ptr<Peer>> peers_;
   std::unordered_map<ProcessId, uint32_t> peer_of_process_;
@@ -185,8 +179,8 @@ class Hub final : public EngineEvents {
   bool dispatch_posted_ = false;
   bool stopping_ = false;
 
-  boost::asio::steady_timer look_after_timer_{loop_};
-  bool look_after_armed_ = false;
+  std::unique_ptr<EventLoop::Timer> look_after_timer_;
+  std::unique_ptr<EventLoop::Timer> stop_timer_;
   std::map<ProcessId, std::pair<uint32_t, uint64_t>> detached_starts_;  // who asked
   std::thread thread_;
 };

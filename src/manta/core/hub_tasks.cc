@@ -190,6 +190,9 @@ bool Hub::send_run(Task& task, Peer& peer) {
   task.state = Task::kSent;
   task.peer = peer.index;
   peer.assigned.push_back(task.spec.id);
+  // A process that has nothing else to do is told at once; one that has, together with what
+  // follows.
+  if (peer.assigned.size() == 1) peer.channel->flush();
   return true;
 }
 

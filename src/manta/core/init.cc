@@ -99,7 +99,7 @@ void start_driver(std::vector<std::string> argv, const InitOptions& options) {
     TaskSpec spec;
     archive(spec);
     std::shared_ptr<void> none;
-    Outcome outcome = run_call(spec, {}, &none);
+    Outcome outcome = run_call(spec, {}, &none, &none);
     if (!outcome.ok) throw_error(outcome.error);
   } catch (const std::exception& error) {
     std::cerr << "manta: the detached process failed: " << error.what() << std::endl;

@@ -5,7 +5,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include <boost/asio/post.hpp>
 #include <cstring>
 
 #include "manta/base/log.h"
@@ -20,15 +19,12 @@ std::string ProcessExit::describe() const {
   return str("exited with code ", code);
 }
 
-LocalEngine::LocalEngine(boost::asio::io_context& loop, LocalEngineOptions options,
-                         EngineEvents& events)
+LocalEngine::LocalEngine(EventLoop& loop, LocalEngineOptions options, EngineEvents& events)
     : loop_(loop), options_(std::move(options)), events_(events) {
   start_zygote();
 }
 
-LocalEngine::~LocalEngine() {
-  if (zygote_) shutdown(std::chrono::milliseconds(0));
-}
+LocalEngine::~LocalEngine() { shutdown(); }
 
 void LocalEngine::start_zygote() {
   auto [ours, theirs] = socket_pair();
@@ -89,7 +85,7 @@ std::vector<ProcessId> LocalEngine::start(const std::vector<ProcessSpec>& gang) 
     if (!zygote_) start_zygote();
     encode_message<ToZygote>(zygote_->out(), request);
   } catch (const Error& error) {
-    boost::asio::post(loop_, [this, ids, why = std::string(error.what())] {
+    loop_.post([this, ids, why = std::string(error.what())] {
       for (ProcessId process : ids) processes_.erase(process);
       events_.on_start_failed(ids, why);
     });
@@ -106,10 +102,7 @@ void LocalEngine::stop(ProcessId process, std::chrono::milliseconds grace) {
   if (found == processes_.end()) return;
   if (grace.count() <= 0) return signal(process, SIGKILL);
   signal(process, SIGTERM);
-  found->second.kill_timer = std::make_unique<boost::asio::steady_timer>(loop_, grace);
-  found->second.kill_timer->async_wait([this, process](const boost::system::error_code& error) {
-    if (!error) signal(process, SIGKILL);
-  });
+  found->second.kill_timer = loop_.after(grace, [this, process] { signal(process, SIGKILL); });
 }
 
 void LocalEngine::on_frame(Frame& frame) {
@@ -144,22 +137,9 @@ void LocalEngine::on_zygote_gone(const std::string& why) {
   }
 }
 
-void LocalEngine::shutdown(std::chrono::milliseconds grace) {
+void LocalEngine::shutdown() {
   if (!zygote_) return;
-  for (const auto& [process, state] : processes_) {
-    if (grace.count() > 0 && !state.detached) signal(process, SIGTERM);
-  }
-  // The zygote ends what is left once this end of the channel closes; until then it may take until
-  // `grace`.
-  Deadline deadline = Deadline::after(grace);
-  while (!deadline.passed()) {
-    bool left = false;
-    for (const auto& [process, state] : processes_) left = left || !state.detached;
-    if (!left || !zygote_) break;
-    loop_.restart();
-    loop_.run_one_for(std::chrono::milliseconds(10));
-  }
-  if (zygote_) zygote_->flush_and_close();
+  zygote_->flush_and_close();  // it ends what is left, and then itself
   zygote_.reset();
   reap_zygote(std::chrono::seconds(10));
 }

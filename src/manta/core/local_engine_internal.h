@@ -1,7 +1,5 @@
 #pragma once
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -19,17 +17,17 @@ struct LocalEngineOptions {
   std::vector<std::string> argv;  ///< Of the zygote, so that `ps` shows what it belongs to.
 };
 
-/// Runs processes on this machine, through a zygote. Lives on one event loop.
+/// Runs processes on this machine, through a zygote. Lives on an event loop.
 class LocalEngine final : public Engine {
  public:
   /// Starts the zygote and does not wait for it.
-  LocalEngine(boost::asio::io_context& loop, LocalEngineOptions options, EngineEvents& events);
+  LocalEngine(EventLoop& loop, LocalEngineOptions options, EngineEvents& events);
   ~LocalEngine() override;
 
   Resources resources() const override { return options_.resources; }
   std::vector<ProcessId> start(const std::vector<ProcessSpec>& gang) override;
   void stop(ProcessId process, std::chrono::milliseconds grace) override;
-  void shutdown(std::chrono::milliseconds grace) override;
+  void shutdown() override;
 
  private:
   void start_zygote();
@@ -38,7 +36,7 @@ class LocalEngine final : public Engine {
   void signal(ProcessId process, int signal);
   void reap_zygote(std::chrono::milliseconds patience);
 
-  boost::asio::io_context& loop_;
+  EventLoop& loop_;
   LocalEngineOptions options_;
   EngineEvents& events_;
   std::shared_ptr<AsyncChannel> zygote_;
@@ -46,7 +44,7 @@ class LocalEngine final : public Engine {
   ProcessId next_process_ = 1;
   struct Process {
     bool detached = false;
-    std::unique_ptr<boost::asio::steady_timer> kill_timer;
+    std::unique_ptr<EventLoop::Timer> kill_timer;
   };
   std::unordered_map<ProcessId, Process> processes_;  // asked for and not known to have ended
 };

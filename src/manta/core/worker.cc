@@ -1,5 +1,6 @@
 #include <arrow/util/thread_pool.h>
 #include <dlfcn.h>
+#include <sched.h>
 #include <sys/stat.h>
 
 #include <condition_variable>
@@ -19,6 +20,13 @@ namespace {
 // A run that is there answers within milliseconds; this only ends processes whose driver is stopped
 // or stuck.
 constexpr std::chrono::seconds kJoinDeadline{60};
+// How long the main thread looks for the next message before it sleeps: being woken takes about as
+// long.
+constexpr std::chrono::microseconds kSpin{50};
+// A call that takes longer has its channel read by the helper meanwhile.
+constexpr std::chrono::milliseconds kHelperTick{2};
+// So many ticks without a call, and the helper sleeps until the next one.
+constexpr int kHelperIdleTicks = 50;
 
 off_t log_size() {
   struct stat info {};
@@ -36,12 +44,53 @@ void flush_output() {
   ::_exit(code);
 }
 
-// The worker's end of the channel. One thread reads it; the main thread runs the calls, one at a
-// time.
-class Worker {
+// The worker's end of the channel. The main thread runs the calls, one at a time, and reads the
+// channel while it has nothing else to do: a message that had to pass from one thread to another
+// would take twice as long. While a call runs, a helper thread reads, so that a cancellation or the
+// end of the driver is noticed.
+class Worker final : public HubLink {
  public:
   Worker(Channel& channel, std::string name) : channel_(channel), name_(std::move(name)) {}
 
+  void set_client(std::shared_ptr<Client> client) { client_ = std::move(client); }
+
+  [[noreturn]] void run_loop() {
+    main_thread_ = std::this_thread::get_id();
+    std::thread helper([this] { help(); });
+    Run call;
+    while (next_call(&call)) run(call);
+    instance_.reset();
+    leave(0);  // with the helper
+  }
+
+  // ---- The client's link
+
+  void send(ToHub message) override { say(message); }
+
+  void begin_wait() override {
+    if (!on_main_thread()) return;
+    // An actor's calls stay where they are: they run in order, and only here.
+    say(Blocked{instance_ ? std::vector<ObjectId>() : give_back()});
+  }
+
+  void end_wait() override {
+    if (on_main_thread()) say(Unblocked{});
+  }
+
+  void wait(std::unique_lock<std::mutex>& lock, std::condition_variable& changed, Deadline deadline,
+            const std::function<bool()>& over) override {
+    while (on_main_thread() && !over() && !deadline.passed() && start_reading()) {
+      lock.unlock();
+      read(deadline);
+      stop_reading();
+      lock.lock();
+    }
+    if (over() || deadline.passed()) return;
+    ask_for_help();
+    HubLink::wait(lock, changed, deadline, over);
+  }
+
+ private:
   void say(const ToHub& message) {
     bool sent = channel_.send([&](OutBuffer& out) {
       std::visit([&](const auto& inner) { encode_message<ToHub>(out, inner); }, message);
@@ -49,30 +98,108 @@ class Worker {
     if (!sent) leave(0);  // the driver has gone, and this process goes with it
   }
 
-  void read_loop() {
+  bool on_main_thread() const { return std::this_thread::get_id() == main_thread_; }
+
+  // ---- Reading: one thread at a time
+
+  // Reads and handles at least one message, unless the deadline passes first.
+  void read(Deadline deadline) {
     try {
       Frame frame;
-      while (channel_.receive(&frame, Deadline::never())) handle(decode_message<FromHub>(frame));
+      IoStatus status = IoStatus::kWouldBlock;
+      for (auto until = Clock::now() + kSpin;
+           (status = channel_.try_receive(&frame)) == IoStatus::kWouldBlock &&
+           Clock::now() < until;) {
+        ::sched_yield();
+      }
+      if (status == IoStatus::kWouldBlock) {
+        if (!channel_.receive(&frame, deadline)) leave(0);  // the driver has gone
+      } else if (status == IoStatus::kClosed) {
+        leave(0);
+      }
+      do {
+        handle(decode_message<FromHub>(frame));
+      } while (channel_.next_buffered(&frame));
     } catch (const std::exception& error) {
+      auto* known = dynamic_cast<const Error*>(&error);
+      if (known && known->kind() == ErrorKind::kTimeout) return;
       std::fprintf(stderr, "manta: %s ends: %s\n", name_.c_str(), error.what());
       leave(1);
     }
-    leave(0);
   }
 
-  [[noreturn]] void run_loop() {
-    main_thread_ = std::this_thread::get_id();
+  // For the main thread; false if the helper reads just now.
+  bool start_reading() {
+    std::lock_guard lock(mutex_);
+    if (helper_reads_) return false;
+    return main_reads_ = true;
+  }
+  void stop_reading() {
+    std::lock_guard lock(mutex_);
+    main_reads_ = false;
+  }
+
+  void ask_for_help() {
+    std::lock_guard lock(mutex_);
+    help_wanted_ = true;
+    helper_wakes_.notify_one();
+  }
+
+  [[noreturn]] void help() {
+    uint64_t seen = 0;
+    int idle_ticks = 0;
+    std::unique_lock lock(mutex_);
     while (true) {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return !calls_.empty() || exit_; });
-      if (calls_.empty()) break;
-      Run call = std::move(calls_.front());
-      calls_.pop_front();
-      lock.unlock();
-      run(call);
+      if (helper_reads_) {
+        lock.unlock();
+        read(Deadline::never());
+        lock.lock();
+        // The main thread has something to do again, and afterwards reads by itself.
+        if (main_waits_ && (!calls_.empty() || exit_)) {
+          helper_reads_ = false;
+          main_wakes_.notify_one();
+        }
+        continue;
+      }
+      idle_ticks = calls_begun_ == seen && main_reads_ ? idle_ticks + 1 : 0;
+      helper_sleeps_ = idle_ticks > kHelperIdleTicks;
+      if (helper_sleeps_) {
+        helper_wakes_.wait(lock, [&] { return help_wanted_ || calls_begun_ != seen; });
+        helper_sleeps_ = false;
+        idle_ticks = 0;
+      } else if (!help_wanted_) {
+        helper_wakes_.wait_for(lock, kHelperTick, [&] { return help_wanted_; });
+      }
+      // Still the same call as a tick ago, or somebody waits for a message that nobody reads.
+      if (!main_reads_ && (help_wanted_ || calls_begun_ == seen)) helper_reads_ = true;
+      if (!main_reads_) help_wanted_ = false;
+      seen = calls_begun_;
     }
-    instance_.reset();
-    leave(0);
+  }
+
+  // ---- Calls
+
+  bool next_call(Run* call) {
+    std::unique_lock lock(mutex_);
+    while (calls_.empty() && !exit_) {
+      if (helper_reads_) {
+        main_waits_ = true;
+        main_wakes_.wait(lock, [&] { return !helper_reads_; });
+        main_waits_ = false;
+      } else {
+        main_reads_ = true;
+        lock.unlock();
+        read(Deadline::never());
+        lock.lock();
+        main_reads_ = false;
+      }
+    }
+    if (calls_.empty()) return false;
+    *call = std::move(calls_.front());
+    calls_.pop_front();
+    ++calls_begun_;
+    if (helper_sleeps_) helper_wakes_.notify_one();
+    return true;
   }
 
   // What was sent and has not started. Taken from the main thread's queue, so it never starts here.
@@ -84,19 +211,14 @@ class Worker {
     return ids;
   }
 
-  bool is_actor() const { return instance_ != nullptr; }
-  bool on_main_thread() const { return std::this_thread::get_id() == main_thread_; }
-
- private:
   void handle(FromHub message) {
     if (auto* call = std::get_if<Run>(&message)) {
       std::lock_guard lock(mutex_);
       calls_.push_back(std::move(*call));
-      changed_.notify_one();
     } else if (auto* ready = std::get_if<ObjectReady>(&message)) {
-      Client::current("worker")->on_object_ready(std::move(*ready));
+      client_->on_object_ready(std::move(*ready));
     } else if (auto* answer = std::get_if<Answer>(&message)) {
-      Client::current("worker")->on_answer(std::move(*answer));
+      client_->on_answer(std::move(*answer));
     } else if (std::holds_alternative<Recall>(message)) {
       say(Returned{give_back()});
     } else if (auto* cancel = std::get_if<CancelRunning>(&message)) {
@@ -104,7 +226,6 @@ class Worker {
     } else if (std::holds_alternative<Exit>(message)) {
       std::lock_guard lock(mutex_);
       exit_ = true;
-      changed_.notify_one();
     }
   }
 
@@ -112,7 +233,7 @@ class Worker {
     std::unique_lock lock(mutex_);
     bool waiting = std::erase_if(calls_, [&](const Run& call) { return call.spec.id == id; }) > 0;
     lock.unlock();
-    if (!waiting) return Client::current("worker")->cancel_running(id);
+    if (!waiting) return client_->cancel_running(id);
     TaskDone done;
     done.id = id;
     done.outcome = Outcome::failed(ErrorKind::kCancelled, "");
@@ -120,19 +241,19 @@ class Worker {
   }
 
   void run(Run& call) {
-    auto client = Client::current("worker");
     auto task = std::make_shared<Client::RunningTask>();
     task->id = call.spec.id;
     task->depth = call.spec.depth;
     task->context = {name_, call.spec.name, call.attempt, call.gpu_ids};
     prepare(call);
-    client->set_running(task);
+    client_->set_running(task);
     auto begin = Clock::now();
     TaskDone done;
     done.id = call.spec.id;
-    done.outcome = run_call(call.spec, call.ref_values, &instance_);
+    std::shared_ptr<void> keep_alive;
+    done.outcome = run_call(call.spec, call.ref_values, &instance_, &keep_alive);
     done.run_nanoseconds = static_cast<uint64_t>((Clock::now() - begin).count());
-    client->set_running(nullptr);
+    client_->set_running(nullptr);
     flush_output();
     off_t size = log_size();
     done.wrote_output = size != log_size_;
@@ -140,6 +261,7 @@ class Worker {
     // Written before the next call starts: whatever ends this process, the hub knows which call it
     // was.
     say(done);
+    call = {};  // also lets go of what the arguments refer to
   }
 
   void prepare(const Run& call) {
@@ -155,11 +277,22 @@ class Worker {
 
   Channel& channel_;
   const std::string name_;
+  std::shared_ptr<Client> client_;
   std::thread::id main_thread_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
+
+  std::mutex mutex_;  // guards what follows
   std::deque<Run> calls_;
   bool exit_ = false;
+  uint64_t calls_begun_ = 0;
+  bool main_reads_ = false;
+  bool main_waits_ = false;  // for the helper to read a call
+  bool helper_reads_ = false;
+  bool helper_sleeps_ = false;
+  bool help_wanted_ = false;
+  std::condition_variable main_wakes_;
+  std::condition_variable helper_wakes_;
+
+  // Of the main thread alone.
   std::shared_ptr<void> instance_;
   off_t log_size_ = 0;
   int threads_ = 0;
@@ -167,33 +300,33 @@ class Worker {
   std::vector<int> gpu_ids_;
 };
 
-class SocketLink : public HubLink {
+// The client sends through the worker, which outlives it.
+class WorkerLink final : public HubLink {
  public:
-  explicit SocketLink(Worker& worker) : worker_(worker) {}
-  void send(ToHub message) override { worker_.say(message); }
-  void begin_wait() override {
-    // An actor's calls stay where they are: they run in order, and only here.
-    if (worker_.on_main_thread())
-      worker_.say(Blocked{worker_.is_actor() ? std::vector<ObjectId>() : worker_.give_back()});
-  }
-  void end_wait() override {
-    if (worker_.on_main_thread()) worker_.say(Unblocked{});
+  explicit WorkerLink(HubLink& worker) : worker_(worker) {}
+  void send(ToHub message) override { worker_.send(std::move(message)); }
+  void begin_wait() override { worker_.begin_wait(); }
+  void end_wait() override { worker_.end_wait(); }
+  void wait(std::unique_lock<std::mutex>& lock, std::condition_variable& changed, Deadline deadline,
+            const std::function<bool()>& over) override {
+    worker_.wait(lock, changed, deadline, over);
   }
 
  private:
-  Worker& worker_;
+  HubLink& worker_;
 };
 
 Welcome join(Channel& channel, const RunAddress& address, ProcessId process) {
   Hello hello{address.token, program_build_id(), process};
   channel.send([&](OutBuffer& out) { encode_message<ToHub>(out, hello); });
   Frame frame;
-  if (!channel.receive(&frame, Deadline::after(kJoinDeadline)))
-    leave(0);  // the driver has gone already
+  // No answer: the driver has gone already.
+  if (!channel.receive(&frame, Deadline::after(kJoinDeadline))) leave(0);
   FromHub answer = decode_message<FromHub>(frame);
   if (auto* welcome = std::get_if<Welcome>(&answer)) return *welcome;
-  if (auto* rejected = std::get_if<Rejected>(&answer))
+  if (auto* rejected = std::get_if<Rejected>(&answer)) {
     throw Error(ErrorKind::kInvalidArgument, rejected->why);
+  }
   throw Error(ErrorKind::kCorrupt, "the driver answered with something that is no greeting");
 }
 
@@ -202,17 +335,19 @@ Welcome join(Channel& channel, const RunAddress& address, ProcessId process) {
 void set_thread_count(int threads) {
   ::setenv("OMP_NUM_THREADS", std::to_string(threads).c_str(), 1);
   using SetThreads = void (*)(int);
-  if (auto set = reinterpret_cast<SetThreads>(::dlsym(RTLD_DEFAULT, "omp_set_num_threads")))
+  if (auto set = reinterpret_cast<SetThreads>(::dlsym(RTLD_DEFAULT, "omp_set_num_threads"))) {
     set(threads);
+  }
   (void)arrow::SetCpuThreadPoolCapacity(threads);
 }
 
 Outcome run_call(const TaskSpec& spec, const std::vector<Value>& ref_values,
-                 std::shared_ptr<void>* instance) {
+                 std::shared_ptr<void>* instance, std::shared_ptr<void>* keep_alive) {
   // On failure only: it may have to read the program's symbols.
   auto what = [&] {
-    if (spec.kind == TaskKind::kActorCreate)
+    if (spec.kind == TaskKind::kActorCreate) {
       return "the constructor of actor '" + task_name(spec) + "'";
+    }
     return (spec.kind == TaskKind::kActorCall ? "call '" : "task '") + task_name(spec) + "'";
   };
   try {
@@ -227,6 +362,7 @@ Outcome run_call(const TaskSpec& spec, const std::vector<Value>& ref_values,
     Outcome outcome;
     outcome.ok = true;
     outcome.value = std::move(call.result);
+    *keep_alive = std::move(call.keep_alive);
     return outcome;
   } catch (const Error& error) {
     return Outcome::failed(error.kind(), str(what(), " failed: ", error.what()));
@@ -245,10 +381,11 @@ void run_worker(const RunAddress& address, ProcessId process, const std::string&
     Channel channel(connect_unix(address.socket_path));
     Welcome welcome = join(channel, address, process);
     Worker worker(channel, name);
-    Client::set_current(std::make_shared<Client>(std::make_unique<SocketLink>(worker),
-                                                 welcome.index, welcome.total));
-    std::thread reader([&] { worker.read_loop(); });
-    worker.run_loop();  // leaves the process, with the reader
+    auto client = std::make_shared<Client>(std::make_unique<WorkerLink>(worker), welcome.index,
+                                           welcome.total);
+    worker.set_client(client);
+    Client::set_current(client);
+    worker.run_loop();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "manta: %s cannot join its run: %s\n", name.c_str(), error.what());
     leave(1);

@@ -8,9 +8,10 @@ namespace manta {
 /// 0 unless the run could not be joined.
 [[noreturn]] void run_worker(const RunAddress& address, ProcessId process, const std::string& name);
 
-/// Runs a call: decodes, invokes, and turns what is thrown into an error that names the task.
+/// Runs a call: decodes, invokes, and turns what is thrown into an error that names the task. What
+/// the result refers to lives at least as long as `keep_alive`.
 Outcome run_call(const TaskSpec& spec, const std::vector<Value>& ref_values,
-                 std::shared_ptr<void>* instance);
+                 std::shared_ptr<void>* instance, std::shared_ptr<void>* keep_alive);
 
 /// Sets how many threads libraries use: OMP_NUM_THREADS, OpenMP itself if it is loaded, and Arrow's
 /// pool.

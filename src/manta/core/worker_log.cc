@@ -27,7 +27,8 @@ void write_all(const std::string& text) {
 
 }  // namespace
 
-WorkerLogs::WorkerLogs(boost::asio::io_context& loop, bool show) : events_(loop), show_(show) {
+WorkerLogs::WorkerLogs(EventLoop& loop, bool show)
+    : loop_(loop), events_(loop.context), show_(show) {
   if (!show_) return;
   int fd = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
   if (fd < 0) {
@@ -46,6 +47,7 @@ void WorkerLogs::stop() {
 void WorkerLogs::wait() {
   events_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                      [this](boost::system::error_code error) {
+                       std::lock_guard lock(loop_.mutex);
                        if (error || !events_.is_open()) return;
                        alignas(inotify_event) std::array<char, 16384> buffer;
                        ssize_t size = ::read(events_.native_handle(), buffer.data(), buffer.size());

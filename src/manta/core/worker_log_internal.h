@@ -1,9 +1,10 @@
 #pragma once
 
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <map>
 #include <string>
+
+#include "manta/io/event_loop_internal.h"
 
 namespace manta {
 
@@ -36,13 +37,14 @@ class WorkerLog {
 class WorkerLogs {
  public:
   /// `show`: whether anything is shown at all.
-  WorkerLogs(boost::asio::io_context& loop, bool show);
+  WorkerLogs(EventLoop& loop, bool show);
   void stop();
 
  private:
   friend class WorkerLog;
   void wait();
 
+  EventLoop& loop_;
   boost::asio::posix::stream_descriptor events_;
   const bool show_;
   std::map<int, WorkerLog*> watched_;

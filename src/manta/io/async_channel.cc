@@ -1,7 +1,5 @@
 #include <fcntl.h>
 
-#include <boost/asio/post.hpp>
-
 #include "manta/base/error.h"
 #include "manta/io/async_channel_internal.h"
 
@@ -10,8 +8,8 @@ namespace manta {
 using boost::asio::posix::stream_descriptor;
 using boost::system::error_code;
 
-AsyncChannel::AsyncChannel(boost::asio::io_context& loop, UniqueFd socket, size_t max_body)
-    : socket_(loop), decoder_(max_body) {
+AsyncChannel::AsyncChannel(EventLoop& loop, UniqueFd socket, size_t max_body)
+    : loop_(loop), socket_(loop.context), decoder_(max_body) {
   ::fcntl(socket.get(), F_SETFL, ::fcntl(socket.get(), F_GETFL) | O_NONBLOCK);
   socket_.assign(socket.release());
 }
@@ -25,7 +23,7 @@ void AsyncChannel::start(OnFrame on_frame, OnClose on_close) {
 OutBuffer& AsyncChannel::out() {
   if (!flush_posted_ && !waiting_writable_ && socket_.is_open()) {
     flush_posted_ = true;
-    boost::asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    loop_.post([self = shared_from_this()] {
       self->flush_posted_ = false;
       self->flush();
     });
@@ -46,6 +44,7 @@ void AsyncChannel::flush_and_close() {
 
 void AsyncChannel::wait_readable() {
   socket_.async_wait(stream_descriptor::wait_read, [self = shared_from_this()](error_code error) {
+    std::lock_guard lock(self->loop_.mutex);
     if (!error && self->socket_.is_open()) self->on_readable();
   });
 }
@@ -100,6 +99,7 @@ void AsyncChannel::flush() {
       waiting_writable_ = true;
       socket_.async_wait(stream_descriptor::wait_write,
                          [self = shared_from_this()](error_code error) {
+                           std::lock_guard lock(self->loop_.mutex);
                            self->waiting_writable_ = false;
                            if (!error) self->flush();
                          });

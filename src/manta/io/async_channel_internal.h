@@ -1,29 +1,31 @@
 #pragma once
 
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "manta/io/event_loop_internal.h"
 #include "manta/io/frame.h"
 
 namespace manta {
 
-/// A framed connection of an event loop. All calls and callbacks happen on the loop's thread. What
-/// is sent during one turn of the loop leaves in one system call.
+/// A framed connection of an event loop. All calls and all callbacks come with its mutex
+/// held. What is sent during one turn of the loop leaves in one system call.
 class AsyncChannel : public std::enable_shared_from_this<AsyncChannel> {
  public:
   using OnFrame = std::function<void(Frame&)>;
   /// Called once, with the reason; empty when the peer closed in good order.
   using OnClose = std::function<void(const std::string& why)>;
 
-  AsyncChannel(boost::asio::io_context& loop, UniqueFd socket, size_t max_body);
+  AsyncChannel(EventLoop& loop, UniqueFd socket, size_t max_body);
 
   /// Begins to read. Called again, it only replaces the callbacks.
   void start(OnFrame on_frame, OnClose on_close);
   /// A frame for the caller to fill with OutBuffer::begin and end, flushed soon.
   OutBuffer& out();
+  /// Writes what is pending now, for a peer that waits for it.
+  void flush();
   /// Handles at once everything that has arrived. For a peer that is known to have ended.
   void drain();
   /// Drops the connection; no callback comes after it.
@@ -36,9 +38,9 @@ class AsyncChannel : public std::enable_shared_from_this<AsyncChannel> {
   void wait_readable();
   void on_readable();
   bool read_frames(int max_reads);
-  void flush();
   void fail(const std::string& why);
 
+  EventLoop& loop_;
   boost::asio::posix::stream_descriptor socket_;
   FrameDecoder decoder_;
   OutBuffer out_;

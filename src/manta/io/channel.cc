@@ -58,6 +58,14 @@ bool Channel::receive(Frame* frame, Deadline deadline) {
   return true;
 }
 
+IoStatus Channel::try_receive(Frame* frame) {
+  while (!decoder_.next(frame)) {
+    IoStatus status = decoder_.receive(socket_.get(), MSG_DONTWAIT);
+    if (status != IoStatus::kDone) return status;
+  }
+  return IoStatus::kDone;
+}
+
 bool Channel::send(const std::function<void(OutBuffer&)>& fill) {
   std::lock_guard lock(send_mutex_);
   fill(out_);

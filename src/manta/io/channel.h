@@ -21,6 +21,8 @@ class Channel {
   /// The next frame; false when the peer closed. Throws Error(kTimeout) once the deadline has
   /// passed, Error(kCorrupt) on malformed bytes. One thread at a time.
   bool receive(Frame* frame, Deadline deadline);
+  /// Likewise, but only what is there already: kWouldBlock if there is none.
+  IoStatus try_receive(Frame* frame);
   /// True if `receive` would find something at once without reading the socket again, false if not.
   bool next_buffered(Frame* frame) { return decoder_.next(frame); }
 

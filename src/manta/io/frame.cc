@@ -28,7 +28,7 @@ alignas(cmsghdr) thread_local char control_buffer[CMSG_SPACE(sizeof(int) * 253)]
 
 }  // namespace
 
-IoStatus FrameDecoder::receive(int socket) {
+IoStatus FrameDecoder::receive(int socket, int flags) {
   if (begin_ == end_) begin_ = end_ = 0;
   if (buffer_.size() - end_ < kReceiveSize / 4) {
     buffer_.erase(0, begin_);
@@ -44,7 +44,7 @@ IoStatus FrameDecoder::receive(int socket) {
   message.msg_controllen = sizeof(control_buffer);
   ssize_t received;
   do {
-    received = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    received = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | flags);
   } while (received < 0 && errno == EINTR);
   if (received < 0) {
     if (errno == EAGAIN || errno == EWOULDBLOCK) return IoStatus::kWouldBlock;

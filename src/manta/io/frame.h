@@ -34,7 +34,7 @@ class FrameDecoder {
 
   /// One recvmsg(2) on `socket`, blocking or not as the socket is. kClosed at end of file; throws
   /// Error(kCorrupt) when that comes in the middle of a frame.
-  IoStatus receive(int socket);
+  IoStatus receive(int socket, int flags = 0);
   /// Takes the next whole frame, if there is one.
   bool next(Frame* frame);
   /// Raised once a peer has proved who it is.
