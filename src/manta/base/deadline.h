@@ -33,6 +33,7 @@ class Deadline {
   /// and spins.
   int poll_milliseconds() const {
     if (is_never()) return -1;
+    if (passed()) return 0;
     auto left = std::chrono::ceil<std::chrono::milliseconds>(at_ - Clock::now()).count();
     return static_cast<int>(std::clamp<long long>(left, 0, INT_MAX));
   }

@@ -45,7 +45,10 @@ std::string demangle(const char* mangled) {
   int status = 0;
   std::unique_ptr<char, decltype(&std::free)> name(
       abi::__cxa_demangle(mangled, nullptr, nullptr, &status), &std::free);
-  return status == 0 ? name.get() : mangled;
+  std::string text = status == 0 ? name.get() : mangled;
+  const std::string anonymous = "(anonymous namespace)::";
+  for (size_t at; (at = text.find(anonymous)) != std::string::npos;) text.erase(at, anonymous.size());
+  return text;
 }
 
 void check_failed(const char* file, int line, const char* condition, const std::string& why) {

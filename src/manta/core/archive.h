@@ -62,6 +62,7 @@ class InArchive : public cereal::InputArchive<InArchive, cereal::AllowEmptyClass
                   str("a serialised value ends early: ", size, " more bytes expected, ",
                       from_.size(), " left; do save() and load() of its type match?"));
     }
+    if (size == 0) return;  // an empty container has no memory to read into
     std::memcpy(data, from_.data(), size);
     from_.remove_prefix(size);
   }
@@ -91,7 +92,14 @@ void CEREAL_SAVE_FUNCTION_NAME(OutArchive& archive, const T& value) {
 template <class T>
 requires std::is_arithmetic_v<T>
 void CEREAL_LOAD_FUNCTION_NAME(InArchive& archive, T& value) {
-  archive.read(&value, sizeof(value));
+  if constexpr (std::is_same_v<T, bool>) {
+    uint8_t byte = 0;
+    archive.read(&byte, 1);
+    if (byte > 1) throw Error(ErrorKind::kCorrupt, "a serialised bool is neither 0 nor 1");
+    value = byte == 1;
+  } else {
+    archive.read(&value, sizeof(value));
+  }
 }
 template <class T>
 void CEREAL_SERIALIZE_FUNCTION_NAME(OutArchive& archive, cereal::NameValuePair<T>& pair) {

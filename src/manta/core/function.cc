@@ -261,10 +261,7 @@ std::string thunk_subject(const std::string& name) {
 std::string describe_function(const Function& function) {
   if (function.target.offset == 0) return thunk_subject(describe_code(function.thunk));
   std::string name = describe_code(function.target);
-  // "(anonymous namespace)" also has a parenthesis: cut at the parameter list's.
-  size_t begin = name.rfind("(anonymous namespace)");
-  begin = begin == std::string::npos ? 0 : begin + 21;
-  return name.substr(0, name.find('(', begin));
+  return name.substr(0, name.find('('));
 }
 
 bool register_thunk(Thunk thunk) {

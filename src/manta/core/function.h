@@ -98,7 +98,7 @@ class ArgumentReader {
       return from_value<T>((*call_.ref_values)[next_ref_++]);
     }
     T value;
-    archive_(value);
+    read_value(archive_, value);
     return value;
   }
 
@@ -164,6 +164,7 @@ struct PointerThunk {
     (void)&registered;
     auto arguments = read_arguments(call, std::type_identity<typename S::Parameters>());
     auto function = reinterpret_cast<F>(call.target);
+    if (!function) throw Error(ErrorKind::kInvalidArgument, "a call names no function");
     set_result<typename S::Result>(
         call, [&]() -> decltype(auto) { return std::apply(function, std::move(arguments)); });
   }

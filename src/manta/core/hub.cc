@@ -168,6 +168,7 @@ void Hub::handle(Peer& peer, ToHub message) {
   } else if (auto* returned = std::get_if<Returned>(&message)) {
     peer.recalled = false;
     on_tasks_returned(peer, returned->tasks);
+    if (peer.actor == 0 && peer.assigned.empty() && !returned->tasks.empty()) make_idle(peer);
   } else if (auto* request = std::get_if<CancelTask>(&message)) {
     auto task = tasks_.find(request->id);
     if (request->force && task != tasks_.end() && task->second->spec.kind != TaskKind::kTask) {
@@ -309,8 +310,7 @@ void Hub::on_hello(const std::shared_ptr<AsyncChannel>& channel, const Hello& he
   if (peer.actor == 0) {
     --starting_;
     start_failures_ = 0;
-    peer.idle_since = Clock::now();
-    idle_.push_back(peer.index);
+    make_idle(peer);
   } else {
     Task& create = *tasks_.at(peer.actor);
     if (!send_run(create, peer)) kill_process(peer);
@@ -423,6 +423,12 @@ void Hub::release_grant(Peer& peer) {
   peer.grant.reset();
   if (peer.counts_as_free) --free_running_;
   peer.counts_as_free = false;
+}
+
+void Hub::make_idle(Peer& peer) {
+  release_grant(peer);
+  peer.idle_since = Clock::now();
+  idle_.push_back(peer.index);
 }
 
 void Hub::remove_peer(Peer& peer) {

@@ -9,8 +9,10 @@ namespace {
 // Calls under way to one actor; the rest wait here, where they can still be cancelled.
 constexpr size_t kMaxCallsSent = 1000;
 
-// Part of a file name.
+// Part of a file name: what follows the namespaces, as far as it is harmless.
 std::string plain(std::string name) {
+  size_t scope = name.rfind("::");
+  if (scope != std::string::npos) name.erase(0, scope + 2);
   for (char& c : name) {
     if (!std::isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '_') c = '_';
   }

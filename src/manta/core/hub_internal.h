@@ -114,6 +114,7 @@ class Hub final : public EngineEvents {
   std::unique_ptr<EventLoop::Timer> kill_after(std::chrono::milliseconds delay, uint32_t index);
   void remove_peer(Peer& peer);
   void release_grant(Peer& peer);
+  void make_idle(Peer& peer);
   void start_detached(Peer& peer, StartDetached request);
   void look_after_processes();
   void arm_look_after();

@@ -41,6 +41,10 @@ void Hub::submit(Peer& peer, TaskSpec spec) {
   for (const auto& argument : task.spec.ref_args) {
     if (objects_.add_dependent(argument.id, id)) ++task.open_dependencies;
   }
+  auto parent = tasks_.find(task.spec.parent);
+  if (parent != tasks_.end() && parent->second->cancelled && task.spec.kind == TaskKind::kTask) {
+    return cancel(id, false);
+  }
   if (task.spec.kind == TaskKind::kActorCall) return submit_call(task);
   if (task.open_dependencies == 0) enqueue(task);
 }
@@ -142,29 +146,25 @@ void Hub::fill_pipelines() {
         open.push_back(peer.get());
       }
     }
-    while (!shape->empty() && !open.empty()) {
-      for (size_t i = 0; i < open.size() && !shape->empty();) {
-        Task& task = *tasks_.at(shape->front());
-        Task& last = *tasks_.at(open[i]->assigned.back());
-        if (!is_short(task)) return;
-        if (!is_short(last) || open[i]->assigned.size() >= kPipeline) {
-          open.erase(open.begin() + static_cast<std::ptrdiff_t>(i));
-          continue;
-        }
-        ready_.pop_front(*shape);
-        assign(task, *open[i]);
-        ++i;
+    for (size_t i = 0; !open.empty() && !shape->empty();) {
+      Task& task = *tasks_.at(shape->front());
+      if (!is_short(task)) break;
+      i %= open.size();
+      Peer& peer = *open[i];
+      if (peer.assigned.size() >= kPipeline || !is_short(*tasks_.at(peer.assigned.back()))) {
+        open.erase(open.begin() + static_cast<std::ptrdiff_t>(i));
+        continue;
       }
+      ready_.pop_front(*shape);
+      assign(task, peer);
+      ++i;
     }
   }
 }
 
 void Hub::assign(Task& task, Peer& peer) {
   if (send_run(task, peer)) return;
-  if (peer.assigned.empty()) {
-    release_grant(peer);
-    idle_.push_back(peer.index);
-  }
+  if (peer.assigned.empty()) make_idle(peer);
 }
 
 // False if the message cannot be made; the task has failed then.
@@ -242,9 +242,7 @@ void Hub::on_task_done(Peer& peer, TaskDone done) {
     auto actor = actors_.find(actor_id);
     if (actor != actors_.end()) send_calls(*actor->second);
   } else if (peer.assigned.empty()) {
-    release_grant(peer);
-    peer.idle_since = Clock::now();
-    idle_.push_back(peer.index);
+    make_idle(peer);
   }
 }
 
@@ -346,7 +344,7 @@ void Hub::cancel(ObjectId id, bool force) {
   }
 }
 
-// A process has gone. What only it wanted, and what has not begun, is not begun.
+// A process has gone, and with it the tasks that only it wanted. If it is run again, so are they.
 void Hub::abandon_children(uint32_t submitter) {
   std::vector<ObjectId> children;
   for (const auto& [id, task] : tasks_) {
@@ -355,7 +353,7 @@ void Hub::abandon_children(uint32_t submitter) {
       children.push_back(id);
     }
   }
-  for (ObjectId id : children) cancel(id, false);
+  for (ObjectId id : children) cancel(id, true);
 }
 
 std::string Hub::describe_holder(uint64_t holder) {

@@ -31,7 +31,9 @@ Resources Ledger::available() const {
   Resources result;
   result.cpus = from_units(free_.cpus);
   result.memory = free_.memory;
-  for (const auto& [name, amount] : free_.custom) result.custom[name] = from_units(amount);
+  for (const auto& [name, amount] : free_.custom) {
+    result.custom.emplace_back(name, from_units(amount));
+  }
   int64_t gpus = 0;
   for (int64_t free : gpu_free_) gpus += free;
   result.gpus = from_units(gpus);
@@ -122,16 +124,17 @@ std::string Ledger::why_waits(const Resources& asked, const DescribeHolder& desc
     check(asked.gpus, std::min(free.gpus, asked.gpus - 0.0001), total_.gpus, "GPU",
           [](const Resources& r) { return r.gpus; });
   }
-  check(static_cast<double>(asked.memory), static_cast<double>(free.memory),
-        static_cast<double>(total_.memory), "bytes of memory",
-        [](const Resources& r) { return static_cast<double>(r.memory); });
+  if (asked.memory > free.memory) {
+    missing += fmt::format("{}{} memory ({} of {} free)", missing.empty() ? "" : " and ",
+                           format_bytes(asked.memory), format_bytes(std::max<int64_t>(0, free.memory)),
+                           format_bytes(total_.memory));
+    for (const auto& [number, grant] : held_) {
+      if (grant.amounts.memory > 0) holders.push_back(number);
+    }
+  }
   for (const auto& [name, amount] : asked.custom) {
-    auto all = total_.custom.find(name);
-    check(amount, free.custom.contains(name) ? free.custom.at(name) : 0.0,
-          all == total_.custom.end() ? 0.0 : all->second, name, [&name = name](const Resources& r) {
-            auto found = r.custom.find(name);
-            return found == r.custom.end() ? 0.0 : found->second;
-          });
+    check(amount, amount_of(free.custom, name), amount_of(total_.custom, name), name,
+          [&name = name](const Resources& r) { return amount_of(r.custom, name); });
   }
   if (missing.empty()) return "";
   std::sort(holders.begin(), holders.end());

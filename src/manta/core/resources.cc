@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <vector>
 
@@ -113,6 +114,12 @@ Resources detect_resources(const MachineResources& given, const std::string& roo
   return found;
 }
 
+double amount_of(const NamedAmounts& amounts, const std::string& name) {
+  auto found = std::find_if(amounts.begin(), amounts.end(),
+                            [&](const auto& entry) { return entry.first == name; });
+  return found == amounts.end() ? 0 : found->second;
+}
+
 void check_resources(const Resources& asked, const std::string& what) {
   auto check = [&](const std::string& name, double amount) {
     if (!std::isfinite(amount) || amount < 0 || amount > 1e12) {
@@ -133,10 +140,15 @@ void check_resources(const Resources& asked, const std::string& what) {
         ErrorKind::kInvalidArgument,
         fmt::format("{} asks for {} bytes of memory: it must not be negative", what, asked.memory));
   }
+  std::set<std::string> names;
   for (const auto& [name, amount] : asked.custom) {
     if (name.empty()) {
       throw Error(ErrorKind::kInvalidArgument,
                   fmt::format("{} asks for a resource without a name", what));
+    }
+    if (!names.insert(name).second) {
+      throw Error(ErrorKind::kInvalidArgument,
+                  fmt::format("{} asks for '{}' twice: name a resource once", what, name));
     }
     check(name, amount);
   }
@@ -151,8 +163,7 @@ void check_possible(const Resources& asked, const Resources& total, const std::s
   bool possible =
       asked.cpus <= total.cpus && asked.gpus <= total.gpus && asked.memory <= total.memory;
   for (const auto& [name, amount] : asked.custom) {
-    auto found = total.custom.find(name);
-    if (amount > 0 && (found == total.custom.end() || found->second < amount)) possible = false;
+    if (amount > amount_of(total.custom, name)) possible = false;
   }
   if (possible) return;
   throw Error(
@@ -162,6 +173,15 @@ void check_possible(const Resources& asked, const Resources& total, const std::s
                   what, to_string(asked), to_string(total)));
 }
 
+std::string format_bytes(int64_t bytes) {
+  const char* units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  if (bytes < 1024) return fmt::format("{} bytes", bytes);
+  auto amount = static_cast<double>(bytes) / 1024;
+  size_t unit = 0;
+  for (; amount >= 1024 && unit + 1 < std::size(units); ++unit) amount /= 1024;
+  return fmt::format("{:.4g} {}", amount, units[unit]);
+}
+
 std::string to_string(const Resources& resources) {
   std::string text;
   auto add = [&](double amount, const std::string& name) {
@@ -169,11 +189,8 @@ std::string to_string(const Resources& resources) {
   };
   add(resources.cpus, "CPU");
   add(resources.gpus, "GPU");
-  double gib = 1024.0 * 1024 * 1024;
-  if (resources.memory >= gib / 10) {
-    add(static_cast<double>(resources.memory) / gib, "GiB memory");
-  } else {
-    add(static_cast<double>(resources.memory), "bytes memory");
+  if (resources.memory > 0) {
+    text += (text.empty() ? "" : ", ") + format_bytes(resources.memory) + " memory";
   }
   for (const auto& [name, amount] : resources.custom) add(amount, name);
   return text.empty() ? "nothing" : text;

@@ -46,7 +46,13 @@ void remove_leftovers(const fs::path& parent) {
 SessionFolder::SessionFolder(const std::string& parent) {
   std::error_code error;
   fs::path folder = parent.empty() ? fs::temp_directory_path(error) : fs::absolute(parent, error);
-  if (!parent.empty()) fs::create_directories(folder, error);
+  if (!error && !parent.empty()) fs::create_directories(folder, error);
+  if (error) {
+    throw Error(ErrorKind::kIo,
+                str("the temporary folder '", parent.empty() ? folder.string() : parent,
+                    "' cannot be used: ", error.message(),
+                    "; set TMPDIR or InitOptions::temporary_folder to one that exists"));
+  }
   remove_leftovers(folder);
   path_ = (folder / str(kPrefix, ::getpid(), "-XXXXXX")).string();
   if (!::mkdtemp(path_.data())) {

@@ -33,6 +33,7 @@ void TaskQueue::pop_front(Shape& shape) {
   if (bucket->second.empty()) shape.buckets_.erase(bucket);
   --shape.size_;
   --size_;
+  if (shape.empty()) shape.passed_over = 0;
 }
 
 void TaskQueue::remove(ObjectId id, uint32_t depth, const Resources& resources) {
@@ -44,6 +45,7 @@ void TaskQueue::remove(ObjectId id, uint32_t depth, const Resources& resources) 
   if (bucket->second.empty()) shape.buckets_.erase(bucket);
   shape.size_ -= gone;
   size_ -= gone;
+  if (shape.empty()) shape.passed_over = 0;
 }
 
 std::vector<TaskQueue::Shape*> TaskQueue::shapes() {
@@ -66,8 +68,7 @@ bool compete(const Resources& a, const Resources& b) {
   if ((a.cpus > 0 && b.cpus > 0) || (a.gpus > 0 && b.gpus > 0) || (a.memory > 0 && b.memory > 0))
     return true;
   return std::any_of(a.custom.begin(), a.custom.end(), [&](const auto& entry) {
-    auto found = b.custom.find(entry.first);
-    return entry.second > 0 && found != b.custom.end() && found->second > 0;
+    return entry.second > 0 && amount_of(b.custom, entry.first) > 0;
   });
 }
 

@@ -50,12 +50,6 @@ class RegionStream : public arrow::io::OutputStream {
   bool closed_ = false;
 };
 
-arrow::ipc::IpcWriteOptions ipc_options() {
-  auto options = arrow::ipc::IpcWriteOptions::Defaults();
-  options.alignment = 64;  // as in memory, so that kernels need not realign what they read
-  return options;
-}
-
 // `write` writes IPC to the stream that it is given; `size` is roughly what that takes.
 template <class Write>
 void save_ipc(OutArchive& archive, int64_t size, const Write& write) {
@@ -159,7 +153,7 @@ void CEREAL_SAVE_FUNCTION_NAME(OutArchive& archive, const std::shared_ptr<arrow:
   }
   save_ipc(archive, size, [&](arrow::io::OutputStream* stream) -> arrow::Status {
     ARROW_ASSIGN_OR_RAISE(auto writer,
-                          arrow::ipc::MakeStreamWriter(stream, table->schema(), ipc_options()));
+                          arrow::ipc::MakeStreamWriter(stream, table->schema()));
     ARROW_RETURN_NOT_OK(writer->WriteTable(*table));
     return writer->Close();
   });
@@ -176,7 +170,7 @@ void CEREAL_SAVE_FUNCTION_NAME(OutArchive& archive,
   if (!batch) return archive(Place::kNull), void();
   save_ipc(archive, rough_size(*batch), [&](arrow::io::OutputStream* stream) -> arrow::Status {
     ARROW_ASSIGN_OR_RAISE(auto writer,
-                          arrow::ipc::MakeStreamWriter(stream, batch->schema(), ipc_options()));
+                          arrow::ipc::MakeStreamWriter(stream, batch->schema()));
     ARROW_RETURN_NOT_OK(writer->WriteRecordBatch(*batch));
     return writer->Close();
   });

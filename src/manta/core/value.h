@@ -77,6 +77,16 @@ Value to_value(const T& value) {
   return finish_value(std::move(body), archive);
 }
 
+/// Reads one value; what cereal itself finds wrong becomes an Error(kCorrupt), too.
+template <class T>
+void read_value(InArchive& archive, T& value) {
+  try {
+    archive(value);
+  } catch (const cereal::Exception& error) {
+    throw Error(ErrorKind::kCorrupt, str("reading a serialised value: ", error.what()));
+  }
+}
+
 template <class T>
 T from_value(const Value& value) {
   require_serializable<T>();
@@ -86,7 +96,7 @@ T from_value(const Value& value) {
   InArchive archive(value.body());
   archive.large_buffers = value.memory;
   T result;
-  archive(result);
+  read_value(archive, result);
   return result;
 }
 

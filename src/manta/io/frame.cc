@@ -30,11 +30,12 @@ alignas(cmsghdr) thread_local char control_buffer[CMSG_SPACE(sizeof(int) * 253)]
 
 IoStatus FrameDecoder::receive(int socket, int flags) {
   if (begin_ == end_) begin_ = end_ = 0;
-  if (buffer_.size() - end_ < kReceiveSize / 4) {
+  if (buffer_.size() - end_ < kReceiveSize / 4 || buffer_.size() - begin_ < wanted_) {
     buffer_.erase(0, begin_);
     end_ -= begin_;
     begin_ = 0;
-    if (buffer_.size() - end_ < kReceiveSize) buffer_.resize(end_ + kReceiveSize);
+    size_t room = std::max(end_, wanted_) + kReceiveSize;
+    if (buffer_.size() < room) buffer_.resize(room);
   }
   iovec part{buffer_.data() + end_, buffer_.size() - end_};
   msghdr message{};
@@ -48,8 +49,11 @@ IoStatus FrameDecoder::receive(int socket, int flags) {
   } while (received < 0 && errno == EINTR);
   if (received < 0) {
     if (errno == EAGAIN || errno == EWOULDBLOCK) return IoStatus::kWouldBlock;
-    if (errno == ECONNRESET) received = 0;
-    if (received < 0) throw_errno("reading from a channel");
+    if (errno != ECONNRESET) throw_errno("reading from a channel");
+    // The peer ended without having read everything; for its reader that is an end like any other.
+    // Nothing was received: what the control buffer holds is of an earlier call.
+    received = 0;
+    message.msg_controllen = 0;
   }
   for (auto* control = CMSG_FIRSTHDR(&message); control; control = CMSG_NXTHDR(&message, control)) {
     if (control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS) continue;
@@ -93,9 +97,10 @@ bool FrameDecoder::next(Frame* frame) {
   }
   size_t whole = sizeof(Header) + header.length;
   if (end_ - begin_ < whole) {
-    if (buffer_.size() - begin_ < whole) buffer_.resize(begin_ + whole + kReceiveSize);
+    wanted_ = whole;  // room for it is made by the next `receive`
     return false;
   }
+  wanted_ = 0;
   if (fds_.size() < header.fd_count) {
     throw Error(ErrorKind::kCorrupt, str("received a frame that names ", header.fd_count,
                                          " descriptors with ", fds_.size(), " of them"));
@@ -112,21 +117,29 @@ bool FrameDecoder::next(Frame* frame) {
 }
 
 std::string& OutBuffer::begin(uint16_t type) {
+  drop_open_frame();
   if (sent_ == bytes_.size()) {
     bytes_.clear();
     sent_ = 0;
   }
   frame_begin_ = bytes_.size();
+  frame_open_ = true;
   Header header;
   header.type = type;
   bytes_.append(reinterpret_cast<const char*>(&header), sizeof(header));
   return bytes_;
 }
 
+// What was begun and not ended: whoever filled it threw.
+void OutBuffer::drop_open_frame() {
+  if (frame_open_) bytes_.resize(frame_begin_);
+  frame_open_ = false;
+}
+
 void OutBuffer::end(std::vector<OutgoingFd> fds) {
   size_t length = bytes_.size() - frame_begin_ - sizeof(Header);
   if (length > kMaxFrameBody || fds.size() > kMaxFrameFds) {
-    bytes_.resize(frame_begin_);
+    drop_open_frame();
     throw Error(ErrorKind::kInvalidArgument,
                 str("a message of ", length, " bytes with ", fds.size(),
                     " large objects exceeds the limits of ", kMaxFrameBody, " bytes and ",
@@ -137,6 +150,7 @@ void OutBuffer::end(std::vector<OutgoingFd> fds) {
   header.length = static_cast<uint32_t>(length);
   header.fd_count = static_cast<uint16_t>(fds.size());
   std::memcpy(bytes_.data() + frame_begin_, &header, sizeof(header));
+  frame_open_ = false;
   for (size_t i = 0; i < fds.size(); ++i) {
     attachments_.push_back({frame_begin_ + i / kMaxFdsPerMessage, std::move(fds[i])});
   }
@@ -147,7 +161,16 @@ void OutBuffer::push(uint16_t type, std::string_view body, std::vector<OutgoingF
   end(std::move(fds));
 }
 
+// A peer that reads slowly must not make the buffer keep what it has already taken.
+void OutBuffer::forget_sent() {
+  if (sent_ < kReceiveSize || sent_ < bytes_.size() / 2) return;
+  for (auto& attachment : attachments_) attachment.at -= sent_;
+  bytes_.erase(0, sent_);
+  sent_ = 0;
+}
+
 IoStatus OutBuffer::flush(int socket) {
+  drop_open_frame();
   while (sent_ < bytes_.size()) {
     // One sendmsg carries the descriptors of its first byte, and stops before the next byte that
     // has some.
@@ -172,7 +195,10 @@ IoStatus OutBuffer::flush(int socket) {
     ssize_t sent = ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0) {
       if (errno == EINTR) continue;
-      if (errno == EAGAIN || errno == EWOULDBLOCK) return IoStatus::kWouldBlock;
+      if (errno == EAGAIN || errno == EWOULDBLOCK) {
+        forget_sent();
+        return IoStatus::kWouldBlock;
+      }
       if (errno == EPIPE || errno == ECONNRESET) return IoStatus::kClosed;
       throw_errno("writing to a channel");
     }

@@ -45,6 +45,7 @@ class FrameDecoder {
   std::string buffer_;
   size_t begin_ = 0;  // of what has not been handed out
   size_t end_ = 0;    // of what has been received
+  size_t wanted_ = 0;  // size of the frame that has begun, if it is not there yet
   std::deque<UniqueFd> fds_;
 };
 
@@ -72,8 +73,12 @@ class OutBuffer {
     size_t at;  // byte of `bytes_` that carries it
     OutgoingFd fd;
   };
+  void drop_open_frame();
+  void forget_sent();
+
   std::string bytes_;
   size_t sent_ = 0;
+  bool frame_open_ = false;
   size_t frame_begin_ = 0;
   std::deque<Attachment> attachments_;
 };

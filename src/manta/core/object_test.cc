@@ -1,0 +1,133 @@
+#include <arrow/api.h>
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "manta/core/remote.h"
+
+namespace manta {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kPatience = 30s;
+
+std::shared_ptr<arrow::Table> make_table(int64_t rows) {
+  arrow::Int64Builder builder;
+  for (int64_t i = 0; i < rows; ++i) EXPECT_TRUE(builder.Append(i).ok());
+  return arrow::Table::Make(arrow::schema({arrow::field("i", arrow::int64())}), {builder.Finish().ValueOrDie()});
+}
+
+int64_t sum(const std::shared_ptr<arrow::Table>& table) {
+  int64_t total = 0;
+  for (const auto& chunk : table->column(0)->chunks()) {
+    auto values = std::static_pointer_cast<arrow::Int64Array>(chunk);
+    for (int64_t i = 0; i < values->length(); ++i) total += values->Value(i);
+  }
+  return total;
+}
+
+// Shared-memory objects that this process has open.
+int open_objects() {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code error;
+    auto target = std::filesystem::read_symlink(entry.path(), error).string();
+    if (target.find("manta-object") != std::string::npos) ++count;
+  }
+  return count;
+}
+
+TEST(Object, PutAndGetOfAnything) {
+  EXPECT_EQ(get(put(42)), 42);
+  EXPECT_EQ(get(put(std::string("text"))), "text");
+  EXPECT_EQ(get(put(std::vector<double>{1, 2, 3})), (std::vector<double>{1, 2, 3}));
+  std::string large(1'000'000, 'x');
+  EXPECT_EQ(get(put(large)), large);
+}
+
+TEST(Object, TablesAreReadInPlace) {
+  auto ref = put(make_table(100'000));
+  auto a = get(ref);
+  auto b = get(ref);
+  EXPECT_EQ(sum(a), 99'999ll * 100'000 / 2);
+  // Both views are of the same pages.
+  EXPECT_EQ(a->column(0)->chunk(0)->data()->buffers[1]->address(),
+            b->column(0)->chunk(0)->data()->buffers[1]->address());
+}
+
+TEST(Object, TablesTravelToTasksAndBack) {
+  for (int64_t rows : {0, 10, 100'000}) {
+    auto table = put(make_table(rows));
+    EXPECT_EQ(get(remote(sum, table), kPatience), rows * (rows - 1) / 2);
+    auto sliced = remote([](const std::shared_ptr<arrow::Table>& t) { return t->Slice(t->num_rows() / 2); }, table);
+    EXPECT_EQ(get(sliced, kPatience)->num_rows(), rows - rows / 2);
+  }
+}
+
+TEST(Object, AViewOutlivesItsReference) {
+  auto ref = put(make_table(100'000));
+  auto table = get(ref);
+  ref = {};
+  EXPECT_EQ(sum(table), 99'999ll * 100'000 / 2);
+}
+
+TEST(Object, IsFreedWithItsLastReference) {
+  int before = open_objects();
+  {
+    auto ref = put(make_table(100'000));
+    auto copy = ref;
+    ref = {};
+    EXPECT_EQ(open_objects(), before + 1);
+  }
+  EXPECT_EQ(open_objects(), before);
+  {
+    auto nested = put(std::vector{put(make_table(100'000)), put(make_table(100'000))});
+    EXPECT_EQ(open_objects(), before + 2);
+    auto inner = get(nested);
+    nested = {};
+    EXPECT_EQ(open_objects(), before + 2);
+  }
+  EXPECT_EQ(open_objects(), before);
+  {
+    auto ref = put(make_table(100'000));
+    EXPECT_GT(get(remote(sum, ref), kPatience), 0);
+  }
+  // The worker lets go of its arguments a moment after it has answered.
+  for (auto until = Clock::now() + kPatience; open_objects() != before && Clock::now() < until;) {
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_EQ(open_objects(), before);
+}
+
+TEST(Object, BuffersTravelWithoutACopy) {
+  auto buffer = std::shared_ptr<arrow::Buffer>(arrow::Buffer::FromString(std::string(500'000, 'b')));
+  auto ref = put(buffer);
+  EXPECT_EQ(get(ref)->address(), get(ref)->address());
+  EXPECT_EQ(get(remote([](const std::shared_ptr<arrow::Buffer>& b) { return b->size(); }, ref), kPatience), 500'000);
+}
+
+TEST(Object, ManyLargeArgumentsAtOnce) {
+  std::vector<ObjectRef<std::string>> refs;
+  for (int i = 0; i < 300; ++i) refs.push_back(put(std::string(150'000, static_cast<char>('a' + i % 26))));
+  auto count = remote(
+      [](const std::vector<ObjectRef<std::string>>& refs) {
+        size_t total = 0;
+        for (const auto& text : get(refs)) total += text.size();
+        return total;
+      },
+      refs);
+  EXPECT_EQ(get(count, kPatience), 300u * 150'000);
+}
+
+TEST(Object, EmptyReferencesAreRefused) {
+  ObjectRef<int> none;
+  EXPECT_FALSE(none);
+  EXPECT_THROW(get(none), Error);
+  EXPECT_THROW(remote([](int x) { return x; }, none), Error);
+  EXPECT_THROW(cancel(none), Error);
+}
+
+}  // namespace
+}  // namespace manta

@@ -1,0 +1,235 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <future>
+#include <thread>
+
+#include "manta/base/error.h"
+#include "manta/io/async_channel_internal.h"
+#include "manta/io/channel.h"
+
+namespace manta {
+namespace {
+
+using namespace std::chrono_literals;
+
+class AsyncChannelTest : public testing::Test {
+ protected:
+  AsyncChannelTest()
+      : work_(loop_.context.get_executor()), thread_([this] { loop_.context.run(); }) {
+    auto [left, right] = socket_pair();
+    std::lock_guard lock(loop_.mutex);
+    async_ = std::make_shared<AsyncChannel>(loop_, std::move(left), kMaxFrameBody);
+    peer_ = std::make_unique<Channel>(std::move(right));
+  }
+  ~AsyncChannelTest() override {
+    {
+      std::lock_guard lock(loop_.mutex);
+      async_->close();
+    }
+    work_.reset();
+    thread_.join();
+  }
+
+  void start(AsyncChannel::OnFrame on_frame) {
+    std::lock_guard lock(loop_.mutex);
+    async_->start(std::move(on_frame), [this](const std::string& why) {
+      if (++closed_ == 1) why_.set_value(why);
+    });
+  }
+  void start_echo() {
+    start([this](Frame& frame) {
+      std::vector<OutgoingFd> fds;
+      for (auto& fd : frame.fds) {
+        auto owner = std::make_shared<UniqueFd>(std::move(fd));
+        fds.push_back({owner->get(), owner});
+      }
+      async_->out().push(frame.type, frame.body, std::move(fds));
+    });
+  }
+  // Why it was closed; fails if it is not.
+  std::string closed_because() {
+    auto why = why_.get_future();
+    if (why.wait_for(10s) != std::future_status::ready) return "(not closed)";
+    return why.get();
+  }
+  // Once all that was posted before has been done.
+  void settle() {
+    std::promise<void> done;
+    loop_.post([&] { done.set_value(); });
+    done.get_future().wait();
+  }
+
+  EventLoop loop_;
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
+  std::shared_ptr<AsyncChannel> async_;
+  std::unique_ptr<Channel> peer_;
+  std::promise<std::string> why_;
+  std::atomic<int> closed_ = 0;
+  std::thread thread_;
+};
+
+TEST_F(AsyncChannelTest, Echoes) {
+  start_echo();
+  for (size_t size : {0u, 1u, 1000u, 300000u, 3000000u}) {
+    std::string body(size, 'x');
+    int fd = ::memfd_create("async_channel_test", MFD_CLOEXEC);
+    auto owner = std::make_shared<UniqueFd>(fd);
+    std::thread sender([&] {
+      peer_->send([&](OutBuffer& out) { out.push(7, body, {{fd, owner}}); });
+    });
+    Frame frame;
+    ASSERT_TRUE(peer_->receive(&frame, Deadline::after(10s)));
+    sender.join();
+    EXPECT_EQ(frame.type, 7);
+    EXPECT_TRUE(frame.body == body);
+    EXPECT_EQ(frame.fds.size(), 1u);
+  }
+}
+
+TEST_F(AsyncChannelTest, ManySmallFramesStayInOrder) {
+  start_echo();
+  constexpr int kFrames = 20000;
+  std::thread sender([&] {
+    for (int i = 0; i < kFrames; ++i) {
+      peer_->send([&](OutBuffer& out) { out.push(1, std::to_string(i)); });
+    }
+  });
+  for (int i = 0; i < kFrames; ++i) {
+    Frame frame;
+    ASSERT_TRUE(peer_->receive(&frame, Deadline::after(10s)));
+    ASSERT_EQ(frame.body, std::to_string(i));
+  }
+  sender.join();
+}
+
+TEST_F(AsyncChannelTest, ACleanCloseIsToldOnceWithoutAReason) {
+  start_echo();
+  peer_.reset();
+  EXPECT_EQ(closed_because(), "");
+  settle();
+  EXPECT_EQ(closed_, 1);
+}
+
+TEST_F(AsyncChannelTest, WhatCameBeforeTheCloseIsHandledFirst) {
+  std::string seen;
+  start([&](Frame& frame) { seen += frame.body; });
+  ASSERT_TRUE(peer_->send([](OutBuffer& out) {
+    out.push(1, "a");
+    out.push(1, std::string(100000, 'b'));
+    out.push(1, "c");
+  }));
+  peer_.reset();
+  EXPECT_EQ(closed_because(), "");
+  EXPECT_EQ(seen, "a" + std::string(100000, 'b') + "c");
+}
+
+TEST_F(AsyncChannelTest, GarbageIsToldOnceWithTheReason) {
+  start_echo();
+  ASSERT_EQ(::write(peer_->fd(), "this is not a frame", 19), 19);
+  EXPECT_THAT(closed_because(), testing::HasSubstr("wrong magic number"));
+  settle();
+  EXPECT_EQ(closed_, 1);
+  Frame frame;
+  EXPECT_FALSE(peer_->receive(&frame, Deadline::after(10s)));  // and the peer is let go
+}
+
+TEST_F(AsyncChannelTest, AnErrorOfTheHandlerClosesWithItsMessage) {
+  start([](Frame&) { throw Error(ErrorKind::kCorrupt, "no greeting"); });
+  ASSERT_TRUE(peer_->send([](OutBuffer& out) {
+    out.push(1, "a");
+    out.push(2, "b");
+  }));
+  EXPECT_EQ(closed_because(), "no greeting");
+  settle();
+  EXPECT_EQ(closed_, 1);
+}
+
+TEST_F(AsyncChannelTest, NoCallbackComesAfterClose) {
+  std::atomic<int> frames = 0;
+  start([&](Frame&) {
+    ++frames;
+    async_->close();
+  });
+  ASSERT_TRUE(peer_->send([](OutBuffer& out) {
+    out.push(1, "a");
+    out.push(2, "b");
+  }));
+  Frame frame;
+  EXPECT_FALSE(peer_->receive(&frame, Deadline::after(10s)));
+  settle();
+  EXPECT_EQ(frames, 1);
+  EXPECT_EQ(closed_, 0);
+}
+
+TEST_F(AsyncChannelTest, FlushAndCloseSendsWhatIsPending) {
+  start_echo();
+  {
+    std::lock_guard lock(loop_.mutex);
+    async_->out().push(1, "goodbye");
+    async_->flush_and_close();
+  }
+  Frame frame;
+  ASSERT_TRUE(peer_->receive(&frame, Deadline::after(10s)));
+  EXPECT_EQ(frame.body, "goodbye");
+  EXPECT_FALSE(peer_->receive(&frame, Deadline::after(10s)));
+}
+
+TEST_F(AsyncChannelTest, DrainHandlesEverythingAtOnce) {
+  int frames = 0;
+  std::unique_lock lock(loop_.mutex);  // the loop cannot read meanwhile
+  async_->start([&](Frame&) { ++frames; },
+                [this](const std::string& why) {
+                  if (++closed_ == 1) why_.set_value(why);
+                });
+  ASSERT_TRUE(peer_->send([](OutBuffer& out) {
+    for (int i = 0; i < 100; ++i) out.push(1, std::string(1000, 'x'));
+  }));
+  async_->drain();
+  EXPECT_EQ(frames, 100);
+  peer_.reset();
+  async_->drain();
+  EXPECT_EQ(closed_, 1);
+  async_->drain();  // closed: nothing to do
+  EXPECT_EQ(closed_, 1);
+}
+
+TEST_F(AsyncChannelTest, ASlowReaderGetsEverything) {
+  start_echo();
+  constexpr int kFrames = 50;
+  {
+    std::lock_guard lock(loop_.mutex);
+    for (uint16_t i = 0; i < kFrames; ++i) {
+      async_->out().push(i, std::string(1 << 20, static_cast<char>('a' + i % 26)));
+    }
+  }
+  for (uint16_t i = 0; i < kFrames; ++i) {
+    if (i % 5 == 0) std::this_thread::sleep_for(10ms);
+    Frame frame;
+    ASSERT_TRUE(peer_->receive(&frame, Deadline::after(10s)));
+    ASSERT_EQ(frame.type, i);
+    ASSERT_TRUE(frame.body == std::string(1 << 20, static_cast<char>('a' + i % 26)));
+  }
+  ASSERT_TRUE(peer_->send([](OutBuffer& out) { out.push(99, "still there"); }));
+  Frame frame;
+  ASSERT_TRUE(peer_->receive(&frame, Deadline::after(10s)));
+  EXPECT_EQ(frame.body, "still there");
+}
+
+TEST_F(AsyncChannelTest, APeerThatGoesWhileMuchIsPendingIsToldOnce) {
+  start_echo();
+  {
+    std::lock_guard lock(loop_.mutex);
+    async_->out().push(1, std::string(20 << 20, 'x'));
+  }
+  std::this_thread::sleep_for(10ms);
+  peer_.reset();
+  EXPECT_EQ(closed_because(), "");
+  settle();
+  EXPECT_EQ(closed_, 1);
+}
+
+}  // namespace
+}  // namespace manta

@@ -1,0 +1,221 @@
+// What is left when a driver, a zygote or a worker ends, however it ends: nothing.
+
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "process_tree.h"
+
+namespace manta {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+bool all_gone(const std::vector<pid_t>& pids) {
+  return std::none_of(pids.begin(), pids.end(), is_running);
+}
+
+// A driver at work: two tasks that spin and have children of their own, an actor, a large object.
+class BusyDriver {
+ public:
+  explicit BusyDriver(const std::string& how = "")
+      : program(test_program("driver"), {"busy", files.path(), how}, folder.path()) {
+    EXPECT_THAT(program.read_line(), HasSubstr("ready"));
+    processes = descendants(program.pid());
+    EXPECT_GE(processes.size(), 6u);  // zygote, actor, two workers, their two children
+  }
+
+  void expect_nothing_left() {
+    EXPECT_TRUE(eventually([&] { return all_gone(processes); }));
+    EXPECT_TRUE(eventually([&] { return folder.entries().empty(); })) << folder.entries().front();
+  }
+
+  TemporaryFolder folder, files;
+  Program program;
+  std::vector<pid_t> processes;
+};
+
+TEST(Lifetimes, SigkillOfTheDriverLeavesNothing) {
+  BusyDriver driver;
+  driver.program.send(SIGKILL);
+  driver.program.wait();
+  driver.expect_nothing_left();
+}
+
+TEST(Lifetimes, SigkillOfTheDriverEndsStoppedWorkersToo) {
+  BusyDriver driver;
+  for (pid_t pid : driver.processes) {
+    if (pid != driver.processes.front()) ::kill(pid, SIGSTOP);  // all but the zygote
+  }
+  driver.program.send(SIGKILL);
+  driver.program.wait();
+  driver.expect_nothing_left();
+}
+
+TEST(Lifetimes, CtrlCLeavesNothing) {
+  BusyDriver driver;
+  driver.program.send_group(SIGINT);
+  int status = driver.program.wait();
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGINT);
+  driver.expect_nothing_left();
+}
+
+TEST(Lifetimes, EveryWayOutOfMainLeavesNothing) {
+  struct Case {
+    const char* how;
+    int code, signal;
+  };
+  for (const Case& c : {Case{"return", 3, 0}, Case{"exit", 4, 0}, Case{"throw", 0, SIGABRT}}) {
+    SCOPED_TRACE(c.how);
+    BusyDriver driver(c.how);
+    int status = driver.program.wait();
+    if (c.signal == 0) {
+      EXPECT_TRUE(WIFEXITED(status));
+      EXPECT_EQ(WEXITSTATUS(status), c.code);
+    } else {
+      EXPECT_TRUE(WIFSIGNALED(status));
+      EXPECT_EQ(WTERMSIG(status), c.signal);
+    }
+    driver.expect_nothing_left();
+  }
+}
+
+TEST(Lifetimes, ShutdownLeavesNothingWhileTheProgramGoesOn) {
+  BusyDriver driver("shutdown");
+  EXPECT_EQ(driver.program.read_line(), "shut down");
+  driver.expect_nothing_left();
+}
+
+TEST(Lifetimes, SigkillOfDriverAndZygoteEndsTheWorkersAndTheNextRunRemovesTheFolder) {
+  BusyDriver driver;
+  pid_t zygote = driver.processes.front();
+  driver.program.send(SIGSTOP);  // so that it cannot start another
+  ::kill(zygote, SIGKILL);
+  driver.program.send(SIGKILL);
+  driver.program.wait();
+  // The tasks' own children are nobody's responsibility once the zygote has gone without a word.
+  EXPECT_TRUE(eventually([&] { return !is_running(zygote) && all_gone(descendants(zygote)); }));
+  EXPECT_EQ(driver.folder.entries().size(), 1u);
+  Program next(test_program("driver"), {"again"}, driver.folder.path());
+  next.wait();
+  EXPECT_THAT(driver.folder.entries(), IsEmpty());
+  for (pid_t pid : driver.processes) ::kill(pid, SIGKILL);
+}
+
+TEST(Lifetimes, SigkillOfTheZygoteIsSurvived) {
+  TemporaryFolder folder;
+  Program program(test_program("driver"), {"after_zygote"}, folder.path());
+  pid_t actor = std::stoi(program.read_line());
+  auto processes = descendants(program.pid());
+  ::kill(processes.front(), SIGKILL);
+  EXPECT_TRUE(eventually([&] { return !is_running(actor); }));
+  program.write_line("go on");
+  std::string line = program.read_line();
+  EXPECT_THAT(line, HasSubstr("42 "));
+  EXPECT_THAT(line, Not(HasSubstr(std::to_string(actor))));
+  EXPECT_EQ(program.wait(), 0);
+  EXPECT_THAT(folder.entries(), IsEmpty());
+}
+
+TEST(Lifetimes, ADetachedProcessOutlivesItsDriver) {
+  TemporaryFolder folder;
+  std::string result = folder.path() + "/result";
+  Program program(test_program("driver"), {"detached", result}, folder.path());
+  EXPECT_THAT(program.read_line(), HasSubstr("a detached process outlives this run"));
+  pid_t pid = std::stoi(program.read_line());
+  auto processes = descendants(program.pid());
+  EXPECT_TRUE(is_running(pid));
+  program.send(SIGKILL);
+  program.wait();
+  EXPECT_TRUE(eventually([&] { return !is_running(processes.front()); }));  // the zygote
+  EXPECT_TRUE(is_running(pid));
+  std::ofstream(result + ".go") << "go";
+  EXPECT_TRUE(eventually([&] { return std::filesystem::exists(result); }));
+  std::string text;
+  std::ifstream(result) >> text;
+  EXPECT_EQ(text, "42");
+  EXPECT_TRUE(eventually([&] { return !is_running(pid); }));
+}
+
+TEST(Lifetimes, AThreadBeforeMainMakesWorkersStartByExec) {
+  TemporaryFolder folder;
+  Program program(test_program("early_thread"), {}, folder.path());
+  EXPECT_EQ(program.read_line(), "45 2");
+  EXPECT_EQ(program.wait(), 0);
+  EXPECT_THAT(program.read_errors(), HasSubstr("a static initialiser started threads"));
+  EXPECT_THAT(folder.entries(), IsEmpty());
+}
+
+TEST(Lifetimes, TheCommandLineAndTheEnvironmentCarryNoSecret) {
+  BusyDriver driver;
+  for (pid_t pid : driver.processes) {
+    auto read = [&](const std::string& file) {
+      std::ifstream in("/proc/" + std::to_string(pid) + "/" + file);
+      return std::string((std::istreambuf_iterator<char>(in)), {});
+    };
+    if (read("cmdline").find("sleep") != std::string::npos) continue;  // a task's own child
+    EXPECT_EQ(read("cmdline").substr(0, test_program("driver").size()), test_program("driver"));
+    std::string environment = read("environ");
+    size_t at = environment.find("MANTA_START_FD=");
+    if (at != std::string::npos) environment.erase(at, environment.find('\0', at) - at);
+    EXPECT_THAT(environment, Not(HasSubstr("MANTA_START")));
+    EXPECT_THAT(environment, Not(HasSubstr("token")));
+  }
+}
+
+TEST(Lifetimes, WithoutInitEveryCallSaysSo) {
+  TemporaryFolder folder;
+  Program program(test_program("driver"), {"no_init"}, folder.path());
+  EXPECT_THAT(program.read_line(), AllOf(HasSubstr("manta::remote was called without a running Manta"),
+                                         HasSubstr("make manta::init(argc, argv) the first line of main")));
+  EXPECT_THAT(program.read_line(), HasSubstr("manta::actor was called"));
+  EXPECT_EQ(program.wait(), 0);
+}
+
+TEST(Lifetimes, InitMayBeCalledAgainAfterShutdown) {
+  TemporaryFolder folder;
+  Program program(test_program("driver"), {"again"}, folder.path());
+  EXPECT_THAT(program.read_line(), HasSubstr("manta::init was called twice"));
+  EXPECT_EQ(program.read_line(), "false");
+  EXPECT_EQ(program.read_line(), "2");
+  EXPECT_THAT(program.read_line(), HasSubstr("was shut down"));
+  EXPECT_EQ(program.wait(), 0);
+}
+
+TEST(Lifetimes, WorkersOutputIsShownBehindTheirNamesAndKept) {
+  for (bool show : {true, false}) {
+    TemporaryFolder folder, logs;
+    Program program(test_program("driver"), {"talk", show ? "show" : "hide", logs.path()}, folder.path());
+    EXPECT_EQ(program.wait(), 0);
+    std::string errors = program.read_errors();
+    if (show) {
+      EXPECT_THAT(errors, HasSubstr("(worker-1) one line\n(worker-1) and another\n(worker-1) to standard error\n"));
+      EXPECT_THAT(errors, HasSubstr("(worker-1) without an end\n"));
+      EXPECT_LT(errors.find("one line"), errors.find("after the task"));
+    } else {
+      EXPECT_EQ(errors, "after the task\n");
+    }
+    std::ifstream in(logs.path() + "/worker-1.log");
+    std::string log((std::istreambuf_iterator<char>(in)), {});
+    EXPECT_THAT(log, HasSubstr("one line\nand another\n"));
+    EXPECT_THAT(folder.entries(), IsEmpty());
+  }
+}
+
+TEST(Lifetimes, GrantsShowInTheEnvironment) {
+  TemporaryFolder folder;
+  Program program(test_program("driver"), {"gpus"}, folder.path());
+  EXPECT_EQ(program.read_line(), "0;1;1;;4");
+  EXPECT_EQ(program.wait(), 0);
+}
+
+}  // namespace
+}  // namespace manta

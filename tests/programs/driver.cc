@@ -1,0 +1,167 @@
+// Drivers that the tests start, watch and kill. `driver <mode>`; each prints what the test needs to know.
+
+#include <manta/manta.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <thread>
+
+using namespace manta;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct Sleeper {
+  int pid() { return ::getpid(); }
+  std::string environment(const std::string& name) {
+    const char* value = std::getenv(name.c_str());
+    return value ? value : "(not set)";
+  }
+};
+
+// Says who it is and what it started, then works for ever.
+void work_for_ever(const std::string& path) {
+  if (::fork() == 0) ::execlp("sleep", "sleep", "1000", nullptr);
+  std::ofstream(path) << ::getpid();
+  for (volatile bool go_on = true; go_on;) {
+  }
+}
+
+// Tasks that spin, an actor and a large object; prints the pid of each process.
+int busy(int argc, char** argv) {
+  InitOptions options;
+  options.resources.cpus = 2;
+  manta::init(argc, argv, options);
+  auto object = put(std::string(10'000'000, 'x'));
+  auto sleeper = actor<Sleeper>();
+  int actor_pid = get(sleeper.call<&Sleeper::pid>());
+  std::string folder = argv[2];
+  std::vector<ObjectRef<void>> tasks;
+  for (int i = 0; i < 2; ++i) tasks.push_back(remote(work_for_ever, folder + "/task" + std::to_string(i)));
+  for (int i = 0; i < 2; ++i) {
+    while (!std::ifstream(folder + "/task" + std::to_string(i))) std::this_thread::sleep_for(1ms);
+  }
+  std::cout << "ready " << actor_pid << std::endl;
+  if (argc > 3 && std::string(argv[3]) == "return") return 3;
+  if (argc > 3 && std::string(argv[3]) == "throw") throw std::runtime_error("main failed");
+  if (argc > 3 && std::string(argv[3]) == "exit") std::exit(4);
+  if (argc > 3 && std::string(argv[3]) == "shutdown") {
+    manta::shutdown();
+    std::cout << "shut down" << std::endl;
+  }
+  get(tasks);
+  return 0;
+}
+
+int no_init() {
+  try {
+    remote([] { return 1; });
+  } catch (const Error& error) {
+    std::cout << error.what() << std::endl;
+  }
+  try {
+    actor<Sleeper>();
+  } catch (const Error& error) {
+    std::cout << error.what() << std::endl;
+  }
+  return 0;
+}
+
+// Init, shutdown, init again; and init twice.
+int again(int argc, char** argv) {
+  manta::init(argc, argv);
+  ObjectRef<int> old = remote([] { return 1; });
+  get(old);
+  try {
+    manta::init(argc, argv);
+  } catch (const Error& error) {
+    std::cout << error.what() << std::endl;
+  }
+  manta::shutdown();
+  std::cout << std::boolalpha << is_initialized() << std::endl;
+  manta::init(argc, argv);
+  std::cout << get(remote([] { return 2; })) << std::endl;
+  try {
+    get(old);
+  } catch (const Error& error) {
+    std::cout << error.what() << std::endl;
+  }
+  return 0;
+}
+
+// Output of workers, with and without showing it.
+int talk(int argc, char** argv) {
+  manta::init(argc, argv, {.log_to_driver = std::string(argv[2]) == "show", .log_folder = argv[3]});
+  get(remote([] {
+    std::cout << "one line\nand another" << std::endl;
+    std::cerr << "to standard error\n";
+    printf("without an end");
+  }));
+  std::cerr << "after the task" << std::endl;
+  return 0;
+}
+
+int gpus(int argc, char** argv) {
+  manta::init(argc, argv, {.resources = {.cpus = 4, .gpus = 2}});
+  auto whole = actor<Sleeper>({.resources = {.cpus = 0, .gpus = 1}});
+  auto share = actor<Sleeper>({.resources = {.cpus = 0, .gpus = 0.5}});
+  auto other = actor<Sleeper>({.resources = {.cpus = 0, .gpus = 0.5}});
+  auto none = actor<Sleeper>();
+  for (const auto& one : {whole, share, other, none}) {
+    std::cout << get(one.call<&Sleeper::environment>("CUDA_VISIBLE_DEVICES")) << ";";
+  }
+  std::cout << get(remote({.resources = {.cpus = 4}}, [] { return std::string(std::getenv("OMP_NUM_THREADS")); }))
+            << std::endl;
+  return 0;
+}
+
+void outlive(const std::string& path) {
+  // A run of its own: the driver that started it has gone.
+  while (!std::ifstream(path + ".go")) std::this_thread::sleep_for(1ms);
+  int value = get(remote([](int x) { return x + 1; }, 41));
+  std::ofstream(path + ".tmp") << value << std::endl;
+  std::rename((path + ".tmp").c_str(), path.c_str());
+}
+
+int detached(int argc, char** argv) {
+  manta::init(argc, argv);
+  try {
+    run_detached({}, [](const ObjectRef<int>&) {}, put(1));
+  } catch (const Error& error) {
+    std::cout << error.what() << std::endl;
+  }
+  std::cout << run_detached({.log_path = std::string(argv[2]) + ".log"}, outlive, argv[2]) << std::endl;
+  std::this_thread::sleep_for(1000s);
+  return 0;
+}
+
+// Prints the pids of the zygote's workers and goes on when told to.
+int after_zygote(int argc, char** argv) {
+  manta::init(argc, argv, {.resources = {.cpus = 2}});
+  auto actor_ = actor<Sleeper>({.max_restarts = 1});
+  std::cout << get(actor_.call<&Sleeper::pid>()) << std::endl;
+  std::string line;
+  std::getline(std::cin, line);
+  std::cout << get(remote([] { return 42; }), 30s) << " " << get(actor_.call<&Sleeper::pid>(), 30s) << std::endl;
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string mode = argc > 1 ? argv[1] : "";
+  if (mode == "no_init") return no_init();
+  if (mode == "busy") return busy(argc, argv);
+  if (mode == "again") return again(argc, argv);
+  if (mode == "talk") return talk(argc, argv);
+  if (mode == "gpus") return gpus(argc, argv);
+  if (mode == "detached") return detached(argc, argv);
+  if (mode == "after_zygote") return after_zygote(argc, argv);
+  manta::init(argc, argv);  // what a worker of "no mode" comes through
+  std::cerr << "unknown mode '" << mode << "'\n";
+  return 2;
+}

@@ -1,0 +1,8 @@
+#include <gtest/gtest.h>
+#include <manta/manta.h>
+
+int main(int argc, char** argv) {
+  manta::init(argc, argv, {.resources = {.cpus = 2}});
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
