@@ -174,8 +174,9 @@ TEST(Lifetimes, TheCommandLineAndTheEnvironmentCarryNoSecret) {
 TEST(Lifetimes, WithoutInitEveryCallSaysSo) {
   TemporaryFolder folder;
   Program program(test_program("driver"), {"no_init"}, folder.path());
-  EXPECT_THAT(program.read_line(), AllOf(HasSubstr("manta::remote was called without a running Manta"),
-                                         HasSubstr("make manta::init(argc, argv) the first line of main")));
+  EXPECT_THAT(program.read_line(),
+              AllOf(HasSubstr("manta::remote was called without a running Manta"),
+                    HasSubstr("make manta::init(argc, argv) the first line of main")));
   EXPECT_THAT(program.read_line(), HasSubstr("manta::actor was called"));
   EXPECT_EQ(program.wait(), 0);
 }
@@ -193,11 +194,14 @@ TEST(Lifetimes, InitMayBeCalledAgainAfterShutdown) {
 TEST(Lifetimes, WorkersOutputIsShownBehindTheirNamesAndKept) {
   for (bool show : {true, false}) {
     TemporaryFolder folder, logs;
-    Program program(test_program("driver"), {"talk", show ? "show" : "hide", logs.path()}, folder.path());
+    Program program(test_program("driver"), {"talk", show ? "show" : "hide", logs.path()},
+                    folder.path());
     EXPECT_EQ(program.wait(), 0);
     std::string errors = program.read_errors();
     if (show) {
-      EXPECT_THAT(errors, HasSubstr("(worker-1) one line\n(worker-1) and another\n(worker-1) to standard error\n"));
+      EXPECT_THAT(
+          errors,
+          HasSubstr("(worker-1) one line\n(worker-1) and another\n(worker-1) to standard error\n"));
       EXPECT_THAT(errors, HasSubstr("(worker-1) without an end\n"));
       EXPECT_LT(errors.find("one line"), errors.find("after the task"));
     } else {

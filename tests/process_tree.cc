@@ -18,9 +18,11 @@ namespace manta {
 
 namespace fs = std::filesystem;
 
-Program::Program(const std::string& path, std::vector<std::string> arguments, const std::string& temporary_folder) {
+Program::Program(const std::string& path, std::vector<std::string> arguments,
+                 const std::string& temporary_folder) {
   int in[2], out[2], errors[2];
-  if (::pipe2(in, O_CLOEXEC) != 0 || ::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(errors, O_CLOEXEC) != 0) {
+  if (::pipe2(in, O_CLOEXEC) != 0 || ::pipe2(out, O_CLOEXEC) != 0 ||
+      ::pipe2(errors, O_CLOEXEC) != 0) {
     throw std::runtime_error("pipe");
   }
   arguments.insert(arguments.begin(), path);
@@ -74,13 +76,15 @@ std::string Program::read_line() {
 
 void Program::write_line(const std::string& line) {
   std::string text = line + "\n";
-  if (::write(in_, text.data(), text.size()) < 0) throw std::runtime_error("the program reads no more");
+  if (::write(in_, text.data(), text.size()) < 0)
+    throw std::runtime_error("the program reads no more");
 }
 
 std::string Program::read_errors() {
   std::string text;
   char bytes[4096];
-  for (ssize_t size; (size = ::read(errors_, bytes, sizeof(bytes))) > 0;) text.append(bytes, static_cast<size_t>(size));
+  for (ssize_t size; (size = ::read(errors_, bytes, sizeof(bytes))) > 0;)
+    text.append(bytes, static_cast<size_t>(size));
   return text;
 }
 
@@ -124,7 +128,8 @@ bool read_stat(pid_t pid, char* state, pid_t* parent) {
 int count_entries(const std::string& folder) {
   int count = 0;
   std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) ++count;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+    ++count;
   return count;
 }
 
@@ -165,6 +170,8 @@ bool eventually(const std::function<bool()>& done) {
   return done();
 }
 
-std::string test_program(const std::string& name) { return std::string(MANTA_TEST_PROGRAMS) + "/" + name; }
+std::string test_program(const std::string& name) {
+  return std::string(MANTA_TEST_PROGRAMS) + "/" + name;
+}
 
 }  // namespace manta

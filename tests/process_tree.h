@@ -12,8 +12,10 @@ namespace manta {
 /// A program that a test starts, talks to and kills. Killed at the latest by the destructor.
 class Program {
  public:
-  /// `arguments` after the program's path; `temporary_folder` becomes its TMPDIR; own process group.
-  Program(const std::string& path, std::vector<std::string> arguments, const std::string& temporary_folder);
+  /// `arguments` after the program's path; `temporary_folder` becomes its TMPDIR; own process
+  /// group.
+  Program(const std::string& path, std::vector<std::string> arguments,
+          const std::string& temporary_folder);
   ~Program();
   Program(const Program&) = delete;
 
@@ -49,7 +51,8 @@ class TemporaryFolder {
   std::string path_;
 };
 
-/// Every process below `root`, and what was started below it (also if it has been given to init since).
+/// Every process below `root`, and what was started below it (also if it has been given to init
+/// since).
 std::vector<pid_t> descendants(pid_t root);
 bool is_running(pid_t pid);  ///< Zombies do not count.
 int count_open_files(pid_t pid);

@@ -25,7 +25,8 @@ struct Usage {
            zygote_files <= other.zygote_files;
   }
   std::string text() const {
-    return str(processes, " processes, ", files, " files, ", threads, " threads, ", zygote_files, " files of the zygote");
+    return str(processes, " processes, ", files, " files, ", threads, " threads, ", zygote_files,
+               " files of the zygote");
   }
 };
 
@@ -76,7 +77,8 @@ TEST(Stress, TenThousandTasksAndAHundredActorsLeaveNothing) {
     auto values = get(refs, 60s);
     for (int i = 0; i < 10'000; ++i) ASSERT_EQ(values[static_cast<size_t>(i)], 2 * i);
     std::vector<ObjectRef<size_t>> sizes;
-    for (int i = 0; i < 200; ++i) sizes.push_back(remote(length, put(std::string(200'000 + static_cast<size_t>(i), 'x'))));
+    for (int i = 0; i < 200; ++i)
+      sizes.push_back(remote(length, put(std::string(200'000 + static_cast<size_t>(i), 'x'))));
     auto lengths = get(sizes, 60s);
     for (size_t i = 0; i < 200; ++i) ASSERT_EQ(lengths[i], 200'000 + i);
   }
@@ -109,7 +111,8 @@ TEST(Stress, AThousandTasksWhileWorkersAreKilled) {
     while (!done) {
       auto processes = descendants(::getpid());
       std::erase(processes, zygote);
-      if (!processes.empty() && ::kill(processes[random() % processes.size()], SIGKILL) == 0) ++kills;
+      if (!processes.empty() && ::kill(processes[random() % processes.size()], SIGKILL) == 0)
+        ++kills;
       std::this_thread::sleep_for(std::chrono::milliseconds(1 + random() % 5));
     }
   });

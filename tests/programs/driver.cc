@@ -1,4 +1,5 @@
-// Drivers that the tests start, watch and kill. `driver <mode>`; each prints what the test needs to know.
+// Drivers that the tests start, watch and kill. `driver <mode>`; each prints what the test needs to
+// know.
 
 #include <manta/manta.h>
 #include <signal.h>
@@ -41,7 +42,8 @@ int busy(int argc, char** argv) {
   int actor_pid = get(sleeper.call<&Sleeper::pid>());
   std::string folder = argv[2];
   std::vector<ObjectRef<void>> tasks;
-  for (int i = 0; i < 2; ++i) tasks.push_back(remote(work_for_ever, folder + "/task" + std::to_string(i)));
+  for (int i = 0; i < 2; ++i)
+    tasks.push_back(remote(work_for_ever, folder + "/task" + std::to_string(i)));
   for (int i = 0; i < 2; ++i) {
     while (!std::ifstream(folder + "/task" + std::to_string(i))) std::this_thread::sleep_for(1ms);
   }
@@ -114,8 +116,9 @@ int gpus(int argc, char** argv) {
   for (const auto& one : {whole, share, other, none}) {
     std::cout << get(one.call<&Sleeper::environment>("CUDA_VISIBLE_DEVICES")) << ";";
   }
-  std::cout << get(remote({.resources = {.cpus = 4}}, [] { return std::string(std::getenv("OMP_NUM_THREADS")); }))
-            << std::endl;
+  std::cout << get(remote({.resources = {.cpus = 4}}, [] {
+    return std::string(std::getenv("OMP_NUM_THREADS"));
+  })) << std::endl;
   return 0;
 }
 
@@ -130,11 +133,13 @@ void outlive(const std::string& path) {
 int detached(int argc, char** argv) {
   manta::init(argc, argv);
   try {
-    run_detached({}, [](const ObjectRef<int>&) {}, put(1));
+    run_detached(
+        {}, [](const ObjectRef<int>&) {}, put(1));
   } catch (const Error& error) {
     std::cout << error.what() << std::endl;
   }
-  std::cout << run_detached({.log_path = std::string(argv[2]) + ".log"}, outlive, argv[2]) << std::endl;
+  std::cout << run_detached({.log_path = std::string(argv[2]) + ".log"}, outlive, argv[2])
+            << std::endl;
   std::this_thread::sleep_for(1000s);
   return 0;
 }
@@ -146,7 +151,8 @@ int after_zygote(int argc, char** argv) {
   std::cout << get(actor_.call<&Sleeper::pid>()) << std::endl;
   std::string line;
   std::getline(std::cin, line);
-  std::cout << get(remote([] { return 42; }), 30s) << " " << get(actor_.call<&Sleeper::pid>(), 30s) << std::endl;
+  std::cout << get(remote([] { return 42; }), 30s) << " " << get(actor_.call<&Sleeper::pid>(), 30s)
+            << std::endl;
   return 0;
 }
 

@@ -1,4 +1,5 @@
-// A program with a thread that runs before main: forking it would not be safe, so workers are exec'ed.
+// A program with a thread that runs before main: forking it would not be safe, so workers are
+// exec'ed.
 
 #include <manta/manta.h>
 

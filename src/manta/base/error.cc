@@ -47,7 +47,8 @@ std::string demangle(const char* mangled) {
       abi::__cxa_demangle(mangled, nullptr, nullptr, &status), &std::free);
   std::string text = status == 0 ? name.get() : mangled;
   const std::string anonymous = "(anonymous namespace)::";
-  for (size_t at; (at = text.find(anonymous)) != std::string::npos;) text.erase(at, anonymous.size());
+  for (size_t at; (at = text.find(anonymous)) != std::string::npos;)
+    text.erase(at, anonymous.size());
   return text;
 }
 

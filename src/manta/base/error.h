@@ -50,7 +50,8 @@ std::string str(const Args&... args) {
 /// The text of an errno value, without errno's thread trouble.
 std::string errno_text(int error);
 
-/// A C++ type's or symbol's readable name, from typeid(...).name(); without "(anonymous namespace)::".
+/// A C++ type's or symbol's readable name, from typeid(...).name(); without "(anonymous
+/// namespace)::".
 std::string demangle(const char* mangled);
 
 [[noreturn]] void check_failed(const char* file, int line, const char* condition,

@@ -32,6 +32,23 @@ struct Travels<char*> {
   using type = std::string;
 };
 
+// What the constructor's arguments travel as: a reference stands for its value, unless the
+// constructor wants the reference itself.
+template <class T, class... A>
+using ConstructorParameters =
+    std::conditional_t<std::is_constructible_v<T, typename Travels<A>::type...> ||
+                           !std::is_constructible_v<T, A...>,
+                       std::tuple<typename Travels<A>::type...>, std::tuple<A...>>;
+
+template <class T, class Parameters>
+struct ConstructThunkOf;
+template <class T, class... P>
+struct ConstructThunkOf<T, std::tuple<P...>> {
+  static_assert(std::is_constructible_v<T, P...>,
+                "manta: the actor's type has no constructor for these arguments");
+  using type = ConstructThunk<T, P...>;
+};
+
 template <class First, class... Rest>
 inline constexpr bool starts_with_options = std::is_same_v<std::decay_t<First>, ActorOptions>;
 
@@ -59,11 +76,10 @@ class ActorHandle {
     using S = detail::Signature<decltype(Method)>;
     using R = std::decay_t<typename S::Result>;
     if constexpr (!std::is_void_v<R>) require_serializable<R>();
-    if (!handle_) throw Error(ErrorKind::kInvalidArgument, "a call on an empty ActorHandle");
     TaskSpec spec;
     spec.kind = TaskKind::kActorCall;
     spec.function = {detail::thunk_address<detail::MethodThunk<Method, T>>(), {}};
-    spec.actor = detail::handle_id(*handle_);
+    spec.actor = detail::live_id(handle_, "the ActorHandle of a call");
     detail::set_arguments(spec, std::type_identity<typename S::Parameters>(), arguments...);
     return ObjectRef<R>(detail::submit(std::move(spec)));
   }
@@ -83,16 +99,11 @@ class ActorHandle {
 /// call fails with that.
 template <class T, class... Arguments>
 ActorHandle<T> actor(const ActorOptions& options, const Arguments&... arguments) {
-  using Parameters = std::tuple<typename detail::Travels<std::decay_t<Arguments>>::type...>;
-  static_assert(
-      std::is_constructible_v<T, typename detail::Travels<std::decay_t<Arguments>>::type...>,
-      "manta: the actor's type has no constructor for these arguments");
+  using Parameters = detail::ConstructorParameters<T, std::decay_t<Arguments>...>;
   TaskSpec spec;
   spec.kind = TaskKind::kActorCreate;
   spec.function = {
-      detail::thunk_address<
-          detail::ConstructThunk<T, typename detail::Travels<std::decay_t<Arguments>>::type...>>(),
-      {}};
+      detail::thunk_address<typename detail::ConstructThunkOf<T, Parameters>::type>(), {}};
   spec.resources = options.resources;
   spec.max_restarts = options.max_restarts;
   spec.max_retries = options.max_call_retries;

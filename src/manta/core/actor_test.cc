@@ -98,7 +98,8 @@ TEST(Actor, ExceptionsLeaveItAlive) {
   auto counter = actor<Counter>(1);
   Error error = error_of([&] { get(counter.call<&Counter::fail>(), kPatience); });
   EXPECT_EQ(error.kind(), ErrorKind::kUserCode);
-  EXPECT_THAT(error.what(), HasSubstr("Counter::fail' threw std::runtime_error: counter is broken"));
+  EXPECT_THAT(error.what(),
+              HasSubstr("Counter::fail' threw std::runtime_error: counter is broken"));
   EXPECT_EQ(get(counter.call<&Counter::add>(1)), 2);
 }
 
@@ -127,7 +128,8 @@ TEST(Actor, HandlesTravelToTasksAndOtherActors) {
   auto counter = actor<Counter>(0);
   std::vector<ObjectRef<int>> refs;
   for (int i = 0; i < 10; ++i) {
-    refs.push_back(remote([](const ActorHandle<Counter>& c) { return get(c.call<&Counter::add>(1)); }, counter));
+    refs.push_back(remote(
+        [](const ActorHandle<Counter>& c) { return get(c.call<&Counter::add>(1)); }, counter));
   }
   get(refs, kPatience);
   EXPECT_EQ(get(counter.call<&Counter::value>()), 10);
@@ -169,7 +171,10 @@ TEST(Actor, RunsItsDestructorWhenItEnds) {
 TEST(Actor, NamedOnesAreFoundUntilTheyEnd) {
   auto counter = actor<Counter>({.name = "the counter"}, 5);
   EXPECT_EQ(get(get_actor<Counter>("the counter").call<&Counter::add>(1)), 6);
-  EXPECT_EQ(get(remote([] { return get(get_actor<Counter>("the counter").call<&Counter::add>(1)); }), kPatience), 7);
+  EXPECT_EQ(
+      get(remote([] { return get(get_actor<Counter>("the counter").call<&Counter::add>(1)); }),
+          kPatience),
+      7);
   EXPECT_THAT(get(counter.call<&Counter::process>()), HasSubstr("the_counter-"));
 
   Error taken = error_of([] { actor<Counter>({.name = "the counter"}); });
@@ -205,7 +210,8 @@ TEST(Actor, DeathWithoutRestartsFailsTheCallUnderWayAndAllLaterOnes) {
   EXPECT_THAT(error.what(), HasSubstr("Counter::die' was under way"));
   EXPECT_THAT(error.what(), HasSubstr("signal 9"));
   EXPECT_EQ(error_of([&] { get(later, kPatience); }).kind(), ErrorKind::kWorkerLost);
-  EXPECT_EQ(error_of([&] { get(counter.call<&Counter::value>(), kPatience); }).kind(), ErrorKind::kWorkerLost);
+  EXPECT_EQ(error_of([&] { get(counter.call<&Counter::value>(), kPatience); }).kind(),
+            ErrorKind::kWorkerLost);
 }
 
 TEST(Actor, RestartsWithItsArgumentsAndRunsWhatHadNotStarted) {
@@ -216,8 +222,10 @@ TEST(Actor, RestartsWithItsArgumentsAndRunsWhatHadNotStarted) {
   for (int i = 0; i < 10; ++i) later.push_back(counter.call<&Counter::add>(1));
   EXPECT_EQ(error_of([&] { get(deadly, kPatience); }).kind(), ErrorKind::kWorkerLost);
   for (int i = 0; i < 10; ++i) EXPECT_EQ(get(later[static_cast<size_t>(i)], kPatience), 101 + i);
-  EXPECT_EQ(error_of([&] { get(counter.call<&Counter::die>(), kPatience); }).kind(), ErrorKind::kWorkerLost);
-  EXPECT_EQ(error_of([&] { get(counter.call<&Counter::value>(), kPatience); }).kind(), ErrorKind::kWorkerLost);
+  EXPECT_EQ(error_of([&] { get(counter.call<&Counter::die>(), kPatience); }).kind(),
+            ErrorKind::kWorkerLost);
+  EXPECT_EQ(error_of([&] { get(counter.call<&Counter::value>(), kPatience); }).kind(),
+            ErrorKind::kWorkerLost);
 }
 
 TEST(Actor, KillWithRestartBringsItBack) {
@@ -254,7 +262,8 @@ TEST(Actor, HoldsItsResourcesWhileItLives) {
   EXPECT_THAT(why_waits(waiting), HasSubstr("held by actor 'manta::Counter' (2 CPU)"));
   counter = {};
   EXPECT_EQ(get(waiting, kPatience), 1);
-  EXPECT_EQ(error_of([] { actor<Counter>({.resources = {.cpus = 100}}); }).kind(), ErrorKind::kResources);
+  EXPECT_EQ(error_of([] { actor<Counter>({.resources = {.cpus = 100}}); }).kind(),
+            ErrorKind::kResources);
 }
 
 TEST(Actor, CallsThatHaveNotStartedCanBeCancelled) {

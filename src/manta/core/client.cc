@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "manta/core/actor.h"
@@ -38,6 +40,7 @@ void throw_error(const ErrorInfo& error) { throw Error(error.kind, error.message
 
 Client::Client(std::unique_ptr<HubLink> link, uint32_t index, Resources total)
     : link_(std::move(link)),
+      pid_(::getpid()),
       first_id_(static_cast<uint64_t>(index) << kObjectCounterBits),
       total_(std::move(total)) {}
 
@@ -50,6 +53,12 @@ std::shared_ptr<Client> Client::current_or_null() {
 
 std::shared_ptr<Client> Client::current(const char* api) {
   auto client = current_or_null();
+  if (client && client->pid_ != ::getpid()) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("manta::", api,
+                    " was called in a process that the driver forked: call manta::init after "
+                    "fork() or daemon(), or start such processes with exec"));
+  }
   if (!client) {
     throw Error(ErrorKind::kInvalidArgument,
                 str("manta::", api,
@@ -109,10 +118,12 @@ bool Client::await(const std::vector<detail::HandlePtr>& handles, size_t count, 
   size_t done = 0;
   for (const auto& handle : handles) {
     auto& resolution = handle->resolution;
-    if (!resolution) {
+    if (!resolution || !waiter.is_done(*resolution)) {
+      // Another handle of the same object may have asked already; its answer is for both.
       auto found = pending_.find(handle->id);
-      resolution = found != pending_.end() ? found->second : std::make_shared<Resolution>();
+      if (found != pending_.end()) resolution = found->second;
     }
+    if (!resolution) resolution = std::make_shared<Resolution>();
     if (waiter.is_done(*resolution)) {
       ++done;
       continue;
@@ -142,11 +153,12 @@ bool Client::await(const std::vector<detail::HandlePtr>& handles, size_t count, 
     return true;
   }
   waiter.needed = count - done;
-  if (running && running->id != 0) waiter.task = running.get();
   lock.unlock();
   for (auto& request : requests) link_->send(std::move(request));
-  link_->begin_wait();
+  // A cancelled task's wait ends; those of threads that it left behind do not.
+  bool runs_task = link_->begin_wait();
   lock.lock();
+  if (runs_task) waiter.task = running.get();
   auto over = [&] {
     return waiter.needed == 0 || !closed_.empty() || (waiter.task && waiter.task->cancelled);
   };
@@ -247,25 +259,19 @@ namespace detail {
 namespace {
 
 void check_request(const TaskSpec& spec, const Client& client) {
+  // The hot path pays for no name: only a request that is about to fail is described.
+  bool good = is_valid(spec.resources) && is_possible(spec.resources, client.total());
+  if (good && spec.max_retries >= 0 && spec.max_restarts >= 0) return;
   std::string what = str(spec.kind == TaskKind::kTask ? "task '" : "actor '", task_name(spec), "'");
   check_resources(spec.resources, what);
   check_possible(spec.resources, client.total(), what);
-  if (spec.max_retries < 0 || spec.max_restarts < 0) {
-    throw Error(ErrorKind::kInvalidArgument,
-                str(what, ": the number of retries or restarts must not be negative (was ",
-                    std::min(spec.max_retries, spec.max_restarts), ")"));
-  }
-}
-
-// The hot path pays no name: only a request that is about to fail is described.
-bool is_plain(const TaskSpec& spec, const Client& client) {
-  return spec.resources.cpus >= 0.0001 && spec.resources.cpus <= client.total().cpus &&
-         spec.resources.gpus == 0 && spec.resources.memory == 0 && spec.resources.custom.empty() &&
-         spec.max_retries >= 0 && spec.max_restarts >= 0;
+  throw Error(ErrorKind::kInvalidArgument,
+              str(what, ": the number of retries or restarts must not be negative (was ",
+                  std::min(spec.max_retries, spec.max_restarts), ")"));
 }
 
 void fill_in(TaskSpec& spec, Client& client) {
-  if (spec.kind != TaskKind::kActorCall && !is_plain(spec, client)) check_request(spec, client);
+  if (spec.kind != TaskKind::kActorCall) check_request(spec, client);
   spec.id = client.new_id();
   if (auto running = client.running()) {
     spec.parent = running->id;
@@ -276,6 +282,14 @@ void fill_in(TaskSpec& spec, Client& client) {
 }  // namespace
 
 ObjectId handle_id(const ObjectHandle& handle) { return handle.id; }
+
+ObjectId live_id(const HandlePtr& handle, const char* what) {
+  if (!handle) throw Error(ErrorKind::kInvalidArgument, str(what, " is empty"));
+  if (handle->client != Client::current("ObjectRef")) {
+    throw Error(ErrorKind::kInvalidArgument, str(what, " is of a Manta that was shut down"));
+  }
+  return handle->id;
+}
 
 HandlePtr borrow_object(ObjectId id) { return Client::current("ObjectRef")->borrow(id); }
 
@@ -316,22 +330,20 @@ std::vector<bool> await_ready(const std::vector<HandlePtr>& handles, size_t num_
 
 void cancel_task(const HandlePtr& handle, bool force) {
   auto client = Client::current("cancel");
-  if (!handle) throw Error(ErrorKind::kInvalidArgument, "cancel of an empty ObjectRef");
   CancelTask request;
-  request.id = handle->id;
+  request.id = live_id(handle, "the ObjectRef to cancel");
   request.force = force;
   client->ask(request);
 }
 
 std::string why_waits(const HandlePtr& handle) {
-  if (!handle) return "an empty ObjectRef waits for nothing";
   AskWhy question;
-  question.id = handle->id;
+  question.id = live_id(handle, "the ObjectRef");
   return Client::current("why_waits")->ask(question).text;
 }
 
 void save_handle(OutArchive& archive, const HandlePtr& handle) {
-  ObjectId id = handle ? handle->id : 0;
+  ObjectId id = handle ? live_id(handle, "a reference inside a value") : 0;
   archive(id);
   if (id != 0) archive.refs.push_back(id);
 }
@@ -371,8 +383,7 @@ HandlePtr find_actor(const std::string& name, const std::string& type) {
 
 void kill_actor(const HandlePtr& actor, bool may_restart) {
   auto client = Client::current("kill");
-  if (!actor) throw Error(ErrorKind::kInvalidArgument, "kill of an empty ActorHandle");
-  client->send(KillActor{actor->id, may_restart});
+  client->send(KillActor{live_id(actor, "the ActorHandle to kill"), may_restart});
 }
 
 }  // namespace detail
@@ -386,7 +397,9 @@ bool is_cancelled() {
 RuntimeContext get_runtime_context() {
   auto running = Client::current("get_runtime_context")->running();
   if (!running) return {.process = "driver", .task = "", .attempt = 0, .gpu_ids = {}};
-  return running->context;
+  RuntimeContext context = running->context;
+  if (context.task.empty()) context.task = describe_function(running->function);
+  return context;
 }
 
 }  // namespace manta

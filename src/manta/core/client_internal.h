@@ -23,7 +23,8 @@ class HubLink {
   /// In order. Returns before the hub has seen it. Messages to a hub that has gone are dropped.
   virtual void send(ToHub message) = 0;
   /// Around a wait of the thread that runs tasks: others may use its CPU meanwhile.
-  virtual void begin_wait() {}
+  /// True if the calling thread is that one.
+  virtual bool begin_wait() { return false; }
   virtual void end_wait() {}
   /// Returns when `over` or when the deadline has passed. `over` is asked with `lock` held, and
   /// changes are announced through `changed`. A link may read its messages meanwhile, on the thread
@@ -78,6 +79,7 @@ class Client : public std::enable_shared_from_this<Client> {
   struct RunningTask {
     ObjectId id = 0;
     uint32_t depth = 0;
+    Function function;
     RuntimeContext context;
     std::atomic<bool> cancelled{false};
   };
@@ -94,6 +96,7 @@ class Client : public std::enable_shared_from_this<Client> {
   void release(detail::ObjectHandle& handle);
 
   std::unique_ptr<HubLink> link_;
+  const pid_t pid_;  // of the process that it belongs to; a fork of it must not use it
   const uint64_t first_id_;
   const Resources total_;
   std::atomic<uint64_t> next_counter_{1};

@@ -35,7 +35,8 @@ struct ProcessSpec {
 struct ProcessExit {
   ProcessId process = 0;
   int code = 0;
-  int signal = 0;  ///< 0 if it exited by itself.
+  int signal = 0;          ///< 0 if it exited by itself.
+  uint64_t lost_with = 0;  ///< Not 0: it ended with what had started it; the same for all of those.
   /// "was killed by signal 9 (Killed)" or "exited with code 3".
   std::string describe() const;
   template <class Archive>

@@ -145,6 +145,10 @@ struct Signature<R (T::*)(A...)> : Signature<R (*)(A...)> {};
 template <class T, class R, class... A>
 struct Signature<R (T::*)(A...) const> : Signature<R (*)(A...)> {};
 template <class T, class R, class... A>
+struct Signature<R (T::*)(A...)&> : Signature<R (*)(A...)> {};
+template <class T, class R, class... A>
+struct Signature<R (T::*)(A...) const&> : Signature<R (*)(A...)> {};
+template <class T, class R, class... A>
 struct Signature<R (T::*)(A...) noexcept> : Signature<R (*)(A...)> {};
 template <class T, class R, class... A>
 struct Signature<R (T::*)(A...) const noexcept> : Signature<R (*)(A...)> {};

@@ -36,7 +36,12 @@ Hub::Hub(HubOptions options)
                       if (found != peers_.end()) tell(*found->second, std::move(message));
                     },
                 .dependency_ready = [this](ObjectId task) { dependency_ready_.push_back(task); },
-                .freed = [this](ObjectId id) { on_actor_unreferenced(id); }}) {
+                .freed =
+                    [this](ObjectId id) {
+                      if (!actors_.contains(id)) return;
+                      unreferenced_.push_back(id);  // later: whoever let go may still be at work on it
+                      request_dispatch();
+                    }}) {
   auto driver = std::make_unique<Peer>();
   driver->name = "driver";
   peers_[0] = std::move(driver);
@@ -88,10 +93,14 @@ void Hub::stop() {
   }
   engine_->shutdown();
   for (auto& [index, peer] : peers_) {
-    if (peer->log) peer->log->show(true);
+    if (peer->log) logs_->finish(std::move(peer->log));
   }
   logs_->stop();
+  // A reference that outlives the run must not keep its objects.
   peers_.clear();
+  tasks_.clear();
+  actors_.clear();
+  objects_.clear();
   if (driver_client_) driver_client_->on_closed("Manta was shut down");
   driver_client_.reset();
 }
@@ -119,7 +128,22 @@ void Hub::tell(Peer& peer, const FromHub& message) {
 }
 
 void Hub::answer(Peer& peer, uint64_t request, Outcome outcome, std::string text, uint64_t id) {
-  tell(peer, Answer{request, std::move(outcome), std::move(text), id});
+  tell(peer, Answer{request, std::move(outcome), std::move(text), id, {}});
+}
+
+// A process chooses ids of its own only, and each once. One that does not is broken, and is ended.
+void Hub::check_new(const Peer& peer, ObjectId id) const {
+  if (id >> kObjectCounterBits != peer.index || tasks_.contains(id) || objects_.contains(id)) {
+    throw Error(ErrorKind::kCorrupt, str("it chose the object id ", id, ", which is not its to choose"));
+  }
+}
+
+void Hub::check_spec(const TaskSpec& spec) const {
+  if (spec.parent == spec.id || spec.max_retries < 0 || spec.max_restarts < 0 ||
+      (spec.kind != TaskKind::kActorCall &&
+       (!is_valid(spec.resources) || !is_possible(spec.resources, ledger_.total())))) {
+    throw Error(ErrorKind::kCorrupt, str("it asked for an impossible task '", spec.name, "'"));
+  }
 }
 
 void Hub::handle(Peer& peer, ToHub message) {
@@ -130,6 +154,8 @@ void Hub::handle(Peer& peer, ToHub message) {
     if (peer.index != 0) ++peer.refs[id];
   };
   if (auto* submitted = std::get_if<Submit>(&message)) {
+    check_new(peer, submitted->spec.id);
+    check_spec(submitted->spec);
     hold(submitted->spec.id);
     submit(peer, std::move(submitted->spec));
   } else if (auto* done = std::get_if<TaskDone>(&message)) {
@@ -146,6 +172,7 @@ void Hub::handle(Peer& peer, ToHub message) {
   } else if (auto* watch = std::get_if<Watch>(&message)) {
     objects_.watch(watch->id, peer.index);
   } else if (auto* put = std::get_if<Put>(&message)) {
+    check_new(peer, put->id);
     hold(put->id);
     objects_.create(put->id);
     good.value = std::move(put->value);
@@ -167,8 +194,8 @@ void Hub::handle(Peer& peer, ToHub message) {
     if (peer.counts_as_free) ++free_running_;
   } else if (auto* returned = std::get_if<Returned>(&message)) {
     peer.recalled = false;
-    on_tasks_returned(peer, returned->tasks);
-    if (peer.actor == 0 && peer.assigned.empty() && !returned->tasks.empty()) make_idle(peer);
+    bool any = on_tasks_returned(peer, returned->tasks) > 0;
+    if (any && peer.actor == 0 && peer.assigned.empty()) make_idle(peer);
   } else if (auto* request = std::get_if<CancelTask>(&message)) {
     auto task = tasks_.find(request->id);
     if (request->force && task != tasks_.end() && task->second->spec.kind != TaskKind::kTask) {
@@ -189,6 +216,8 @@ void Hub::handle(Peer& peer, ToHub message) {
                           str("an actor named '", named->spec.actor_name,
                               "' lives already; choose another name, or find it with get_actor")));
     }
+    check_new(peer, named->spec.id);
+    check_spec(named->spec);
     hold(named->spec.id);
     answer(peer, named->request, std::move(good));
     submit(peer, std::move(named->spec));
@@ -196,7 +225,7 @@ void Hub::handle(Peer& peer, ToHub message) {
     kill_actor(kill->id, kill->may_restart, "was killed by manta::kill");
   } else if (auto* find = std::get_if<FindActor>(&message)) {
     auto found = actor_names_.find(find->name);
-    if (found == actor_names_.end()) {
+    if (found == actor_names_.end() || !objects_.contains(found->second)) {
       return answer(peer, find->request,
                     Outcome::failed(ErrorKind::kNotFound,
                                     str("no living actor is named '", find->name, "'")));
@@ -213,6 +242,8 @@ void Hub::handle(Peer& peer, ToHub message) {
     answer(peer, find->request, std::move(good), {}, found->second);
   } else if (auto* ask = std::get_if<AskWhy>(&message)) {
     answer(peer, ask->request, std::move(good), why_waits(ask->id));
+  } else if (auto* available = std::get_if<AskAvailable>(&message)) {
+    tell(peer, Answer{available->request, std::move(good), {}, 0, ledger_.available()});
   } else if (auto* detached = std::get_if<StartDetached>(&message)) {
     start_detached(peer, std::move(*detached));
   }
@@ -231,10 +262,16 @@ void Hub::dispatch() {
   if (stopping_) return;
   // A task whose dependency failed fails too, and may have dependents of its own: a list, not
   // recursion.
-  while (!dependency_ready_.empty()) {
-    auto task = tasks_.find(dependency_ready_.front());
-    dependency_ready_.pop_front();
-    if (task != tasks_.end()) dependency_ready(*task->second);
+  while (!dependency_ready_.empty() || !unreferenced_.empty()) {
+    if (!dependency_ready_.empty()) {
+      auto task = tasks_.find(dependency_ready_.front());
+      dependency_ready_.pop_front();
+      if (task != tasks_.end()) dependency_ready(*task->second);
+    } else {
+      ObjectId actor = unreferenced_.front();
+      unreferenced_.pop_front();
+      on_actor_unreferenced(actor);
+    }
   }
   dispatch_tasks();
   arm_look_after();
@@ -247,8 +284,13 @@ void Hub::accept() {
       [this](boost::system::error_code error, boost::asio::local::stream_protocol::socket socket) {
         std::lock_guard lock(loop_.mutex);
         if (!acceptor_.is_open() || stopping_) return;
-        if (!error) on_connection(UniqueFd(socket.release()));
-        accept();
+        if (!error) {
+          on_connection(UniqueFd(socket.release()));
+          return accept();
+        }
+        // Too many open files, most likely: again when some may have been closed.
+        log_warning("a process cannot connect: " + error.message());
+        accept_timer_ = loop_.after(std::chrono::milliseconds(100), [this] { accept(); });
       });
 }
 
@@ -303,6 +345,7 @@ void Hub::on_hello(const std::shared_ptr<AsyncChannel>& channel, const Hello& he
                      log_error(str("process ", peer.name, ": ", why));
                      return kill_process(peer);
                    }
+                   std::erase(idle_, index);
                    // Its end is on its way; a process that only closed its channel is helped along.
                    peer.deadline = kill_after(kExitDeadline, index);
                  });
@@ -312,8 +355,8 @@ void Hub::on_hello(const std::shared_ptr<AsyncChannel>& channel, const Hello& he
     start_failures_ = 0;
     make_idle(peer);
   } else {
-    Task& create = *tasks_.at(peer.actor);
-    if (!send_run(create, peer)) kill_process(peer);
+    auto create = tasks_.find(peer.actor);  // gone if nobody wants the actor any more
+    if (create == tasks_.end() || !send_run(*create->second, peer)) kill_process(peer);
   }
   request_dispatch();
 }
@@ -387,16 +430,18 @@ void Hub::on_exited(const ProcessExit& exit) {
   if (peers_.at(index)->channel)
     peers_.at(index)->channel->drain();  // what it said before it ended
   Peer& peer = *peers_.at(index);
-  if (peer.log) peer.log->show(true);
+  bool counts = exit.lost_with == 0 || exit.lost_with != last_counted_loss_;
+  if (exit.lost_with != 0) last_counted_loss_ = exit.lost_with;
   if (peer.actor != 0) {
     on_actor_lost(peer, exit.describe());
   } else if (!peer.channel) {
     --starting_;
-    on_worker_start_failed(str("process ", peer.name, " ", exit.describe(),
+    if (counts) on_worker_start_failed(str("process ", peer.name, " ", exit.describe(),
                                " before it had joined the run. Its log:\n", peer.log->tail()));
   } else {
     on_worker_lost(peer, exit.describe());
   }
+  logs_->finish(std::move(peer.log));
   remove_peer(peer);
   if (stopping_) {
     bool actors = false;
@@ -442,7 +487,7 @@ void Hub::remove_peer(Peer& peer) {
   for (const auto& [id, count] : owned->refs) {
     for (int i = 0; i < count; ++i) objects_.release(id);
   }
-  if (!stopping_) abandon_children(owned->index);
+  if (!stopping_ && !owned->ending) abandon_children(owned->index);
 }
 
 void Hub::start_detached(Peer& peer, StartDetached request) {

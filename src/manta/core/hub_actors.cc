@@ -192,7 +192,7 @@ void Hub::fail_waiting(Actor& actor) {
 // The last handle has gone, and with it the last call: each holds one.
 void Hub::on_actor_unreferenced(ObjectId id) {
   auto found = actors_.find(id);
-  if (found == actors_.end()) return;
+  if (found == actors_.end() || objects_.contains(id)) return;
   Actor& actor = *found->second;
   bool has_process = actor.state == Actor::kStarting || actor.state == Actor::kAlive;
   if (actor.state != Actor::kDead) {

@@ -100,6 +100,8 @@ class Hub final : public EngineEvents {
   void on_connection(UniqueFd socket);
   void on_hello(const std::shared_ptr<AsyncChannel>& channel, const Hello& hello);
   void on_peer_frame(uint32_t index, Frame& frame);
+  void check_new(const Peer& peer, ObjectId id) const;
+  void check_spec(const TaskSpec& spec) const;
   void handle(Peer& peer, ToHub message);
   void tell(Peer& peer, const FromHub& message);
   void answer(Peer& peer, uint64_t request, Outcome outcome, std::string text = {},
@@ -130,13 +132,15 @@ class Hub final : public EngineEvents {
   bool send_run(Task& task, Peer& peer);
   void finish_task(ObjectId id, Outcome outcome);
   void on_task_done(Peer& peer, TaskDone done);
-  void on_tasks_returned(Peer& peer, const std::vector<ObjectId>& ids);
+  size_t on_tasks_returned(Peer& peer, const std::vector<ObjectId>& ids);
   void on_worker_lost(Peer& peer, const std::string& how);
   void on_worker_start_failed(const std::string& why);
   void cancel(ObjectId id, bool force);
   void abandon_children(uint32_t submitter);
   bool is_short(const Task& task) const;
   std::string why_waits(ObjectId id);
+  std::string why_waits_itself(ObjectId id, ObjectId* next);
+  std::unique_ptr<EventLoop::Timer> kill_if_still_at(ObjectId task, uint32_t index);
   std::string describe_holder(uint64_t holder);
 
   // hub_actors.cc
@@ -166,6 +170,7 @@ class Hub final : public EngineEvents {
   uint32_t next_index_ = 1;
   std::vector<uint32_t> idle_;  // pool workers, the latest used last
   int starting_ = 0;            // pool workers
+  uint64_t last_counted_loss_ = 0;
   int start_failures_ = 0;      // pool workers in a row that ended before they said hello
   int next_worker_name_ = 1;
 
@@ -175,6 +180,8 @@ class Hub final : public EngineEvents {
   std::map<std::string, ObjectId> actor_names_;
   TaskQueue ready_;
   std::deque<ObjectId> dependency_ready_;
+  std::deque<ObjectId> unreferenced_;  // actors
+  std::unordered_map<ObjectId, std::vector<ObjectId>> children_;  // of tasks, while they last
   std::unordered_map<uint64_t, double> run_time_;  // of functions, in ns, smoothed
   int free_running_ = 0;
   bool dispatch_posted_ = false;
@@ -182,6 +189,8 @@ class Hub final : public EngineEvents {
 
   std::unique_ptr<EventLoop::Timer> look_after_timer_;
   std::unique_ptr<EventLoop::Timer> stop_timer_;
+  std::unique_ptr<EventLoop::Timer> accept_timer_;
+  std::unique_ptr<EventLoop::Timer> start_timer_;  // set: no worker is started until it ends
   std::map<ProcessId, std::pair<uint32_t, uint64_t>> detached_starts_;  // who asked
   std::thread thread_;
 };

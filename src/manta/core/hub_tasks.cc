@@ -12,8 +12,12 @@ constexpr int kMaxFreeTasks = 64;
 // A worker is sent so many short tasks ahead, so that it need not wait for the hub between them.
 constexpr size_t kPipeline = 32;
 constexpr double kShortTask = 200e3;  // ns
+// A process that does not end itself when a task is cancelled by force is killed after this.
+constexpr std::chrono::milliseconds kForceGrace{500};
 // So many workers in a row that end before they join are not an accident.
 constexpr int kMaxStartFailures = 3;
+// Between two tries after one failed.
+constexpr std::chrono::milliseconds kStartPause{50};
 
 uint64_t function_key(const Function& function) {
   uint64_t id;
@@ -32,6 +36,7 @@ void Hub::submit(Peer& peer, TaskSpec spec) {
   task.submitter = peer.index;
   tasks_[id] = std::move(owned);
   if (task.spec.kind == TaskKind::kActorCreate) add_actor(task.spec);
+  if (task.spec.parent != 0) children_[task.spec.parent].push_back(id);
 
   // Held until the task is done: for its first run, and for every other.
   for (ObjectId ref : task.spec.args.refs) objects_.add_ref(ref);
@@ -94,9 +99,11 @@ void Hub::dispatch_tasks() {
     size_t could_start = 0;  // with more processes
     bool started = false;
     while (!yields && shape->size() > could_start) {
-      if (asks_nothing && free_running_ + static_cast<int>(could_start) >= kMaxFreeTasks) break;
       Task& task = *tasks_.at(shape->front());
       bool creates = task.spec.kind == TaskKind::kActorCreate;
+      if (asks_nothing && !creates && free_running_ + static_cast<int>(could_start) >= kMaxFreeTasks) {
+        break;
+      }
       if (could_start > 0 && creates) break;  // it is not at the front: look again when it is
       auto grant = ledger_.acquire(resources, shape->front());
       if (!grant) break;
@@ -130,6 +137,7 @@ void Hub::dispatch_tasks() {
     }
   }
   for (const auto& grant : tentative) ledger_.release(grant);
+  if (start_timer_) wanted = 0;
   for (; starting_ < wanted; ++starting_) start_process(str("worker-", next_worker_name_++), 0);
   fill_pipelines();
 }
@@ -137,7 +145,13 @@ void Hub::dispatch_tasks() {
 // What no worker is free for is sent ahead to those that run short tasks of the same shape. They
 // keep their grant from one task to the next.
 void Hub::fill_pipelines() {
+  std::vector<const Resources*> older;
   for (TaskQueue::Shape* shape : ready_.shapes()) {
+    // Workers that never let go of their CPU would keep it from a larger task that came first.
+    bool yields = std::any_of(older.begin(), older.end(),
+                              [&](auto* other) { return compete(*other, shape->resources); });
+    older.push_back(&shape->resources);
+    if (yields) continue;
     std::vector<Peer*> open;
     for (auto& [index, peer] : peers_) {
       if (index != 0 && peer->actor == 0 && !peer->assigned.empty() && !peer->blocked &&
@@ -193,6 +207,10 @@ bool Hub::send_run(Task& task, Peer& peer) {
   // A process that has nothing else to do is told at once; one that has, together with what
   // follows.
   if (peer.assigned.size() == 1) peer.channel->flush();
+  // A process that has ended is told of in a moment; the task has certainly not begun there.
+  if (peer.channel->broken() && task.spec.kind == TaskKind::kTask) {
+    on_tasks_returned(peer, {task.spec.id});
+  }
   return true;
 }
 
@@ -200,6 +218,10 @@ void Hub::finish_task(ObjectId id, Outcome outcome) {
   auto owned = std::move(tasks_.at(id));
   tasks_.erase(id);
   const TaskSpec& spec = owned->spec;
+  if (auto siblings = children_.find(spec.parent); siblings != children_.end()) {
+    std::erase(siblings->second, id);
+    if (siblings->second.empty()) children_.erase(siblings);
+  }
   objects_.finish(id, std::move(outcome));
   for (ObjectId ref : spec.args.refs) objects_.release(ref);
   for (const auto& argument : spec.ref_args) objects_.release(argument.id);
@@ -230,8 +252,7 @@ void Hub::on_task_done(Peer& peer, TaskDone done) {
     return;
   }
   bool again = !done.outcome.ok && task.spec.retry_exceptions && !task.cancelled &&
-               task.attempts <= task.spec.max_retries &&
-               done.outcome.error.kind == ErrorKind::kUserCode;
+               task.attempts <= task.spec.max_retries;
   if (again) {
     task.state = Task::kQueued;
     ready_.push_front(done.id, task.spec.depth, task.spec.resources);
@@ -246,9 +267,12 @@ void Hub::on_task_done(Peer& peer, TaskDone done) {
   }
 }
 
-void Hub::on_tasks_returned(Peer& peer, const std::vector<ObjectId>& ids) {
+// How many of them it had.
+size_t Hub::on_tasks_returned(Peer& peer, const std::vector<ObjectId>& ids) {
+  size_t count = 0;
   for (auto id = ids.rbegin(); id != ids.rend(); ++id) {
     if (std::erase(peer.assigned, *id) == 0) continue;
+    ++count;
     Task& task = *tasks_.at(*id);
     if (task.cancelled) {
       finish_task(*id, Outcome::failed(ErrorKind::kCancelled, ""));
@@ -262,6 +286,7 @@ void Hub::on_tasks_returned(Peer& peer, const std::vector<ObjectId>& ids) {
       ready_.push_front(*id, task.spec.depth, task.spec.resources);
     }
   }
+  return count;
 }
 
 // The first of its tasks ran, or was about to; the others had not begun and are sent elsewhere as
@@ -288,20 +313,31 @@ void Hub::on_worker_lost(Peer& peer, const std::string& how) {
 }
 
 void Hub::on_worker_start_failed(const std::string& why) {
+  start_timer_ = loop_.after(kStartPause, [this] {
+    auto done = std::move(start_timer_);
+    dispatch();
+  });
   if (++start_failures_ < kMaxStartFailures) return;
   start_failures_ = 0;
-  // Nothing suggests that another try would go better: whoever waits for a worker is told.
-  bool others = std::any_of(peers_.begin(), peers_.end(), [](const auto& entry) {
-    return entry.first != 0 && entry.second->channel;
-  });
   log_error("workers cannot be started: " + why);
+  // Those that are there may still get the work done, unless all of them wait for it.
+  bool others = std::any_of(peers_.begin(), peers_.end(), [](const auto& entry) {
+    const Peer& peer = *entry.second;
+    return peer.index != 0 && peer.actor == 0 && peer.channel && !peer.blocked && !peer.ending;
+  });
   if (others) return;
+  // Nothing suggests that another try would go better: whoever waits for a worker is told.
+  Outcome failed = Outcome::failed(ErrorKind::kWorkerLost, "no worker process could be started: " + why);
   for (TaskQueue::Shape* shape : ready_.shapes()) {
     while (!shape->empty()) {
       ObjectId id = shape->front();
       ready_.pop_front(*shape);
-      finish_task(id, Outcome::failed(ErrorKind::kWorkerLost,
-                                      "no worker process could be started: " + why));
+      auto actor = actors_.find(id);
+      if (actor != actors_.end()) {
+        end_actor(*actor->second, failed.error);
+      } else {
+        finish_task(id, failed);
+      }
     }
   }
 }
@@ -311,12 +347,12 @@ void Hub::cancel(ObjectId id, bool force) {
   while (!to_cancel.empty()) {
     ObjectId next = to_cancel.back();
     to_cancel.pop_back();
-    for (const auto& [child, task] : tasks_) {
-      if (task->spec.parent == next && task->spec.kind != TaskKind::kActorCreate)
-        to_cancel.push_back(child);
+    auto children = children_.find(next);
+    if (children != children_.end()) {
+      to_cancel.insert(to_cancel.end(), children->second.begin(), children->second.end());
     }
     auto found = tasks_.find(next);
-    if (found == tasks_.end() || found->second->cancelled) continue;
+    if (found == tasks_.end() || (found->second->cancelled && !force)) continue;
     Task& task = *found->second;
     auto cancelled = [&] {
       return Outcome::failed(ErrorKind::kCancelled,
@@ -326,22 +362,34 @@ void Hub::cancel(ObjectId id, bool force) {
     if (task.state != Task::kSent) {
       if (task.spec.kind == TaskKind::kActorCall) {
         auto actor = actors_.find(task.spec.actor);
-        if (actor != actors_.end()) std::erase(actor->second->waiting[task.submitter], next);
+        if (actor != actors_.end()) {
+          std::erase(actor->second->waiting[task.submitter], next);
+          finish_task(next, cancelled());
+          send_calls(*actor->second);  // those behind it need not wait for its arguments
+          continue;
+        }
       } else if (task.state == Task::kQueued) {
         ready_.remove(next, task.spec.depth, task.spec.resources);
       }
       finish_task(next, cancelled());
       continue;
     }
+    if (!task.cancelled) objects_.finish(next, cancelled());
     task.cancelled = true;
-    objects_.finish(next, cancelled());
+    // The process decides: it knows whether it is at this task. Stuck, it is ended after a while.
+    bool end_process = force && task.spec.kind == TaskKind::kTask;
     Peer& peer = *peers_.at(task.peer);
-    if (force && peer.assigned.front() == next && task.spec.kind == TaskKind::kTask) {
-      kill_process(peer);
-    } else {
-      tell(peer, CancelRunning{next});
-    }
+    tell(peer, CancelRunning{next, end_process});
+    if (end_process) peer.deadline = kill_if_still_at(next, peer.index);
   }
+}
+
+std::unique_ptr<EventLoop::Timer> Hub::kill_if_still_at(ObjectId task, uint32_t index) {
+  return loop_.after(kForceGrace, [this, task, index] {
+    auto peer = peers_.find(index);
+    if (peer == peers_.end() || peer->second->assigned.empty()) return;
+    if (peer->second->assigned.front() == task) kill_process(*peer->second);
+  });
 }
 
 // A process has gone, and with it the tasks that only it wanted. If it is run again, so are they.
@@ -365,24 +413,38 @@ std::string Hub::describe_holder(uint64_t holder) {
 }
 
 std::string Hub::why_waits(ObjectId id) {
+  std::string text;
+  for (int depth = 0;; ++depth) {
+    ObjectId next = 0;
+    text += why_waits_itself(id, &next);
+    if (next == 0) return text;
+    if (depth == 5) return text + "another task";
+    id = next;
+  }
+}
+
+// `next`: the object that it waits for, if that is the reason.
+std::string Hub::why_waits_itself(ObjectId id, ObjectId* next) {
   if (objects_.outcome(id)) return "the value is there";
   auto found = tasks_.find(id);
-  if (found == tasks_.end())
+  if (found == tasks_.end()) {
     return objects_.contains(id) ? "its task is unknown" : "the object is unknown";
+  }
   const Task& task = *found->second;
   std::string name = describe_holder(id);
   if (task.spec.kind == TaskKind::kActorCall) name = str("call '", task_name(task.spec), "'");
   if (task.state == Task::kSent) {
     const Peer& peer = *peers_.at(task.peer);
-    if (peer.assigned.front() == id)
+    if (!peer.assigned.empty() && peer.assigned.front() == id) {
       return str(name, " runs in ", peer.name, " (pid ", peer.pid, ")");
+    }
     return str(name, " waits behind ", peer.assigned.size() - 1, " others in ", peer.name);
   }
   if (task.open_dependencies > 0) {
     for (const auto& argument : task.spec.ref_args) {
       if (objects_.outcome(argument.id)) continue;
-      return str(name, " waits for its argument ", argument.index + 1, ": ",
-                 why_waits(argument.id));
+      *next = argument.id;
+      return str(name, " waits for its argument ", argument.index + 1, ": ");
     }
   }
   if (task.spec.kind == TaskKind::kActorCall) {

@@ -59,6 +59,7 @@ struct Runtime {
     return token;
   }
 
+  const pid_t pid = ::getpid();
   SessionFolder folder;
   std::shared_ptr<Hub> hub;
   std::shared_ptr<Client> client;
@@ -80,7 +81,7 @@ void raise_open_files_limit() {
 
 void start_driver(std::vector<std::string> argv, const InitOptions& options) {
   std::lock_guard lock(runtime_mutex);
-  if (runtime())
+  if (runtime() || Client::current_or_null())
     throw Error(ErrorKind::kInvalidArgument,
                 "manta::init was called twice; call it once, first in main");
   raise_open_files_limit();
@@ -158,6 +159,11 @@ void shutdown() {
     ending = std::move(runtime());
   }
   if (!ending) return;
+  if (ending->pid != ::getpid()) {
+    // A fork of the driver: the run, and its thread, are the driver's.
+    (void)ending.release();
+    return;
+  }
   Client::set_current(nullptr);
   ending->hub->stop();
 }
@@ -165,6 +171,10 @@ void shutdown() {
 bool is_initialized() { return Client::current_or_null() != nullptr; }
 
 Resources cluster_resources() { return Client::current("cluster_resources")->total(); }
+
+Resources available_resources() {
+  return Client::current("available_resources")->ask(AskAvailable{}).resources;
+}
 
 namespace detail {
 

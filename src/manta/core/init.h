@@ -40,5 +40,7 @@ bool is_initialized();
 
 /// Everything that tasks and actors share.
 Resources cluster_resources();
+/// What of it nobody holds just now.
+Resources available_resources();
 
 }  // namespace manta

@@ -125,9 +125,9 @@ std::string Ledger::why_waits(const Resources& asked, const DescribeHolder& desc
           [](const Resources& r) { return r.gpus; });
   }
   if (asked.memory > free.memory) {
-    missing += fmt::format("{}{} memory ({} of {} free)", missing.empty() ? "" : " and ",
-                           format_bytes(asked.memory), format_bytes(std::max<int64_t>(0, free.memory)),
-                           format_bytes(total_.memory));
+    missing += fmt::format(
+        "{}{} memory ({} of {} free)", missing.empty() ? "" : " and ", format_bytes(asked.memory),
+        format_bytes(std::max<int64_t>(0, free.memory)), format_bytes(total_.memory));
     for (const auto& [number, grant] : held_) {
       if (grant.amounts.memory > 0) holders.push_back(number);
     }

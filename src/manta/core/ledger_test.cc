@@ -174,7 +174,7 @@ TEST(LedgerTest, WhyWaitsSaysWhatIsMissingAndWhoHasIt) {
             "waits for 2 GPU (1.5 of 2 free) and 1 disk (0.5 of 2 free); held by task 8 (0.5 GPU, "
             "1.5 disk)");
   EXPECT_EQ(ledger.why_waits({.memory = 1001}, task),
-            "waits for 1001 bytes of memory (1000 of 1000 free)");
+            "waits for 1001 bytes memory (1000 bytes of 1000 bytes free)");
   EXPECT_EQ(ledger.why_waits({.custom = {{"tape", 1}}}, task), "waits for 1 tape (0 of 0 free)");
 }
 

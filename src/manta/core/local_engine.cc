@@ -11,8 +11,15 @@
 #include "manta/core/local_engine_internal.h"
 
 namespace manta {
+namespace {
+
+// Loading a program's libraries takes a second at most.
+constexpr std::chrono::seconds kReadyDeadline{60};
+
+}  // namespace
 
 std::string ProcessExit::describe() const {
+  if (lost_with != 0) return "ended because the zygote, its parent, had ended";
   if (signal == SIGKILL)
     return "was killed by signal 9 (SIGKILL; perhaps the machine ran out of memory)";
   if (signal != 0) return str("was killed by signal ", signal, " (", ::strsignal(signal), ")");
@@ -44,7 +51,11 @@ void LocalEngine::start_zygote() {
   sigset_t none;
   ::sigemptyset(&none);
   ::posix_spawnattr_setsigmask(&attributes, &none);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  // What the driver ignores (SIGCHLD, say) must not be ignored there: it would never learn of an end.
+  sigset_t all;
+  ::sigfillset(&all);
+  ::posix_spawnattr_setsigdefault(&attributes, &all);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 
   // Arrow's allocator would start a thread as soon as the library is loaded, and forking then would
   // not be safe.
@@ -66,7 +77,11 @@ void LocalEngine::start_zygote() {
   zygote_ = std::make_shared<AsyncChannel>(loop_, std::move(ours), kMaxFrameBody);
   zygote_->start([this](Frame& frame) { on_frame(frame); },
                  [this](const std::string& why) { on_zygote_gone(why); });
+  ready_timer_ = loop_.after(kReadyDeadline, [this] {
+    on_zygote_gone("it did not reach manta::init in time; is that the first line of main?");
+  });
   StartAs start;
+  start.driver_pid = ::getpid();
   start.address = options_.address;
   start.session_folder = options_.session_folder;
   start.build_id = program_build_id();
@@ -108,10 +123,14 @@ void LocalEngine::stop(ProcessId process, std::chrono::milliseconds grace) {
 void LocalEngine::on_frame(Frame& frame) {
   FromZygote message = decode_message<FromZygote>(frame);
   if (auto* ready = std::get_if<ZygoteReady>(&message)) {
+    ready_timer_.reset();
     if (ready->build_id != program_build_id())
       on_zygote_gone("it is of another build: " + to_hex(ready->build_id));
   } else if (auto* started = std::get_if<GangStarted>(&message)) {
-    for (const auto& [process, pid] : started->pids) events_.on_started(process, pid);
+    for (const auto& [process, pid] : started->pids) {
+      processes_[process].pid = pid;
+      events_.on_started(process, pid);
+    }
   } else if (auto* failed = std::get_if<GangFailed>(&message)) {
     for (ProcessId process : failed->gang) processes_.erase(process);
     events_.on_start_failed(failed->gang, failed->why);
@@ -119,25 +138,33 @@ void LocalEngine::on_frame(Frame& frame) {
     processes_.erase(exit->process);
     events_.on_exited(*exit);
   } else if (auto* notice = std::get_if<ZygoteNotice>(&message)) {
-    log_info(notice->text);
+    log_warning(notice->text);
   }
 }
 
 void LocalEngine::on_zygote_gone(const std::string& why) {
+  ready_timer_.reset();
   if (zygote_) zygote_->close();
   zygote_.reset();
   if (zygote_pid_ > 0) ::kill(zygote_pid_, SIGKILL);
   reap_zygote(std::chrono::seconds(5));
   log_warning(str("the zygote ended", why.empty() ? "" : ": ", why, "; its workers ended with it"));
-  // Every worker asks the kernel to be killed with the zygote.
+  // Every worker asks the kernel to be killed with the zygote; what workers started, nobody does.
   auto lost = std::move(processes_);
   processes_.clear();
+  ++times_lost_;
   for (const auto& [process, state] : lost) {
-    if (!state.detached) events_.on_exited({process, 0, SIGKILL});
+    if (!state.detached) {
+      if (state.pid > 0) ::kill(-state.pid, SIGKILL);
+      events_.on_exited({process, 0, SIGKILL, times_lost_});
+    } else if (state.pid == 0) {
+      events_.on_start_failed({process}, "the zygote ended before it was started");
+    }
   }
 }
 
 void LocalEngine::shutdown() {
+  ready_timer_.reset();
   if (!zygote_) return;
   zygote_->flush_and_close();  // it ends what is left, and then itself
   zygote_.reset();

@@ -41,9 +41,12 @@ class LocalEngine final : public Engine {
   EngineEvents& events_;
   std::shared_ptr<AsyncChannel> zygote_;
   pid_t zygote_pid_ = 0;
+  std::unique_ptr<EventLoop::Timer> ready_timer_;
+  uint64_t times_lost_ = 0;
   ProcessId next_process_ = 1;
   struct Process {
     bool detached = false;
+    pid_t pid = 0;  // once it has been started
     std::unique_ptr<EventLoop::Timer> kill_timer;
   };
   std::unordered_map<ProcessId, Process> processes_;  // asked for and not known to have ended

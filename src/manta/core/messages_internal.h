@@ -163,6 +163,13 @@ struct AskWhy {  // answered by Answer
     archive(request, id);
   }
 };
+struct AskAvailable {  // answered by Answer
+  uint64_t request = 0;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(request);
+  }
+};
 struct StartDetached {  // answered by Answer
   uint64_t request = 0;
   TaskSpec spec;
@@ -175,7 +182,7 @@ struct StartDetached {  // answered by Answer
 
 using ToHub =
     std::variant<Hello, Submit, Put, Fetch, Watch, AddRef, Release, TaskDone, Blocked, Unblocked,
-                 Returned, CancelTask, CreateNamed, KillActor, FindActor, AskWhy, StartDetached>;
+                 Returned, CancelTask, CreateNamed, KillActor, FindActor, AskWhy, AskAvailable, StartDetached>;
 
 // ---- What the hub says to a process.
 
@@ -221,9 +228,10 @@ struct Recall {  // give back what has not started
 };
 struct CancelRunning {
   ObjectId id = 0;
+  bool force = false;  // end the process if it is at this call
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(id);
+    archive(id, force);
   }
 };
 struct Answer {
@@ -231,9 +239,10 @@ struct Answer {
   Outcome outcome;  // only whether it went well, and the error if not
   std::string text;
   uint64_t id = 0;
+  Resources resources;
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(request, outcome, text, id);
+    archive(request, outcome, text, id, resources);
   }
 };
 struct Exit {  // finish what was sent before, then end

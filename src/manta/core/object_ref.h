@@ -19,6 +19,8 @@ struct ObjectHandle;
 using HandlePtr = std::shared_ptr<ObjectHandle>;
 
 ObjectId handle_id(const ObjectHandle& handle);
+/// Its id, to be sent. Throws Error(kInvalidArgument) if `what` is empty or of a run that has ended.
+ObjectId live_id(const HandlePtr& handle, const char* what);
 /// A new hold on an object whose id arrived inside a value.
 HandlePtr borrow_object(ObjectId id);
 HandlePtr put_value(Value value);
@@ -101,6 +103,12 @@ auto get(const std::vector<ObjectRef<T>>& refs, std::chrono::nanoseconds timeout
   }
 }
 
+/// `get({a, b})`.
+template <class T>
+auto get(std::initializer_list<ObjectRef<T>> refs, std::chrono::nanoseconds timeout = kForever) {
+  return get(std::vector<ObjectRef<T>>(refs), timeout);
+}
+
 template <class T>
 struct WaitResult {
   std::vector<ObjectRef<T>>
@@ -120,6 +128,13 @@ WaitResult<T> wait(const std::vector<ObjectRef<T>>& refs, size_t num_ready = 1,
   for (size_t i = 0; i < refs.size(); ++i)
     (done[i] ? result.ready : result.not_ready).push_back(refs[i]);
   return result;
+}
+
+/// `wait({a, b}, 1)`.
+template <class T>
+WaitResult<T> wait(std::initializer_list<ObjectRef<T>> refs, size_t num_ready = 1,
+                   std::chrono::nanoseconds timeout = kForever) {
+  return wait(std::vector<ObjectRef<T>>(refs), num_ready, timeout);
 }
 
 struct CancelOptions {

@@ -23,6 +23,7 @@ class ObjectTable {
   void create(ObjectId id);
   bool contains(ObjectId id) const { return objects_.contains(id); }
   size_t size() const { return objects_.size(); }
+  void clear() { objects_.clear(); }
   /// How it ended; null while it is not there, or not known.
   const Outcome* outcome(ObjectId id) const;
 

@@ -16,7 +16,8 @@ constexpr auto kPatience = 30s;
 std::shared_ptr<arrow::Table> make_table(int64_t rows) {
   arrow::Int64Builder builder;
   for (int64_t i = 0; i < rows; ++i) EXPECT_TRUE(builder.Append(i).ok());
-  return arrow::Table::Make(arrow::schema({arrow::field("i", arrow::int64())}), {builder.Finish().ValueOrDie()});
+  return arrow::Table::Make(arrow::schema({arrow::field("i", arrow::int64())}),
+                            {builder.Finish().ValueOrDie()});
 }
 
 int64_t sum(const std::shared_ptr<arrow::Table>& table) {
@@ -61,7 +62,8 @@ TEST(Object, TablesTravelToTasksAndBack) {
   for (int64_t rows : {0, 10, 100'000}) {
     auto table = put(make_table(rows));
     EXPECT_EQ(get(remote(sum, table), kPatience), rows * (rows - 1) / 2);
-    auto sliced = remote([](const std::shared_ptr<arrow::Table>& t) { return t->Slice(t->num_rows() / 2); }, table);
+    auto sliced = remote(
+        [](const std::shared_ptr<arrow::Table>& t) { return t->Slice(t->num_rows() / 2); }, table);
     EXPECT_EQ(get(sliced, kPatience)->num_rows(), rows - rows / 2);
   }
 }
@@ -102,15 +104,19 @@ TEST(Object, IsFreedWithItsLastReference) {
 }
 
 TEST(Object, BuffersTravelWithoutACopy) {
-  auto buffer = std::shared_ptr<arrow::Buffer>(arrow::Buffer::FromString(std::string(500'000, 'b')));
+  auto buffer =
+      std::shared_ptr<arrow::Buffer>(arrow::Buffer::FromString(std::string(500'000, 'b')));
   auto ref = put(buffer);
   EXPECT_EQ(get(ref)->address(), get(ref)->address());
-  EXPECT_EQ(get(remote([](const std::shared_ptr<arrow::Buffer>& b) { return b->size(); }, ref), kPatience), 500'000);
+  EXPECT_EQ(get(remote([](const std::shared_ptr<arrow::Buffer>& b) { return b->size(); }, ref),
+                kPatience),
+            500'000);
 }
 
 TEST(Object, ManyLargeArgumentsAtOnce) {
   std::vector<ObjectRef<std::string>> refs;
-  for (int i = 0; i < 300; ++i) refs.push_back(put(std::string(150'000, static_cast<char>('a' + i % 26))));
+  for (int i = 0; i < 300; ++i)
+    refs.push_back(put(std::string(150'000, static_cast<char>('a' + i % 26))));
   auto count = remote(
       [](const std::vector<ObjectRef<std::string>>& refs) {
         size_t total = 0;

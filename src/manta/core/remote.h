@@ -27,22 +27,13 @@ template <class Parameter, class Argument>
 inline constexpr bool is_reference_argument = IsObjectRef<std::decay_t<Argument>>::value &&
                                               !std::is_same_v<Parameter, std::decay_t<Argument>>;
 
-template <class Parameter>
-void add_argument(OutArchive& archive, TaskSpec& spec, uint32_t index,
-                  const ObjectRef<Parameter>& ref, std::true_type) {
-  if (!ref)
-    throw Error(ErrorKind::kInvalidArgument, str("argument ", index + 1, " is an empty ObjectRef"));
-  spec.ref_args.push_back({index, ref.id()});
-  (void)archive;
-}
-
 template <class Parameter, class Argument>
 void add_argument(OutArchive& archive, TaskSpec& spec, uint32_t index, const Argument& argument) {
   require_serializable<Parameter>();
   if constexpr (is_reference_argument<Parameter, Argument>) {
     static_assert(std::is_same_v<std::decay_t<Argument>, ObjectRef<Parameter>>,
                   "manta: an ObjectRef<T> can only stand for a parameter of type T, exactly");
-    add_argument(archive, spec, index, argument, std::true_type());
+    spec.ref_args.push_back({index, live_id(argument.handle(), "an ObjectRef argument")});
   } else if constexpr (std::is_same_v<Parameter, std::decay_t<Argument>>) {
     archive(argument);
   } else {

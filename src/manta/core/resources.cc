@@ -159,13 +159,28 @@ void check_resources(const Resources& asked, const std::string& what) {
   }
 }
 
-void check_possible(const Resources& asked, const Resources& total, const std::string& what) {
-  bool possible =
-      asked.cpus <= total.cpus && asked.gpus <= total.gpus && asked.memory <= total.memory;
-  for (const auto& [name, amount] : asked.custom) {
-    if (amount > amount_of(total.custom, name)) possible = false;
+bool is_valid(const Resources& asked) {
+  if (asked.cpus >= 0.0001 && asked.cpus < 1e6 && asked.gpus == 0 && asked.memory == 0 &&
+      asked.custom.empty()) {
+    return true;  // nearly all
   }
-  if (possible) return;
+  try {
+    check_resources(asked, "");
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+bool is_possible(const Resources& asked, const Resources& total) {
+  return asked.cpus <= total.cpus && asked.gpus <= total.gpus && asked.memory <= total.memory &&
+         std::all_of(asked.custom.begin(), asked.custom.end(), [&](const auto& entry) {
+           return entry.second <= amount_of(total.custom, entry.first);
+         });
+}
+
+void check_possible(const Resources& asked, const Resources& total, const std::string& what) {
+  if (is_possible(asked, total)) return;
   throw Error(
       ErrorKind::kResources,
       fmt::format("{} asks for {}, but this machine has only {}; ask for less, or declare more in "

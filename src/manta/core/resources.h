@@ -15,9 +15,9 @@ using NamedAmounts = std::vector<std::pair<std::string, double>>;
 /// What a task or an actor asks for, and holds for as long as it runs. Amounts may be fractions,
 /// down to 0.0001.
 struct Resources {
-  double cpus = 1;                            ///< 0: does not count against the processors.
-  double gpus = 0;                            ///< Whole devices, or a share of one if below 1.
-  int64_t memory = 0;                         ///< Bytes; accounted, not enforced.
+  double cpus = 1;           ///< 0: does not count against the processors.
+  double gpus = 0;           ///< Whole devices, or a share of one if below 1.
+  int64_t memory = 0;        ///< Bytes; accounted, not enforced.
   NamedAmounts custom = {};  ///< Anything else that InitOptions declared, by name.
 
   bool operator==(const Resources&) const = default;
@@ -47,6 +47,10 @@ double amount_of(const NamedAmounts& amounts, const std::string& name);
 /// Throws Error(kInvalidArgument) if an amount is negative, not finite, or a number of GPUs that is
 /// neither whole nor below 1. `what` names the asker in the message.
 void check_resources(const Resources& asked, const std::string& what);
+
+/// Whether `check_resources` and `check_possible` would be content.
+bool is_valid(const Resources& asked);
+bool is_possible(const Resources& asked, const Resources& total);
 
 /// Throws Error(kResources) that says what was asked and what there is, if even the idle machine
 /// could not give it.

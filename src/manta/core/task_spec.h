@@ -11,21 +11,27 @@ namespace manta {
 
 /// How a task is run. Every field has a default.
 struct TaskOptions {
-  Resources resources = {};  ///< Held while it runs. Default: one CPU.
-  int max_retries = 3;  ///< Run again if its process dies, up to so many times. 0: at most once.
-  bool retry_exceptions = false;  ///< Also run again if it throws, within the same limit.
-  std::string name = {};          ///< For messages. Default: the function's own name.
+  /// Held while it runs. Default: one CPU.
+  Resources resources = {};
+  /// Run again if its process dies, up to so many times. 0: it is begun at most once.
+  int max_retries = 3;
+  /// Also run again if it throws, within the same limit.
+  bool retry_exceptions = false;
+  /// For messages. Default: the function's own name.
+  std::string name = {};
 };
 
 /// How an actor is run. Every field has a default.
 struct ActorOptions {
-  Resources resources = {
-      .cpus = 0};  ///< Held while it lives. Default: nothing, as most actors mostly wait.
-  int max_restarts =
-      0;  ///< Constructed anew, with the same arguments, if its process dies, up to so many times.
-  int max_call_retries =
-      0;  ///< Run a call again that was under way when the process died. 0: at most once.
-  std::string name = {};  ///< By which get_actor finds it. Default: none.
+  /// Held while it lives. Default: nothing, as most actors mostly wait. (Resources that are given
+  /// without `cpus` ask for one CPU, as everywhere.)
+  Resources resources = {.cpus = 0};
+  /// Constructed anew, with the same arguments, if its process dies, up to so many times.
+  int max_restarts = 0;
+  /// Run a call again that was under way when the process died. 0: it is begun at most once.
+  int max_call_retries = 0;
+  /// By which get_actor finds it. Default: none.
+  std::string name = {};
 };
 
 enum class TaskKind : uint8_t { kTask, kActorCreate, kActorCall };

@@ -43,7 +43,9 @@ Error error_of(F&& f) {
 // A gate that tests open: tasks wait for a file, so that nothing depends on how long things take.
 class Gate {
  public:
-  Gate() : path_(testing::TempDir() + "gate-" + std::to_string(::getpid()) + "-" + std::to_string(count_++)) {}
+  Gate()
+      : path_(testing::TempDir() + "gate-" + std::to_string(::getpid()) + "-" +
+              std::to_string(count_++)) {}
   ~Gate() { ::unlink(path_.c_str()); }
   void open() { std::ofstream(path_) << "open"; }
   const std::string& path() const { return path_; }
@@ -78,7 +80,11 @@ TEST(Task, TakesFunctionsLambdasAndConversions) {
   EXPECT_EQ(get(remote([](int x) { return 2 * x; }, 21)), 42);
   EXPECT_EQ(get(remote(greet, "world")), "hello world");
   get(remote(nothing));
-  auto point = get(remote([](const Point& p, double f) { return Point{p.x * f, p.y * f}; }, Point{1, 2}, 3));
+  auto point = get(remote(
+      [](const Point& p, double f) {
+        return Point{p.x * f, p.y * f};
+      },
+      Point{1, 2}, 3));
   EXPECT_EQ(point.x, 3);
   EXPECT_EQ(point.y, 6);
 }
@@ -124,20 +130,22 @@ TEST(Task, ReturnsReferencesThatOutliveIt) {
 
 TEST(Task, KeepsReferencesInsideArgumentsAlive) {
   auto ref = put(std::string(200'000, 'x'));
-  auto sizes = remote([](const std::vector<ObjectRef<std::string>>& refs) { return get(refs[0]).size(); },
-                      std::vector{ref});
+  auto sizes =
+      remote([](const std::vector<ObjectRef<std::string>>& refs) { return get(refs[0]).size(); },
+             std::vector{ref});
   ref = {};
   EXPECT_EQ(get(sizes, kPatience), 200'000u);
 }
 
 TEST(Task, ExceptionsComeBackWithTheirMessageAndAreNotRetried) {
   auto counter = testing::TempDir() + "tries-" + std::to_string(::getpid());
-  auto failing = remote({.name = "bad"},
-                        [](const std::string& path) -> int {
-                          std::ofstream(path, std::ios::app) << "x";
-                          throw std::runtime_error("the file is on fire");
-                        },
-                        counter);
+  auto failing = remote(
+      {.name = "bad"},
+      [](const std::string& path) -> int {
+        std::ofstream(path, std::ios::app) << "x";
+        throw std::runtime_error("the file is on fire");
+      },
+      counter);
   Error error = error_of([&] { get(failing, kPatience); });
   EXPECT_EQ(error.kind(), ErrorKind::kUserCode);
   EXPECT_THAT(error.what(), HasSubstr("task 'bad' threw std::runtime_error: the file is on fire"));
@@ -165,7 +173,8 @@ TEST(Task, FailureOfAnArgumentIsTheTasksFailure) {
 }
 
 TEST(Task, ErrorsNameTheFunctionWithoutBeingToldIts) {
-  Error error = error_of([] { get(remote(greet, remote([]() -> std::string { throw 1; })), kPatience); });
+  Error error =
+      error_of([] { get(remote(greet, remote([]() -> std::string { throw 1; })), kPatience); });
   EXPECT_THAT(error.what(), HasSubstr("is no std::exception"));
   EXPECT_THAT(error.what(), HasSubstr("lambda"));
 }
@@ -222,7 +231,8 @@ TEST(Task, WhyItWaitsNamesTheHolder) {
 }
 
 TEST(Task, LargeRequestsAreNotStarvedBySmallOnes) {
-  // Two streams of small tasks that renew themselves keep one CPU busy at any time; the large task must still come.
+  // Two streams of small tasks that renew themselves keep one CPU busy at any time; the large task
+  // must still come.
   std::vector<ObjectRef<int>> small;
   for (int i = 0; i < 50; ++i) small.push_back(remote(add, i, 0));
   auto large = remote({.resources = {.cpus = 2}}, add, 1, 2);
@@ -235,7 +245,9 @@ TEST(Task, ManyShortTasksBehindALongOneAreNotHeldUp) {
   for (int i = 0; i < 300; ++i) get(remote(add, i, i));  // known to be short from here on
   Gate gate;
   std::vector<ObjectRef<int>> sums;
-  auto add_or_wait = [](const std::string& gate, int i) { return gate.empty() ? i : pass_gate(gate, i); };
+  auto add_or_wait = [](const std::string& gate, int i) {
+    return gate.empty() ? i : pass_gate(gate, i);
+  };
   for (int i = 0; i < 300; ++i) get(remote(add_or_wait, std::string(), i));
   auto slow = remote(add_or_wait, gate.path(), -1);
   for (int i = 0; i < 200; ++i) sums.push_back(remote(add_or_wait, std::string(), i));
@@ -357,16 +369,18 @@ TEST(Task, ManyThreadsMaySubmit) {
 
 TEST(Task, ThreadsOfATaskMaySubmitToo) {
   auto total = get(remote([] {
-    std::atomic<int> sum{0};
-    std::vector<std::thread> threads;
-    for (int t = 0; t < 2; ++t) {
-      threads.emplace_back([&] {
-        for (int i = 0; i < 10; ++i) sum += get(remote({.resources = {.cpus = 0}}, add, i, 1));
-      });
-    }
-    for (auto& thread : threads) thread.join();
-    return sum.load();
-  }), kPatience);
+                     std::atomic<int> sum{0};
+                     std::vector<std::thread> threads;
+                     for (int t = 0; t < 2; ++t) {
+                       threads.emplace_back([&] {
+                         for (int i = 0; i < 10; ++i)
+                           sum += get(remote({.resources = {.cpus = 0}}, add, i, 1));
+                       });
+                     }
+                     for (auto& thread : threads) thread.join();
+                     return sum.load();
+                   }),
+                   kPatience);
   EXPECT_EQ(total, 110);
 }
 

@@ -152,8 +152,7 @@ void CEREAL_SAVE_FUNCTION_NAME(OutArchive& archive, const std::shared_ptr<arrow:
     }
   }
   save_ipc(archive, size, [&](arrow::io::OutputStream* stream) -> arrow::Status {
-    ARROW_ASSIGN_OR_RAISE(auto writer,
-                          arrow::ipc::MakeStreamWriter(stream, table->schema()));
+    ARROW_ASSIGN_OR_RAISE(auto writer, arrow::ipc::MakeStreamWriter(stream, table->schema()));
     ARROW_RETURN_NOT_OK(writer->WriteTable(*table));
     return writer->Close();
   });
@@ -169,8 +168,7 @@ void CEREAL_SAVE_FUNCTION_NAME(OutArchive& archive,
                                const std::shared_ptr<arrow::RecordBatch>& batch) {
   if (!batch) return archive(Place::kNull), void();
   save_ipc(archive, rough_size(*batch), [&](arrow::io::OutputStream* stream) -> arrow::Status {
-    ARROW_ASSIGN_OR_RAISE(auto writer,
-                          arrow::ipc::MakeStreamWriter(stream, batch->schema()));
+    ARROW_ASSIGN_OR_RAISE(auto writer, arrow::ipc::MakeStreamWriter(stream, batch->schema()));
     ARROW_RETURN_NOT_OK(writer->WriteRecordBatch(*batch));
     return writer->Close();
   });

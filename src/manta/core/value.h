@@ -60,6 +60,9 @@ inline constexpr bool is_serializable =
 
 template <class T>
 void require_serializable() {
+  static_assert(std::is_default_constructible_v<T>,
+                "manta: a type that travels to another process needs a default constructor, to be "
+                "read into there");
   static_assert(is_serializable<T>,
                 "manta: this type cannot travel to another process. Give it a member `template "
                 "<class Archive> void "
@@ -90,9 +93,6 @@ void read_value(InArchive& archive, T& value) {
 template <class T>
 T from_value(const Value& value) {
   require_serializable<T>();
-  static_assert(std::is_default_constructible_v<T>,
-                "manta: a type that travels to another process needs a default constructor, to be "
-                "read into there");
   InArchive archive(value.body());
   archive.large_buffers = value.memory;
   T result;

@@ -67,10 +67,11 @@ class Worker final : public HubLink {
 
   void send(ToHub message) override { say(message); }
 
-  void begin_wait() override {
-    if (!on_main_thread()) return;
+  bool begin_wait() override {
+    if (!on_main_thread()) return false;
     // An actor's calls stay where they are: they run in order, and only here.
     say(Blocked{instance_ ? std::vector<ObjectId>() : give_back()});
+    return true;
   }
 
   void end_wait() override {
@@ -136,13 +137,19 @@ class Worker final : public HubLink {
   }
   void stop_reading() {
     std::lock_guard lock(mutex_);
+    main_stops();
+  }
+  // With the lock. Does not wake the helper unless it must: that would cost as much as a short call.
+  void main_stops() {
     main_reads_ = false;
+    ++times_stopped_;
+    if (helper_sleeps_ || help_wanted_) helper_wakes_.notify_one();
   }
 
   void ask_for_help() {
     std::lock_guard lock(mutex_);
     help_wanted_ = true;
-    helper_wakes_.notify_one();
+    if (!main_reads_) helper_wakes_.notify_one();
   }
 
   [[noreturn]] void help() {
@@ -161,19 +168,21 @@ class Worker final : public HubLink {
         }
         continue;
       }
-      idle_ticks = calls_begun_ == seen && main_reads_ ? idle_ticks + 1 : 0;
-      helper_sleeps_ = idle_ticks > kHelperIdleTicks;
-      if (helper_sleeps_) {
-        helper_wakes_.wait(lock, [&] { return help_wanted_ || calls_begun_ != seen; });
+      idle_ticks = main_reads_ && times_stopped_ == seen ? idle_ticks + 1 : 0;
+      seen = times_stopped_;
+      if (idle_ticks > kHelperIdleTicks) {
+        helper_sleeps_ = true;
+        helper_wakes_.wait(lock, [&] { return !main_reads_; });
         helper_sleeps_ = false;
         idle_ticks = 0;
-      } else if (!help_wanted_) {
-        helper_wakes_.wait_for(lock, kHelperTick, [&] { return help_wanted_; });
+        seen = times_stopped_;
       }
-      // Still the same call as a tick ago, or somebody waits for a message that nobody reads.
-      if (!main_reads_ && (help_wanted_ || calls_begun_ == seen)) helper_reads_ = true;
-      if (!main_reads_) help_wanted_ = false;
-      seen = calls_begun_;
+      helper_wakes_.wait_for(lock, kHelperTick, [&] { return help_wanted_ && !main_reads_; });
+      // The same call as a tick ago, or somebody waits for a message that nobody reads.
+      if (!main_reads_ && !main_waits_ && (help_wanted_ || times_stopped_ == seen)) {
+        helper_reads_ = true;
+        help_wanted_ = false;
+      }
     }
   }
 
@@ -191,14 +200,13 @@ class Worker final : public HubLink {
         lock.unlock();
         read(Deadline::never());
         lock.lock();
-        main_reads_ = false;
+        main_stops();
       }
     }
     if (calls_.empty()) return false;
     *call = std::move(calls_.front());
     calls_.pop_front();
-    ++calls_begun_;
-    if (helper_sleeps_) helper_wakes_.notify_one();
+    running_ = call->spec.id;
     return true;
   }
 
@@ -222,20 +230,24 @@ class Worker final : public HubLink {
     } else if (std::holds_alternative<Recall>(message)) {
       say(Returned{give_back()});
     } else if (auto* cancel = std::get_if<CancelRunning>(&message)) {
-      cancel_call(cancel->id);
+      cancel_call(*cancel);
     } else if (std::holds_alternative<Exit>(message)) {
       std::lock_guard lock(mutex_);
       exit_ = true;
     }
   }
 
-  void cancel_call(ObjectId id) {
+  void cancel_call(const CancelRunning& cancel) {
     std::unique_lock lock(mutex_);
-    bool waiting = std::erase_if(calls_, [&](const Run& call) { return call.spec.id == id; }) > 0;
+    bool waiting = std::erase_if(calls_, [&](const Run& call) {
+                     return call.spec.id == cancel.id;
+                   }) > 0;
+    // Only this process knows which call it is at: another than the one meant must not be hit.
+    if (cancel.force && running_ == cancel.id) leave(1);
     lock.unlock();
-    if (!waiting) return client_->cancel_running(id);
+    if (!waiting) return client_->cancel_running(cancel.id);
     TaskDone done;
-    done.id = id;
+    done.id = cancel.id;
     done.outcome = Outcome::failed(ErrorKind::kCancelled, "");
     say(done);
   }
@@ -245,6 +257,7 @@ class Worker final : public HubLink {
     task->id = call.spec.id;
     task->depth = call.spec.depth;
     task->context = {name_, call.spec.name, call.attempt, call.gpu_ids};
+    task->function = call.spec.function;
     prepare(call);
     client_->set_running(task);
     auto begin = Clock::now();
@@ -262,6 +275,8 @@ class Worker final : public HubLink {
     // was.
     say(done);
     call = {};  // also lets go of what the arguments refer to
+    std::lock_guard lock(mutex_);
+    running_ = 0;
   }
 
   void prepare(const Run& call) {
@@ -283,7 +298,8 @@ class Worker final : public HubLink {
   std::mutex mutex_;  // guards what follows
   std::deque<Run> calls_;
   bool exit_ = false;
-  uint64_t calls_begun_ = 0;
+  ObjectId running_ = 0;
+  uint64_t times_stopped_ = 0;  // that the main thread has stopped reading
   bool main_reads_ = false;
   bool main_waits_ = false;  // for the helper to read a call
   bool helper_reads_ = false;
@@ -305,7 +321,7 @@ class WorkerLink final : public HubLink {
  public:
   explicit WorkerLink(HubLink& worker) : worker_(worker) {}
   void send(ToHub message) override { worker_.send(std::move(message)); }
-  void begin_wait() override { worker_.begin_wait(); }
+  bool begin_wait() override { return worker_.begin_wait(); }
   void end_wait() override { worker_.end_wait(); }
   void wait(std::unique_lock<std::mutex>& lock, std::condition_variable& changed, Deadline deadline,
             const std::function<bool()>& over) override {
@@ -365,7 +381,9 @@ Outcome run_call(const TaskSpec& spec, const std::vector<Value>& ref_values,
     *keep_alive = std::move(call.keep_alive);
     return outcome;
   } catch (const Error& error) {
-    return Outcome::failed(error.kind(), str(what(), " failed: ", error.what()));
+    // A timeout inside the task is not the timeout of whoever waits for the task.
+    auto kind = error.kind() == ErrorKind::kTimeout ? ErrorKind::kUserCode : error.kind();
+    return Outcome::failed(kind, str(what(), " failed: ", error.what()));
   } catch (const std::exception& error) {
     return Outcome::failed(
         ErrorKind::kUserCode,

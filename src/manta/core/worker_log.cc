@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -6,6 +7,7 @@
 #include <array>
 #include <cerrno>
 
+#include "manta/base/deadline.h"
 #include "manta/base/log.h"
 #include "manta/core/worker_log_internal.h"
 #include "manta/io/unique_fd.h"
@@ -14,16 +16,11 @@ namespace manta {
 namespace {
 
 constexpr off_t kTailBytes = 4000;
-constexpr size_t kMaxLine = 64 << 10;  // longer ones are shown in pieces
-
-void write_all(const std::string& text) {
-  size_t done = 0;
-  while (done < text.size()) {
-    ssize_t written = ::write(2, text.data() + done, text.size() - done);
-    if (written < 0 && errno != EINTR) return;
-    if (written > 0) done += static_cast<size_t>(written);
-  }
-}
+constexpr size_t kMaxLine = 64 << 10;     // longer ones are shown in pieces
+constexpr size_t kSafeWrite = 4096;       // poll(2) says of a pipe that it takes so much at once
+constexpr int kTurns = 4;                 // reads of 64 KB before others get their turn
+constexpr std::chrono::milliseconds kLater{20};
+constexpr std::chrono::seconds kLastWords{1};
 
 }  // namespace
 
@@ -38,10 +35,6 @@ WorkerLogs::WorkerLogs(EventLoop& loop, bool show)
   }
   events_.assign(fd);
   wait();
-}
-
-void WorkerLogs::stop() {
-  if (events_.is_open()) events_.close();
 }
 
 void WorkerLogs::wait() {
@@ -61,32 +54,76 @@ void WorkerLogs::wait() {
                      });
 }
 
+// For those that have more than they could show in one turn.
+void WorkerLogs::show_later() {
+  if (later_ || (behind_.empty() && finishing_.empty())) return;
+  later_ = loop_.after(kLater, [this] {
+    auto done = std::move(later_);
+    for (WorkerLog* log : std::exchange(behind_, {})) log->show();
+    std::erase_if(finishing_, [](const auto& log) { return !log->show(true); });
+    show_later();
+  });
+}
+
+void WorkerLogs::finish(std::unique_ptr<WorkerLog> log) {
+  if (log && log->show(true)) {
+    finishing_.push_back(std::move(log));
+    show_later();
+  }
+}
+
+void WorkerLogs::stop() {
+  later_.reset();
+  Deadline deadline = Deadline::after(kLastWords);
+  while (!finishing_.empty() && !deadline.passed()) {
+    std::erase_if(finishing_, [](const auto& log) { return !log->show(true); });
+    pollfd standard_error{2, POLLOUT, 0};
+    if (!finishing_.empty()) ::poll(&standard_error, 1, 20);
+  }
+  finishing_.clear();
+  if (events_.is_open()) events_.close();
+}
+
 WorkerLog::WorkerLog(WorkerLogs& logs, std::string name, std::string path)
     : logs_(logs), name_(std::move(name)), path_(std::move(path)) {
-  UniqueFd created(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  UniqueFd file(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  struct stat info {};
+  if (file && ::fstat(file.get(), &info) == 0) begin_ = shown_ = info.st_size;
   if (!logs_.events_.is_open()) return;
   watch_ = ::inotify_add_watch(logs_.events_.native_handle(), path_.c_str(), IN_MODIFY);
   if (watch_ >= 0) logs_.watched_[watch_] = this;
 }
 
 WorkerLog::~WorkerLog() {
+  logs_.behind_.erase(this);
   if (watch_ < 0 || !logs_.events_.is_open()) return;
   ::inotify_rm_watch(logs_.events_.native_handle(), watch_);
   logs_.watched_.erase(watch_);
 }
 
-void WorkerLog::show(bool last) {
-  if (!logs_.show_) return;
+// False if standard error takes no more just now.
+bool WorkerLog::write_pending() {
+  size_t done = 0;
+  while (done < pending_.size()) {
+    pollfd standard_error{2, POLLOUT, 0};
+    if (::poll(&standard_error, 1, 0) == 0) break;
+    ssize_t written = ::write(2, pending_.data() + done, std::min(kSafeWrite, pending_.size() - done));
+    if (written < 0 && errno == EAGAIN) break;
+    if (written < 0 && errno != EINTR) done = pending_.size();  // closed: nobody wants to see it
+    if (written > 0) done += static_cast<size_t>(written);
+  }
+  pending_.erase(0, done);
+  return pending_.empty();
+}
+
+void WorkerLog::read_lines(bool last) {
   UniqueFd file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) return;
   std::array<char, 65536> buffer;
-  std::string out;
+  ssize_t size = file ? ::pread(file.get(), buffer.data(), buffer.size(), shown_) : 0;
   auto put_line = [&](std::string_view line) {
-    out.append("(").append(name_).append(") ").append(line).append("\n");
+    pending_.append("(").append(name_).append(") ").append(line).append("\n");
   };
-  while (true) {
-    ssize_t size = ::pread(file.get(), buffer.data(), buffer.size(), shown_);
-    if (size <= 0) break;
+  if (size > 0) {
     shown_ += size;
     partial_.append(buffer.data(), static_cast<size_t>(size));
     size_t begin = 0;
@@ -95,20 +132,34 @@ void WorkerLog::show(bool last) {
     }
     partial_.erase(0, begin);
     if (partial_.size() > kMaxLine) put_line(std::exchange(partial_, {}));
+  } else if (last && !partial_.empty()) {
+    put_line(std::exchange(partial_, {}));
   }
-  if (last && !partial_.empty()) put_line(std::exchange(partial_, {}));
-  write_all(out);
+}
+
+bool WorkerLog::show(bool last) {
+  if (!logs_.show_) return false;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    if (!write_pending()) break;
+    read_lines(last);
+    if (pending_.empty()) return false;
+  }
+  if (!last) {
+    logs_.behind_.insert(this);
+    logs_.show_later();
+  }
+  return true;
 }
 
 std::string WorkerLog::tail() const {
   UniqueFd file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat info {};
   if (!file || ::fstat(file.get(), &info) != 0) return "";
-  off_t begin = std::max<off_t>(0, info.st_size - kTailBytes);
-  std::string text(static_cast<size_t>(info.st_size - begin), '\0');
+  off_t begin = std::max<off_t>(begin_, info.st_size - kTailBytes);
+  std::string text(static_cast<size_t>(std::max<off_t>(0, info.st_size - begin)), '\0');
   ssize_t size = ::pread(file.get(), text.data(), text.size(), begin);
   text.resize(size > 0 ? static_cast<size_t>(size) : 0);
-  if (begin > 0) text.erase(0, text.find('\n') + 1);
+  if (begin > begin_) text.erase(0, text.find('\n') + 1);
   while (!text.empty() && text.back() == '\n') text.pop_back();
   return text;
 }

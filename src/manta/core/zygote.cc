@@ -29,18 +29,20 @@ class Zygote {
     Frame frame;
     while (channel_.next_buffered(&frame))
       handle(frame);  // came together with what started the zygote
+    // A process that the driver forked may keep the channel open beyond the driver's end.
+    UniqueFd driver(static_cast<int>(::syscall(SYS_pidfd_open, start_.driver_pid, 0)));
     while (true) {
-      std::vector<pollfd> watched{{channel_.fd(), POLLIN, 0}};
+      std::vector<pollfd> watched{{channel_.fd(), POLLIN, 0}, {driver.get(), POLLIN, 0}};
       std::vector<ProcessId> order;
       for (const auto& [process, child] : children_) {
         watched.push_back({child.pidfd.get(), POLLIN, 0});
         order.push_back(process);
       }
       if (::poll(watched.data(), watched.size(), -1) < 0) continue;
-      for (size_t i = 1; i < watched.size(); ++i) {
-        if (watched[i].revents) reap(order[i - 1]);
+      for (size_t i = 2; i < watched.size(); ++i) {
+        if (watched[i].revents) reap(order[i - 2]);
       }
-      if (watched[0].revents && !receive()) return;
+      if (watched[1].revents || (watched[0].revents && !receive())) return;
     }
   }
 
@@ -91,7 +93,7 @@ class Zygote {
     children_.erase(process);
     if (!child.detached) ::kill(-child.pid, SIGKILL);  // what it started itself and left behind
     int status = 0;
-    if (::waitpid(child.pid, &status, 0) != child.pid) return;
+    if (::waitpid(child.pid, &status, 0) != child.pid) status = SIGKILL;  // taken by somebody else
     ProcessExit exit;
     exit.process = process;
     if (WIFSIGNALED(status)) {
@@ -166,7 +168,7 @@ class Zygote {
       }
       run_worker(start_.address, process, spec.name);
     }
-    ::setpgid(pid, pid);  // also here: whoever is first, a kill of the group finds it
+    if (spec.detached_call.empty()) ::setpgid(pid, pid);  // also here: whoever is first, a kill of the group finds it
     Child child;
     child.pid = pid;
     child.pidfd = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));

@@ -34,13 +34,14 @@ struct StartAs {
   enum Role : uint8_t { kZygote, kWorker, kDetached };
   Role role = kZygote;
   RunAddress address;
+  int driver_pid = 0;                  // of a zygote: whose end is its own
   std::string session_folder;          // of a zygote: removed when the driver has gone
   std::array<uint8_t, 20> build_id{};  // of who starts it
   ProcessId process = 0;               // of a worker
   ProcessSpec spec;                    // of a worker or a detached process
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(role, address, session_folder, build_id, process, spec);
+    archive(role, driver_pid, address, session_folder, build_id, process, spec);
   }
 };
 

@@ -82,7 +82,7 @@ bool AsyncChannel::read_frames(int max_reads) {
       }
       if (!socket_.is_open()) return false;
     }
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {  // whatever it was: this peer's message brought it on
     fail(error.what());
     return false;
   }
@@ -93,8 +93,10 @@ void AsyncChannel::flush() {
   if (!socket_.is_open() || out_.empty()) return;
   try {
     IoStatus status = out_.flush(socket_.native_handle());
-    if (status == IoStatus::kClosed)
-      return;  // the reading side reports it, after what the peer still said
+    if (status == IoStatus::kClosed) {
+      broken_ = true;  // the reading side reports it, after what the peer still said
+      return;
+    }
     if (status == IoStatus::kWouldBlock && !waiting_writable_) {
       waiting_writable_ = true;
       socket_.async_wait(stream_descriptor::wait_write,

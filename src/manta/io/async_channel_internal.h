@@ -26,6 +26,8 @@ class AsyncChannel : public std::enable_shared_from_this<AsyncChannel> {
   OutBuffer& out();
   /// Writes what is pending now, for a peer that waits for it.
   void flush();
+  /// The peer takes nothing any more: what was not flushed will never reach it.
+  bool broken() const { return broken_ || !socket_.is_open(); }
   /// Handles at once everything that has arrived. For a peer that is known to have ended.
   void drain();
   /// Drops the connection; no callback comes after it.
@@ -50,6 +52,7 @@ class AsyncChannel : public std::enable_shared_from_this<AsyncChannel> {
   bool waiting_writable_ = false;
   bool drained_ = false;
   bool started_ = false;
+  bool broken_ = false;
 };
 
 }  // namespace manta

@@ -43,8 +43,8 @@ class FrameDecoder {
  private:
   size_t max_body_;
   std::string buffer_;
-  size_t begin_ = 0;  // of what has not been handed out
-  size_t end_ = 0;    // of what has been received
+  size_t begin_ = 0;   // of what has not been handed out
+  size_t end_ = 0;     // of what has been received
   size_t wanted_ = 0;  // size of the frame that has begun, if it is not there yet
   std::deque<UniqueFd> fds_;
 };
