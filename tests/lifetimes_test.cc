@@ -26,15 +26,22 @@ bool all_gone(const std::vector<pid_t>& pids) {
 class BusyDriver {
  public:
   explicit BusyDriver(const std::string& how = "")
-      : program(test_program("driver"), {"busy", files.path(), how}, folder.path()) {
+      : program(test_program("driver"), arguments(how), folder.path()) {
     EXPECT_THAT(program.read_line(), HasSubstr("ready"));
     processes = descendants(program.pid());
     EXPECT_GE(processes.size(), 6u);  // zygote, actor, two workers, their two children
+    if (!how.empty()) program.write_line("go on");
   }
 
   void expect_nothing_left() {
     EXPECT_TRUE(eventually([&] { return all_gone(processes); }));
     EXPECT_TRUE(eventually([&] { return folder.entries().empty(); })) << folder.entries().front();
+  }
+
+  std::vector<std::string> arguments(const std::string& how) const {
+    std::vector<std::string> result{"busy", files.path()};
+    if (!how.empty()) result.push_back(how);
+    return result;
   }
 
   TemporaryFolder folder, files;
@@ -188,6 +195,8 @@ TEST(Lifetimes, InitMayBeCalledAgainAfterShutdown) {
   EXPECT_EQ(program.read_line(), "false");
   EXPECT_EQ(program.read_line(), "2");
   EXPECT_THAT(program.read_line(), HasSubstr("was shut down"));
+  EXPECT_THAT(program.read_line(),
+              HasSubstr("an ObjectRef argument is of a Manta that was shut down"));
   EXPECT_EQ(program.wait(), 0);
 }
 
@@ -212,6 +221,38 @@ TEST(Lifetimes, WorkersOutputIsShownBehindTheirNamesAndKept) {
     EXPECT_THAT(log, HasSubstr("one line\nand another\n"));
     EXPECT_THAT(folder.entries(), IsEmpty());
   }
+}
+
+TEST(Lifetimes, IgnoredChildrenAreStillNoticed) {
+  TemporaryFolder folder;
+  Program program(test_program("driver"), {"ignores_children"}, folder.path());
+  EXPECT_EQ(program.read_line(), "worker lost");
+  EXPECT_EQ(program.wait(), 0);
+  EXPECT_THAT(folder.entries(), IsEmpty());
+}
+
+TEST(Lifetimes, AForkOfTheDriverNeitherUsesTheRunNorKeepsItAlive) {
+  TemporaryFolder folder;
+  Program program(test_program("driver"), {"forks"}, folder.path());
+  std::vector<std::string> lines{program.read_line(), program.read_line()};
+  std::sort(lines.begin(), lines.end());
+  pid_t lives_on = std::stoi(lines[0]);
+  EXPECT_THAT(lines[1], HasSubstr("in a process that the driver forked"));
+  auto processes = descendants(program.pid());
+  std::erase(processes, lives_on);
+  program.send(SIGKILL);
+  program.wait();
+  EXPECT_TRUE(eventually([&] { return all_gone(processes); }));
+  EXPECT_TRUE(eventually([&] { return folder.entries().empty(); }));
+  ::kill(lives_on, SIGKILL);
+}
+
+TEST(Lifetimes, OutputThatNobodyReadsHoldsNothingUp) {
+  TemporaryFolder folder;
+  Program program(test_program("driver"), {"flood"}, folder.path());
+  EXPECT_EQ(program.read_line(), "42");
+  EXPECT_EQ(program.wait(), 0);
+  EXPECT_THAT(folder.entries(), IsEmpty());
 }
 
 TEST(Lifetimes, GrantsShowInTheEnvironment) {

@@ -48,6 +48,8 @@ int busy(int argc, char** argv) {
     while (!std::ifstream(folder + "/task" + std::to_string(i))) std::this_thread::sleep_for(1ms);
   }
   std::cout << "ready " << actor_pid << std::endl;
+  std::string line;
+  if (argc > 3) std::getline(std::cin, line);  // the test has looked around
   if (argc > 3 && std::string(argv[3]) == "return") return 3;
   if (argc > 3 && std::string(argv[3]) == "throw") throw std::runtime_error("main failed");
   if (argc > 3 && std::string(argv[3]) == "exit") std::exit(4);
@@ -92,6 +94,56 @@ int again(int argc, char** argv) {
   } catch (const Error& error) {
     std::cout << error.what() << std::endl;
   }
+  try {
+    remote([](int x) { return x; }, old);
+  } catch (const Error& error) {
+    std::cout << error.what() << std::endl;
+  }
+  return 0;
+}
+
+// Inherits or asks for ignored children; a worker's death must be noticed all the same.
+int ignores_children(int argc, char** argv) {
+  ::signal(SIGCHLD, SIG_IGN);
+  manta::init(argc, argv);
+  try {
+    get(remote({.max_retries = 0}, [] { ::raise(SIGKILL); }), 30s);
+  } catch (const Error& error) {
+    std::cout << kind_name(error.kind()) << std::endl;
+  }
+  return 0;
+}
+
+// A fork of the driver can exit, cannot use the run, and does not keep it alive.
+int forks(int argc, char** argv) {
+  manta::init(argc, argv);
+  get(remote([] { return 1; }));
+  if (::fork() == 0) {
+    try {
+      remote([] { return 1; });
+    } catch (const Error& error) {
+      std::cout << error.what() << std::endl;
+    }
+    std::exit(0);
+  }
+  pid_t lives_on = ::fork();
+  if (lives_on == 0) {
+    std::this_thread::sleep_for(1000s);
+    ::_exit(0);
+  }
+  std::cout << lives_on << std::endl;
+  std::this_thread::sleep_for(1000s);
+  return 0;
+}
+
+// Writes more than anybody reads, and goes on.
+int flood(int argc, char** argv) {
+  manta::init(argc, argv, {.resources = {.cpus = 2}});
+  auto loud = remote([] {
+    for (int i = 0; i < 200'000; ++i) std::cout << "a line that nobody reads, number " << i << "\n";
+  });
+  get(loud, 30s);
+  std::cout << get(remote([] { return 42; }), 30s) << std::endl;
   return 0;
 }
 
@@ -164,6 +216,9 @@ int main(int argc, char** argv) {
   if (mode == "busy") return busy(argc, argv);
   if (mode == "again") return again(argc, argv);
   if (mode == "talk") return talk(argc, argv);
+  if (mode == "ignores_children") return ignores_children(argc, argv);
+  if (mode == "forks") return forks(argc, argv);
+  if (mode == "flood") return flood(argc, argv);
   if (mode == "gpus") return gpus(argc, argv);
   if (mode == "detached") return detached(argc, argv);
   if (mode == "after_zygote") return after_zygote(argc, argv);

@@ -102,8 +102,8 @@ ActorHandle<T> actor(const ActorOptions& options, const Arguments&... arguments)
   using Parameters = detail::ConstructorParameters<T, std::decay_t<Arguments>...>;
   TaskSpec spec;
   spec.kind = TaskKind::kActorCreate;
-  spec.function = {
-      detail::thunk_address<typename detail::ConstructThunkOf<T, Parameters>::type>(), {}};
+  spec.function = {detail::thunk_address<typename detail::ConstructThunkOf<T, Parameters>::type>(),
+                   {}};
   spec.resources = options.resources;
   spec.max_restarts = options.max_restarts;
   spec.max_retries = options.max_call_retries;

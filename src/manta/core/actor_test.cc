@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <thread>
@@ -288,6 +289,99 @@ TEST(Actor, EmptyHandlesAreRefused) {
   ActorHandle<Counter> none;
   EXPECT_EQ(error_of([&] { none.call<&Counter::value>(); }).kind(), ErrorKind::kInvalidArgument);
   EXPECT_EQ(error_of([&] { kill(none); }).kind(), ErrorKind::kInvalidArgument);
+}
+
+TEST(Actor, MayBeDroppedOrKilledBeforeItsProcessIsThere) {
+  for (int i = 0; i < 20; ++i) {
+    { auto dropped = actor<Counter>(1); }
+    auto killed = actor<Counter>(1);
+    kill(killed);
+  }
+  EXPECT_EQ(get(remote([] { return 1; }), kPatience), 1);
+}
+
+TEST(Actor, ItsLastCallMayOutliveItsLastHandleHoweverItEnds) {
+  EXPECT_EQ(get(actor<Counter>(1).call<&Counter::add>(1), kPatience), 2);
+  auto bad = remote([]() -> int { throw std::runtime_error("bad argument"); });
+  EXPECT_EQ(error_of([&] { get(actor<Counter>(1).call<&Counter::add>(bad), kPatience); }).kind(),
+            ErrorKind::kUserCode);
+  EXPECT_EQ(error_of([&] { get(actor<Counter>(bad).call<&Counter::add>(1), kPatience); }).kind(),
+            ErrorKind::kUserCode);
+  EXPECT_EQ(error_of([] { get(actor<Broken>().call<&Broken::f>(), kPatience); }).kind(),
+            ErrorKind::kUserCode);
+  EXPECT_EQ(error_of([] { get(actor<Counter>(1).call<&Counter::die>(), kPatience); }).kind(),
+            ErrorKind::kWorkerLost);
+  ActorOptions restarts;
+  restarts.max_restarts = 2;
+  EXPECT_EQ(
+      error_of([&] { get(actor<Counter>(restarts, 1).call<&Counter::die>(), kPatience); }).kind(),
+      ErrorKind::kWorkerLost);
+  EXPECT_EQ(get(remote([] { return 1; }), kPatience), 1);
+}
+
+TEST(Actor, ACancelledCallDoesNotHoldUpThoseBehindIt) {
+  auto counter = actor<Counter>(0);
+  auto never = remote({.resources = {.cpus = 0}}, [] {
+    while (!is_cancelled()) std::this_thread::sleep_for(1ms);
+    return 1;
+  });
+  auto waits = counter.call<&Counter::add>(never);
+  auto behind = counter.call<&Counter::add>(5);
+  cancel(waits);
+  EXPECT_EQ(get(behind, kPatience), 5);
+  cancel(never);
+}
+
+class Prefetcher {
+ public:
+  Prefetcher()
+      : thread_([this] {
+          for (int i = 0; i < 20; ++i)
+            sum_ += get(remote(
+                {.resources = {.cpus = 0}}, [](int x) { return x; }, i));
+          done_ = true;
+        }) {}
+  ~Prefetcher() { thread_.join(); }
+  int sum() { return done_ ? sum_.load() : -1; }
+
+ private:
+  std::atomic<int> sum_{0};
+  std::atomic<bool> done_{false};
+  std::thread thread_;
+};
+
+TEST(Actor, ItsOwnThreadsMayWaitWhileItIsIdle) {
+  auto prefetcher = actor<Prefetcher>();
+  int sum = -1;
+  for (auto until = Clock::now() + kPatience; sum < 0 && Clock::now() < until;) {
+    sum = get(prefetcher.call<&Prefetcher::sum>(), kPatience);
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_EQ(sum, 190);
+}
+
+struct KeepsReference {
+  ObjectRef<int> ref;
+  explicit KeepsReference(ObjectRef<int> r) : ref(std::move(r)) {}
+  int value() { return get(ref); }
+};
+
+TEST(Actor, AConstructorMayWantTheReferenceItself) {
+  auto ref = put(7);
+  auto keeps = actor<KeepsReference>(ref);
+  ref = {};
+  EXPECT_EQ(get(keeps.call<&KeepsReference::value>(), kPatience), 7);
+}
+
+TEST(Actor, ManyTasksThatAskForNothingDoNotKeepActorsFromStarting) {
+  std::vector<ObjectRef<void>> waiting;
+  for (int i = 0; i < 70; ++i) {
+    waiting.push_back(remote({.resources = {.cpus = 0}}, [] {
+      while (!is_cancelled()) std::this_thread::sleep_for(1ms);
+    }));
+  }
+  EXPECT_EQ(get(actor<Counter>(1).call<&Counter::value>(), kPatience), 1);
+  for (const auto& ref : waiting) cancel(ref);
 }
 
 }  // namespace

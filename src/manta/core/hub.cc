@@ -11,7 +11,6 @@ namespace manta {
 namespace {
 
 constexpr size_t kMaxHello = 4096;  // a stranger cannot make the driver allocate more
-constexpr std::chrono::seconds kHelloDeadline{10};
 constexpr std::chrono::seconds kStartDeadline{60};
 constexpr std::chrono::seconds kExitDeadline{
     5};  // from the end of a channel to the end of its process
@@ -39,7 +38,8 @@ Hub::Hub(HubOptions options)
                 .freed =
                     [this](ObjectId id) {
                       if (!actors_.contains(id)) return;
-                      unreferenced_.push_back(id);  // later: whoever let go may still be at work on it
+                      unreferenced_.push_back(
+                          id);  // later: whoever let go may still be at work on it
                       request_dispatch();
                     }}) {
   auto driver = std::make_unique<Peer>();
@@ -134,7 +134,8 @@ void Hub::answer(Peer& peer, uint64_t request, Outcome outcome, std::string text
 // A process chooses ids of its own only, and each once. One that does not is broken, and is ended.
 void Hub::check_new(const Peer& peer, ObjectId id) const {
   if (id >> kObjectCounterBits != peer.index || tasks_.contains(id) || objects_.contains(id)) {
-    throw Error(ErrorKind::kCorrupt, str("it chose the object id ", id, ", which is not its to choose"));
+    throw Error(ErrorKind::kCorrupt,
+                str("it chose the object id ", id, ", which is not its to choose"));
   }
 }
 
@@ -297,7 +298,7 @@ void Hub::accept() {
 void Hub::on_connection(UniqueFd socket) {
   auto channel = std::make_shared<AsyncChannel>(loop_, std::move(socket), kMaxHello);
   std::weak_ptr<AsyncChannel> weak = channel;
-  std::shared_ptr<EventLoop::Timer> timer = loop_.after(kHelloDeadline, [weak] {
+  std::shared_ptr<EventLoop::Timer> timer = loop_.after(options_.hello_deadline, [weak] {
     auto channel = weak.lock();
     if (!channel) return;
     log_warning("a connection that did not say what it is was closed");
@@ -436,8 +437,9 @@ void Hub::on_exited(const ProcessExit& exit) {
     on_actor_lost(peer, exit.describe());
   } else if (!peer.channel) {
     --starting_;
-    if (counts) on_worker_start_failed(str("process ", peer.name, " ", exit.describe(),
-                               " before it had joined the run. Its log:\n", peer.log->tail()));
+    if (counts)
+      on_worker_start_failed(str("process ", peer.name, " ", exit.describe(),
+                                 " before it had joined the run. Its log:\n", peer.log->tail()));
   } else {
     on_worker_lost(peer, exit.describe());
   }

@@ -170,7 +170,7 @@ void Hub::end_actor(Actor& actor, ErrorInfo why) {
   auto create = tasks_.find(actor.id);
   if (create != tasks_.end()) {
     if (create->second->state == Task::kQueued && !has_process) {
-      ready_.remove(actor.id, actor.create.depth, actor.create.resources);
+      ready_.remove(actor.id, actor.create.depth, actor.create.resources, true);
     }
     finish_task(actor.id, {false, {}, actor.death});
   }

@@ -28,6 +28,8 @@ struct HubOptions {
   std::string log_folder;
   bool log_to_driver = true;
   std::chrono::milliseconds actor_grace{1000};
+  /// How long a connection may take to say what it is.
+  std::chrono::milliseconds hello_deadline{10'000};
   std::vector<std::string> argv;
 };
 
@@ -171,7 +173,7 @@ class Hub final : public EngineEvents {
   std::vector<uint32_t> idle_;  // pool workers, the latest used last
   int starting_ = 0;            // pool workers
   uint64_t last_counted_loss_ = 0;
-  int start_failures_ = 0;      // pool workers in a row that ended before they said hello
+  int start_failures_ = 0;  // pool workers in a row that ended before they said hello
   int next_worker_name_ = 1;
 
   ObjectTable objects_;
@@ -180,9 +182,9 @@ class Hub final : public EngineEvents {
   std::map<std::string, ObjectId> actor_names_;
   TaskQueue ready_;
   std::deque<ObjectId> dependency_ready_;
-  std::deque<ObjectId> unreferenced_;  // actors
+  std::deque<ObjectId> unreferenced_;                             // actors
   std::unordered_map<ObjectId, std::vector<ObjectId>> children_;  // of tasks, while they last
-  std::unordered_map<uint64_t, double> run_time_;  // of functions, in ns, smoothed
+  std::unordered_map<uint64_t, double> run_time_;                 // of functions, in ns, smoothed
   int free_running_ = 0;
   bool dispatch_posted_ = false;
   bool stopping_ = false;

@@ -76,7 +76,8 @@ void Hub::enqueue(Task& task) {
     }
     return finish_task(task.spec.id, std::move(failed));
   }
-  ready_.push_back(task.spec.id, task.spec.depth, task.spec.resources);
+  ready_.push_back(task.spec.id, task.spec.depth, task.spec.resources,
+                   task.spec.kind == TaskKind::kActorCreate);
 }
 
 bool Hub::is_short(const Task& task) const {
@@ -100,11 +101,11 @@ void Hub::dispatch_tasks() {
     bool started = false;
     while (!yields && shape->size() > could_start) {
       Task& task = *tasks_.at(shape->front());
-      bool creates = task.spec.kind == TaskKind::kActorCreate;
-      if (asks_nothing && !creates && free_running_ + static_cast<int>(could_start) >= kMaxFreeTasks) {
+      bool creates = shape->creates_actors;
+      if (asks_nothing && !creates &&
+          free_running_ + static_cast<int>(could_start) >= kMaxFreeTasks) {
         break;
       }
-      if (could_start > 0 && creates) break;  // it is not at the front: look again when it is
       auto grant = ledger_.acquire(resources, shape->front());
       if (!grant) break;
       if (creates) {
@@ -165,7 +166,8 @@ void Hub::fill_pipelines() {
       if (!is_short(task)) break;
       i %= open.size();
       Peer& peer = *open[i];
-      if (peer.assigned.size() >= kPipeline || !is_short(*tasks_.at(peer.assigned.back()))) {
+      if (peer.assigned.empty() || peer.assigned.size() >= kPipeline || peer.channel->broken() ||
+          !is_short(*tasks_.at(peer.assigned.back()))) {
         open.erase(open.begin() + static_cast<std::ptrdiff_t>(i));
         continue;
       }
@@ -327,7 +329,8 @@ void Hub::on_worker_start_failed(const std::string& why) {
   });
   if (others) return;
   // Nothing suggests that another try would go better: whoever waits for a worker is told.
-  Outcome failed = Outcome::failed(ErrorKind::kWorkerLost, "no worker process could be started: " + why);
+  Outcome failed =
+      Outcome::failed(ErrorKind::kWorkerLost, "no worker process could be started: " + why);
   for (TaskQueue::Shape* shape : ready_.shapes()) {
     while (!shape->empty()) {
       ObjectId id = shape->front();

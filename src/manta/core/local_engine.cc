@@ -51,7 +51,8 @@ void LocalEngine::start_zygote() {
   sigset_t none;
   ::sigemptyset(&none);
   ::posix_spawnattr_setsigmask(&attributes, &none);
-  // What the driver ignores (SIGCHLD, say) must not be ignored there: it would never learn of an end.
+  // What the driver ignores (SIGCHLD, say) must not be ignored there: it would never learn of an
+  // end.
   sigset_t all;
   ::sigfillset(&all);
   ::posix_spawnattr_setsigdefault(&attributes, &all);

@@ -180,9 +180,9 @@ struct StartDetached {  // answered by Answer
   }
 };
 
-using ToHub =
-    std::variant<Hello, Submit, Put, Fetch, Watch, AddRef, Release, TaskDone, Blocked, Unblocked,
-                 Returned, CancelTask, CreateNamed, KillActor, FindActor, AskWhy, AskAvailable, StartDetached>;
+using ToHub = std::variant<Hello, Submit, Put, Fetch, Watch, AddRef, Release, TaskDone, Blocked,
+                           Unblocked, Returned, CancelTask, CreateNamed, KillActor, FindActor,
+                           AskWhy, AskAvailable, StartDetached>;
 
 // ---- What the hub says to a process.
 

@@ -19,7 +19,8 @@ struct ObjectHandle;
 using HandlePtr = std::shared_ptr<ObjectHandle>;
 
 ObjectId handle_id(const ObjectHandle& handle);
-/// Its id, to be sent. Throws Error(kInvalidArgument) if `what` is empty or of a run that has ended.
+/// Its id, to be sent. Throws Error(kInvalidArgument) if `what` is empty or of a run that has
+/// ended.
 ObjectId live_id(const HandlePtr& handle, const char* what);
 /// A new hold on an object whose id arrived inside a value.
 HandlePtr borrow_object(ObjectId id);

@@ -4,24 +4,27 @@
 
 namespace manta {
 
-TaskQueue::Shape& TaskQueue::shape_of(const Resources& resources) {
+TaskQueue::Shape& TaskQueue::shape_of(const Resources& resources, bool creates_actor) {
   for (auto& shape : shapes_) {
-    if (shape.resources == resources) return shape;
+    if (shape.resources == resources && shape.creates_actors == creates_actor) return shape;
   }
   shapes_.emplace_back();
   shapes_.back().resources = resources;
+  shapes_.back().creates_actors = creates_actor;
   return shapes_.back();
 }
 
-void TaskQueue::push_back(ObjectId id, uint32_t depth, const Resources& resources) {
-  Shape& shape = shape_of(resources);
+void TaskQueue::push_back(ObjectId id, uint32_t depth, const Resources& resources,
+                          bool creates_actor) {
+  Shape& shape = shape_of(resources, creates_actor);
   shape.buckets_[depth].push_back({id, next_order_++});
   ++shape.size_;
   ++size_;
 }
 
-void TaskQueue::push_front(ObjectId id, uint32_t depth, const Resources& resources) {
-  Shape& shape = shape_of(resources);
+void TaskQueue::push_front(ObjectId id, uint32_t depth, const Resources& resources,
+                           bool creates_actor) {
+  Shape& shape = shape_of(resources, creates_actor);
   shape.buckets_[depth].push_front({id, --front_order_});
   ++shape.size_;
   ++size_;
@@ -36,8 +39,9 @@ void TaskQueue::pop_front(Shape& shape) {
   if (shape.empty()) shape.passed_over = 0;
 }
 
-void TaskQueue::remove(ObjectId id, uint32_t depth, const Resources& resources) {
-  Shape& shape = shape_of(resources);
+void TaskQueue::remove(ObjectId id, uint32_t depth, const Resources& resources,
+                       bool creates_actor) {
+  Shape& shape = shape_of(resources, creates_actor);
   auto bucket = shape.buckets_.find(depth);
   if (bucket == shape.buckets_.end()) return;
   size_t gone =

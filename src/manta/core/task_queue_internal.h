@@ -18,6 +18,7 @@ class TaskQueue {
   /// Tasks that ask for the same.
   struct Shape {
     Resources resources;
+    bool creates_actors = false;  ///< Those queue apart: other limits hold for them.
     int passed_over =
         0;  ///< How often a younger task of another shape started while this one waited.
     bool empty() const { return size_ == 0; }
@@ -34,11 +35,13 @@ class TaskQueue {
     std::map<uint32_t, std::deque<Entry>, std::greater<>> buckets_;  // by depth
   };
 
-  void push_back(ObjectId id, uint32_t depth, const Resources& resources);
+  void push_back(ObjectId id, uint32_t depth, const Resources& resources,
+                 bool creates_actor = false);
   /// For a task that was sent and came back.
-  void push_front(ObjectId id, uint32_t depth, const Resources& resources);
+  void push_front(ObjectId id, uint32_t depth, const Resources& resources,
+                  bool creates_actor = false);
   void pop_front(Shape& shape);
-  void remove(ObjectId id, uint32_t depth, const Resources& resources);
+  void remove(ObjectId id, uint32_t depth, const Resources& resources, bool creates_actor = false);
 
   /// The shapes that have tasks, in the order in which their first tasks should start.
   std::vector<Shape*> shapes();
@@ -46,7 +49,7 @@ class TaskQueue {
   size_t size() const { return size_; }
 
  private:
-  Shape& shape_of(const Resources& resources);
+  Shape& shape_of(const Resources& resources, bool creates_actor);
 
   std::list<Shape> shapes_;
   size_t size_ = 0;

@@ -384,5 +384,105 @@ TEST(Task, ThreadsOfATaskMaySubmitToo) {
   EXPECT_EQ(total, 110);
 }
 
+TEST(Task, CancelIsSeenAfterALongWaitInTheTask) {
+  Gate started, seen, inner;
+  auto ref = remote(
+      [](const std::string& started, const std::string& seen, const std::string& inner) {
+        get(remote(pass_gate, inner, 1));
+        std::ofstream(started) << "x";
+        auto until = Clock::now() + kPatience;
+        while (!is_cancelled() && Clock::now() < until) std::this_thread::sleep_for(1ms);
+        if (is_cancelled()) std::ofstream(seen) << "x";
+      },
+      started.path(), seen.path(), inner.path());
+  std::this_thread::sleep_for(300ms);  // long enough for the worker's helper to go to sleep
+  inner.open();
+  wait_for_file(started.path());
+  cancel(ref);
+  wait_for_file(seen.path());
+}
+
+TEST(Task, TwoHandlesOfOneObjectShareTheAnswer) {
+  Gate gate;
+  auto ref = remote(pass_gate, gate.path(), 7);
+  wait({ref}, 1, 1ms);
+  auto again = get(put(std::vector{ref}));
+  std::thread opener([&] { gate.open(); });
+  EXPECT_EQ(get({again[0], ref}, kPatience), (std::vector<int>{7, 7}));
+  opener.join();
+}
+
+TEST(Task, AVeryLongChainThatWaitsCanBeExplained) {
+  Gate gate;
+  auto ref = remote(pass_gate, gate.path(), 0);
+  for (int i = 0; i < 20'000; ++i) ref = remote(add, ref, 1);
+  EXPECT_THAT(why_waits(ref), HasSubstr("another task"));
+  gate.open();
+  EXPECT_EQ(get(ref, kPatience), 20'000);
+}
+
+TEST(Task, AnErrorOfMantasOwnTypeIsRetriedToo) {
+  auto ref = remote({.max_retries = 2, .retry_exceptions = true}, [] {
+    int attempt = get_runtime_context().attempt;
+    if (attempt < 3) throw Error(ErrorKind::kIo, "disk is away");
+    return attempt;
+  });
+  EXPECT_EQ(get(ref, kPatience), 3);
+}
+
+TEST(Task, ATimeoutInsideATaskIsNotTheCallersTimeout) {
+  auto ref = remote([]() -> int { throw Error(ErrorKind::kTimeout, "inner deadline"); });
+  Error error = error_of([&] { get(ref, kPatience); });
+  EXPECT_EQ(error.kind(), ErrorKind::kUserCode);
+  EXPECT_THAT(error.what(), HasSubstr("inner deadline"));
+}
+
+TEST(Task, AForcedCancelHitsNobodyElse) {
+  for (int i = 0; i < 200; ++i) get(remote(add, i, i));  // short ones are sent ahead from here on
+  std::vector<ObjectRef<int>> wanted, unwanted;
+  for (int i = 0; i < 400; ++i) {
+    auto ref = remote({.max_retries = 0}, add, i, 0);
+    if (i % 8 == 0) {
+      cancel(ref, {.force = true});
+    } else {
+      wanted.push_back(ref);
+    }
+  }
+  for (const auto& ref : wanted) EXPECT_NO_THROW(get(ref, kPatience));
+}
+
+TEST(Task, AFlowOfShortTasksDoesNotStarveALargerOne) {
+  for (int i = 0; i < 200; ++i) get(remote(add, i, i));
+  std::atomic<bool> stop{false};
+  std::thread flow([&] {
+    std::vector<ObjectRef<int>> refs;
+    while (!stop) {
+      for (int i = 0; i < 100; ++i) refs.push_back(remote(add, i, 0));
+      if (refs.size() > 500) {
+        get(refs[refs.size() - 300]);
+        refs.erase(refs.begin(), refs.end() - 300);
+      }
+    }
+  });
+  EXPECT_EQ(get(remote({.resources = {.cpus = 2}}, add, 1, 2), kPatience), 3);
+  stop = true;
+  flow.join();
+}
+
+TEST(Task, AvailableResourcesAreWhatNobodyHolds) {
+  Gate gate, started;
+  auto ref = remote(
+      [](const std::string& started, const std::string& gate) {
+        std::ofstream(started) << "x";
+        wait_for_file(gate);
+      },
+      started.path(), gate.path());
+  wait_for_file(started.path());
+  EXPECT_EQ(available_resources().cpus, 1);
+  gate.open();
+  get(ref, kPatience);
+  EXPECT_EQ(available_resources().cpus, 2);
+}
+
 }  // namespace
 }  // namespace manta

@@ -139,7 +139,8 @@ class Worker final : public HubLink {
     std::lock_guard lock(mutex_);
     main_stops();
   }
-  // With the lock. Does not wake the helper unless it must: that would cost as much as a short call.
+  // With the lock. Does not wake the helper unless it must: that would cost as much as a short
+  // call.
   void main_stops() {
     main_reads_ = false;
     ++times_stopped_;
@@ -177,7 +178,8 @@ class Worker final : public HubLink {
         idle_ticks = 0;
         seen = times_stopped_;
       }
-      helper_wakes_.wait_for(lock, kHelperTick, [&] { return help_wanted_ && !main_reads_; });
+      helper_wakes_.wait_for(lock, kHelperTick,
+                             [&] { return help_wanted_ && !main_reads_ && !main_waits_; });
       // The same call as a tick ago, or somebody waits for a message that nobody reads.
       if (!main_reads_ && !main_waits_ && (help_wanted_ || times_stopped_ == seen)) {
         helper_reads_ = true;
@@ -239,9 +241,8 @@ class Worker final : public HubLink {
 
   void cancel_call(const CancelRunning& cancel) {
     std::unique_lock lock(mutex_);
-    bool waiting = std::erase_if(calls_, [&](const Run& call) {
-                     return call.spec.id == cancel.id;
-                   }) > 0;
+    bool waiting =
+        std::erase_if(calls_, [&](const Run& call) { return call.spec.id == cancel.id; }) > 0;
     // Only this process knows which call it is at: another than the one meant must not be hit.
     if (cancel.force && running_ == cancel.id) leave(1);
     lock.unlock();

@@ -16,9 +16,9 @@ namespace manta {
 namespace {
 
 constexpr off_t kTailBytes = 4000;
-constexpr size_t kMaxLine = 64 << 10;     // longer ones are shown in pieces
-constexpr size_t kSafeWrite = 4096;       // poll(2) says of a pipe that it takes so much at once
-constexpr int kTurns = 4;                 // reads of 64 KB before others get their turn
+constexpr size_t kMaxLine = 64 << 10;  // longer ones are shown in pieces
+constexpr size_t kSafeWrite = 4096;    // poll(2) says of a pipe that it takes so much at once
+constexpr int kTurns = 4;              // reads of 64 KB before others get their turn
 constexpr std::chrono::milliseconds kLater{20};
 constexpr std::chrono::seconds kLastWords{1};
 
@@ -107,7 +107,8 @@ bool WorkerLog::write_pending() {
   while (done < pending_.size()) {
     pollfd standard_error{2, POLLOUT, 0};
     if (::poll(&standard_error, 1, 0) == 0) break;
-    ssize_t written = ::write(2, pending_.data() + done, std::min(kSafeWrite, pending_.size() - done));
+    ssize_t written =
+        ::write(2, pending_.data() + done, std::min(kSafeWrite, pending_.size() - done));
     if (written < 0 && errno == EAGAIN) break;
     if (written < 0 && errno != EINTR) done = pending_.size();  // closed: nobody wants to see it
     if (written > 0) done += static_cast<size_t>(written);

@@ -168,7 +168,8 @@ class Zygote {
       }
       run_worker(start_.address, process, spec.name);
     }
-    if (spec.detached_call.empty()) ::setpgid(pid, pid);  // also here: whoever is first, a kill of the group finds it
+    if (spec.detached_call.empty())
+      ::setpgid(pid, pid);  // also here: whoever is first, a kill of the group finds it
     Child child;
     child.pid = pid;
     child.pidfd = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));

@@ -1,0 +1,105 @@
+// What the hub makes of strangers. The hub here is one of its own, beside the test program's.
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <sys/socket.h>
+
+#include "manta/core/hub_internal.h"
+#include "manta/core/session_folder_internal.h"
+
+namespace manta {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::HasSubstr;
+
+const std::string kToken = "0123456789abcdef0123456789abcdef";
+
+class HubTest : public testing::Test {
+ protected:
+  HubTest() : folder_("") {
+    HubOptions options;
+    options.resources = {.cpus = 2};
+    options.session_folder = options.log_folder = folder_.path();
+    options.address = {folder_.path() + "/hub.sock", kToken};
+    options.hello_deadline = 50ms;
+    options.argv = {"hub_test"};
+    hub_ = std::make_unique<Hub>(std::move(options));
+  }
+
+  Channel connect() { return Channel(connect_unix(folder_.path() + "/hub.sock")); }
+
+  // What the hub answers; empty if it just closes.
+  std::string answer(Channel& channel) {
+    Frame frame;
+    if (!channel.receive(&frame, Deadline::after(30s))) return "";
+    FromHub message = decode_message<FromHub>(frame);
+    auto* rejected = std::get_if<Rejected>(&message);
+    return rejected ? rejected->why : "not a rejection";
+  }
+
+  std::string greet(Hello hello) {
+    Channel channel = connect();
+    channel.send([&](OutBuffer& out) { encode_message<ToHub>(out, hello); });
+    return answer(channel);
+  }
+
+  std::string send_bytes(const std::string& bytes, bool then_close = false) {
+    Channel channel = connect();
+    EXPECT_EQ(::send(channel.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
+    if (then_close) ::shutdown(channel.fd(), SHUT_WR);
+    return answer(channel);
+  }
+
+  // Still there, and still of the same mind.
+  void TearDown() override { EXPECT_EQ(greet({"wrong", program_build_id(), 1}), "wrong token"); }
+
+  SessionFolder folder_;
+  std::unique_ptr<Hub> hub_;
+};
+
+TEST_F(HubTest, AWrongTokenIsRefused) {
+  EXPECT_EQ(greet({"", program_build_id(), 1}), "wrong token");
+  EXPECT_EQ(greet({std::string(32, 'x'), program_build_id(), 1}), "wrong token");
+  EXPECT_EQ(greet({kToken + "x", program_build_id(), 1}), "wrong token");
+}
+
+TEST_F(HubTest, AnotherBuildIsRefusedAndBothAreNamed) {
+  auto other = program_build_id();
+  other[0] ^= 1;
+  EXPECT_THAT(greet({kToken, other, 1}),
+              AllOf(HasSubstr("is of build " + to_hex(other)),
+                    HasSubstr("this run is of build " + to_hex(program_build_id()))));
+}
+
+TEST_F(HubTest, AProcessThatNobodyStartedIsRefused) {
+  EXPECT_THAT(greet({kToken, program_build_id(), 12345}),
+              HasSubstr("no process 12345 is expected"));
+}
+
+TEST_F(HubTest, MalformedOversizedAndTruncatedFramesAreRefused) {
+  EXPECT_EQ(send_bytes("GET / HTTP/1.1\r\n\r\n"), "");
+  std::string oversized("MNT1\xff\xff\xff\x7f\0\0\0\0", 12);
+  EXPECT_EQ(send_bytes(oversized), "");
+  std::string truncated("MNT1\x64\0\0\0\0\0\0\0half", 16);
+  EXPECT_EQ(send_bytes(truncated, true), "");
+  std::string unknown("MNT1\0\0\0\0\xff\0\0\0", 12);
+  EXPECT_EQ(send_bytes(unknown), "");
+}
+
+TEST_F(HubTest, AFirstMessageThatIsNoGreetingIsRefused) {
+  Channel channel = connect();
+  channel.send([&](OutBuffer& out) { encode_message<ToHub>(out, Fetch{1}); });
+  EXPECT_EQ(answer(channel), "");
+}
+
+TEST_F(HubTest, APeerThatSaysNothingOrHalfAWordIsDropped) {
+  Channel silent = connect();
+  EXPECT_EQ(answer(silent), "");
+  EXPECT_EQ(send_bytes("MNT"), "");
+}
+
+}  // namespace
+}  // namespace manta
