@@ -9,3 +9,4 @@
 #include "manta/core/init.h"
 #include "manta/core/object_ref.h"
 #include "manta/core/remote.h"
+#include "manta/core/resources.h"
