@@ -12,7 +12,10 @@ build-%: setup
 	@cmake --preset $* >/dev/null
 	@cmake --build --preset $* -j $(JOBS)
 
-run: build-release
+# Only what the example needs.
+run: setup
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target hello_cluster
 	@build/release/examples/hello_cluster
 
 test: build-release

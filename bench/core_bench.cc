@@ -64,7 +64,8 @@ double async_per_second(Submit submit) {
   });
 }
 
-// The run has been set up and is idle, but no worker has been started: the task needs a new process.
+// The run has been set up and is idle, but no worker has been started: the task needs a new
+// process.
 double first_task_warm_ms(int argc, char** argv) {
   std::vector<double> times;
   for (int i = 0; i < 9; ++i) {
