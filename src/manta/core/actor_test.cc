@@ -8,6 +8,7 @@
 #include <fstream>
 #include <thread>
 
+#include "manta/core/error_of_internal.h"
 #include "manta/core/init.h"
 
 namespace manta {
@@ -35,16 +36,6 @@ class Counter {
  private:
   int value_ = 0;
 };
-
-template <class F>
-Error error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error;
-  }
-  return Error(ErrorKind::kInvalidArgument, "no error was thrown");
-}
 
 bool is_alive(int pid) { return ::kill(pid, 0) == 0; }
 

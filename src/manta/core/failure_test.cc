@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "manta/core/error_of_internal.h"
 #include "manta/core/init.h"
 #include "manta/core/remote.h"
 
@@ -21,16 +22,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr auto kPatience = 30s;
-
-template <class F>
-Error error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error;
-  }
-  return Error(ErrorKind::kInvalidArgument, "no error was thrown");
-}
 
 int die(int signal) {
   std::cout << "about to fail" << std::endl;

@@ -37,7 +37,8 @@ struct HubOptions {
 /// what runs where. A thread of its own listens to the processes; the driver's threads act on it
 /// directly. One lock guards all of it; messages come in order from each process.
 ///
-/// Its parts: hub.cc connections and processes, hub_tasks.cc tasks, hub_actors.cc actors.
+/// Its parts: hub.cc start and end, hub_messages.cc what it is told, hub_processes.cc who is there,
+/// hub_tasks.cc and hub_actors.cc what runs.
 class Hub final : public EngineEvents {
  public:
   explicit Hub(HubOptions options);
@@ -98,18 +99,41 @@ class Hub final : public EngineEvents {
 
   // hub.cc
   void run();
+  void request_dispatch();
+  void dispatch();
+
+  // hub_messages.cc
+  void handle(Peer& peer, ToHub message);
+  void on(Peer& peer, Hello message);
+  void on(Peer& peer, Submit message);
+  void on(Peer& peer, Put message);
+  void on(Peer& peer, Fetch message);
+  void on(Peer& peer, Watch message);
+  void on(Peer& peer, AddRef message);
+  void on(Peer& peer, Release message);
+  void on(Peer& peer, TaskDone message);
+  void on(Peer& peer, Blocked message);
+  void on(Peer& peer, Unblocked message);
+  void on(Peer& peer, Returned message);
+  void on(Peer& peer, CancelTask message);
+  void on(Peer& peer, CreateNamed message);
+  void on(Peer& peer, KillActor message);
+  void on(Peer& peer, FindActor message);
+  void on(Peer& peer, AskWhy message);
+  void on(Peer& peer, AskAvailable message);
+  void on(Peer& peer, StartDetached message);
+  void hold(Peer& peer, ObjectId id);
+  void check_new(const Peer& peer, ObjectId id) const;
+  void check_spec(const TaskSpec& spec) const;
+  void tell(Peer& peer, const FromHub& message);
+  void answer(Peer& peer, uint64_t request, std::string text = {}, uint64_t id = 0);
+  void refuse(Peer& peer, uint64_t request, ErrorKind kind, std::string why);
+
+  // hub_processes.cc
   void accept();
   void on_connection(UniqueFd socket);
   void on_hello(const std::shared_ptr<AsyncChannel>& channel, const Hello& hello);
   void on_peer_frame(uint32_t index, Frame& frame);
-  void check_new(const Peer& peer, ObjectId id) const;
-  void check_spec(const TaskSpec& spec) const;
-  void handle(Peer& peer, ToHub message);
-  void tell(Peer& peer, const FromHub& message);
-  void answer(Peer& peer, uint64_t request, Outcome outcome, std::string text = {},
-              uint64_t id = 0);
-  void request_dispatch();
-  void dispatch();
   Peer* start_process(const std::string& name, ObjectId actor);
   void on_started(ProcessId process, pid_t pid) override;
   void on_start_failed(const std::vector<ProcessId>& gang, const std::string& why) override;
@@ -119,7 +143,6 @@ class Hub final : public EngineEvents {
   void remove_peer(Peer& peer);
   void release_grant(Peer& peer);
   void make_idle(Peer& peer);
-  void start_detached(Peer& peer, StartDetached request);
   void look_after_processes();
   void arm_look_after();
   std::string lost_message(const Peer& peer, const std::string& what, const std::string& how) const;

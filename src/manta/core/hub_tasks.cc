@@ -66,14 +66,12 @@ void Hub::enqueue(Task& task) {
   task.state = Task::kQueued;
   for (const auto& argument : task.spec.ref_args) {
     const Outcome* outcome = objects_.outcome(argument.id);
+    if (outcome && outcome->ok) continue;
     Outcome failed = outcome
                          ? *outcome
                          : Outcome::failed(ErrorKind::kNotFound, "an argument's object is unknown");
-    if (failed.ok) continue;
-    if (task.spec.kind == TaskKind::kActorCreate) {
-      auto actor = actors_.find(task.spec.id);
-      if (actor != actors_.end()) return end_actor(*actor->second, failed.error);
-    }
+    auto actor = actors_.find(task.spec.id);
+    if (actor != actors_.end()) return end_actor(*actor->second, failed.error);
     return finish_task(task.spec.id, std::move(failed));
   }
   ready_.push_back(task.spec.id, task.spec.depth, task.spec.resources,

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "manta/core/actor.h"
+#include "manta/core/error_of_internal.h"
 #include "manta/core/init.h"
 #include "manta/core/remote.h"
 
@@ -29,16 +30,6 @@ struct Point {
     archive(x, y);
   }
 };
-
-template <class F>
-Error error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error;
-  }
-  return Error(ErrorKind::kInvalidArgument, "no error was thrown");
-}
 
 // A gate that tests open: tasks wait for a file, so that nothing depends on how long things take.
 class Gate {

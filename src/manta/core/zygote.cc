@@ -124,6 +124,7 @@ class Zygote {
   }
 
   pid_t start_one(ProcessId process, const ProcessSpec& spec, std::string* why) {
+    if (!can_become(spec, why)) return -1;
     int threads = count_threads();
     bool fork_only = threads == 1 && spec.detached_call.empty();
     if (threads > 1 && !told_threads_) {
@@ -190,6 +191,19 @@ class Zygote {
       Channel(std::move(ours)).send([&](OutBuffer& out) { encode_message<ToZygote>(out, start); });
     }
     return pid;
+  }
+
+  // Asked before the fork, so that one that cannot be keeps the others of its gang from starting.
+  static bool can_become(const ProcessSpec& spec, std::string* why) {
+    UniqueFd log(::open(spec.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+    if (!log) {
+      *why = str("process '", spec.name, "': its log file '", spec.log_path,
+                 "' cannot be opened: ", errno_text(errno));
+    } else if (!spec.working_directory.empty() && !fs::is_directory(spec.working_directory)) {
+      *why = str("process '", spec.name, "': its working folder '", spec.working_directory,
+                 "' does not exist");
+    }
+    return why->empty();
   }
 
   // A worker must not keep the zygote's descriptors: they tell others that the zygote lives.

@@ -1,0 +1,158 @@
+// What the templates of the public headers call.
+
+#include <algorithm>
+
+#include "manta/core/actor.h"
+#include "manta/core/client_internal.h"
+
+namespace manta {
+
+namespace detail {
+
+namespace {
+
+void check_request(const TaskSpec& spec, const Client& client) {
+  // The hot path pays for no name: only a request that is about to fail is described.
+  bool good = is_valid(spec.resources) && is_possible(spec.resources, client.total());
+  if (good && spec.max_retries >= 0 && spec.max_restarts >= 0) return;
+  std::string what = str(spec.kind == TaskKind::kTask ? "task '" : "actor '", task_name(spec), "'");
+  check_resources(spec.resources, what);
+  check_possible(spec.resources, client.total(), what);
+  throw Error(ErrorKind::kInvalidArgument,
+              str(what, ": the number of retries or restarts must not be negative (was ",
+                  std::min(spec.max_retries, spec.max_restarts), ")"));
+}
+
+void fill_in(TaskSpec& spec, Client& client) {
+  if (spec.kind != TaskKind::kActorCall) check_request(spec, client);
+  spec.id = client.new_id();
+  if (auto running = client.running()) {
+    spec.parent = running->id;
+    spec.depth = running->depth + 1;
+  }
+}
+
+}  // namespace
+
+ObjectId handle_id(const ObjectHandle& handle) { return handle.id; }
+
+ObjectId live_id(const HandlePtr& handle, const char* what) {
+  if (!handle) throw Error(ErrorKind::kInvalidArgument, str(what, " is empty"));
+  if (handle->client != Client::current("ObjectRef")) {
+    throw Error(ErrorKind::kInvalidArgument, str(what, " is of a Manta that was shut down"));
+  }
+  return handle->id;
+}
+
+HandlePtr borrow_object(ObjectId id) { return Client::current("ObjectRef")->borrow(id); }
+
+HandlePtr put_value(Value value) {
+  auto client = Client::current("put");
+  ObjectId id = client->new_id();
+  client->send(Put{id, std::move(value)});
+  return client->own(id);
+}
+
+const Value& await_value(const HandlePtr& handle, Deadline deadline) {
+  auto client = Client::current("get");
+  if (!client->await({handle}, 1, true, deadline)) {
+    throw Error(ErrorKind::kTimeout, str("get timed out: ", why_waits(handle)));
+  }
+  // Constant from here on: only the hub's answer writes it.
+  const Outcome& outcome = handle->resolution->outcome;
+  if (!outcome.ok) throw_error(outcome.error);
+  return outcome.value;
+}
+
+void await_values(const std::vector<HandlePtr>& handles, Deadline deadline) {
+  if (handles.empty()) return;
+  Client::current("get")->await(handles, handles.size(), true, deadline);
+}
+
+std::vector<bool> await_ready(const std::vector<HandlePtr>& handles, size_t num_ready,
+                              Deadline deadline) {
+  if (num_ready > handles.size()) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("wait for ", num_ready, " of ", handles.size(),
+                    " references: num_ready must not be larger than their number"));
+  }
+  auto client = Client::current("wait");
+  client->await(handles, num_ready, false, deadline);
+  return client->ready_flags(handles);
+}
+
+void cancel_task(const HandlePtr& handle, bool force) {
+  auto client = Client::current("cancel");
+  CancelTask request;
+  request.id = live_id(handle, "the ObjectRef to cancel");
+  request.force = force;
+  client->ask(request);
+}
+
+std::string why_waits(const HandlePtr& handle) {
+  AskWhy question;
+  question.id = live_id(handle, "the ObjectRef");
+  return Client::current("why_waits")->ask(question).text;
+}
+
+void save_handle(OutArchive& archive, const HandlePtr& handle) {
+  ObjectId id = handle ? live_id(handle, "a reference inside a value") : 0;
+  archive(id);
+  if (id != 0) archive.refs.push_back(id);
+}
+
+HandlePtr load_handle(InArchive& archive) {
+  ObjectId id = 0;
+  archive(id);
+  return id == 0 ? nullptr : borrow_object(id);
+}
+
+HandlePtr submit(TaskSpec spec) {
+  auto client = Client::current(spec.kind == TaskKind::kActorCall ? "ActorHandle::call" : "remote");
+  fill_in(spec, *client);
+  ObjectId id = spec.id;
+  client->send(Submit{std::move(spec)});
+  return client->own(id);
+}
+
+HandlePtr create_actor(TaskSpec spec) {
+  auto client = Client::current("actor");
+  if (spec.actor_name.empty()) return submit(std::move(spec));
+  fill_in(spec, *client);
+  ObjectId id = spec.id;
+  CreateNamed request;
+  request.spec = std::move(spec);
+  client->ask(std::move(request));  // throws if the name is taken
+  return client->own(id);
+}
+
+HandlePtr find_actor(const std::string& name, const std::string& type) {
+  auto client = Client::current("get_actor");
+  FindActor question;
+  question.name = name;
+  question.type = type;
+  return client->own(client->ask(question).id);
+}
+
+void kill_actor(const HandlePtr& actor, bool may_restart) {
+  auto client = Client::current("kill");
+  client->send(KillActor{live_id(actor, "the ActorHandle to kill"), may_restart});
+}
+
+}  // namespace detail
+
+bool is_cancelled() {
+  auto client = Client::current_or_null();
+  auto running = client ? client->running() : nullptr;
+  return running && running->cancelled;
+}
+
+RuntimeContext get_runtime_context() {
+  auto running = Client::current("get_runtime_context")->running();
+  if (!running) return {.process = "driver", .task = "", .attempt = 0, .gpu_ids = {}};
+  RuntimeContext context = running->context;
+  if (context.task.empty()) context.task = describe_function(running->function);
+  return context;
+}
+
+}  // namespace manta

@@ -1,0 +1,177 @@
+#include "manta/core/hub_internal.h"
+
+namespace manta {
+namespace {
+
+Outcome good() {
+  Outcome outcome;
+  outcome.ok = true;
+  return outcome;
+}
+
+}  // namespace
+
+void Hub::post(ToHub message) {
+  std::lock_guard lock(loop_.mutex);
+  if (stopping_) return;
+  bool only_objects =
+      std::holds_alternative<Fetch>(message) || std::holds_alternative<Release>(message) ||
+      std::holds_alternative<Watch>(message) || std::holds_alternative<Put>(message);
+  handle(*peers_.at(0), std::move(message));
+  if (!only_objects) dispatch();
+}
+
+void Hub::tell(Peer& peer, const FromHub& message) {
+  if (peer.index == 0) {
+    if (auto* ready = std::get_if<ObjectReady>(&message)) driver_client_->on_object_ready(*ready);
+    if (auto* answer = std::get_if<Answer>(&message)) driver_client_->on_answer(*answer);
+  } else if (peer.channel) {
+    std::visit([&](const auto& inner) { encode_message<FromHub>(peer.channel->out(), inner); },
+               message);
+  }
+}
+
+void Hub::answer(Peer& peer, uint64_t request, std::string text, uint64_t id) {
+  tell(peer, Answer{request, good(), std::move(text), id, {}});
+}
+
+void Hub::refuse(Peer& peer, uint64_t request, ErrorKind kind, std::string why) {
+  tell(peer, Answer{request, Outcome::failed(kind, std::move(why)), {}, 0, {}});
+}
+
+void Hub::handle(Peer& peer, ToHub message) {
+  std::visit([&](auto& inner) { on(peer, std::move(inner)); }, message);
+}
+
+// ---- Tasks and objects
+
+// A process chooses ids of its own only, and each once. One that does not is broken, and is ended.
+void Hub::check_new(const Peer& peer, ObjectId id) const {
+  if (id >> kObjectCounterBits != peer.index || tasks_.contains(id) || objects_.contains(id)) {
+    throw Error(ErrorKind::kCorrupt,
+                str("it chose the object id ", id, ", which is not its to choose"));
+  }
+}
+
+void Hub::check_spec(const TaskSpec& spec) const {
+  if (spec.parent == spec.id || spec.max_retries < 0 || spec.max_restarts < 0 ||
+      (spec.kind != TaskKind::kActorCall &&
+       (!is_valid(spec.resources) || !is_possible(spec.resources, ledger_.total())))) {
+    throw Error(ErrorKind::kCorrupt, str("it asked for an impossible task '", spec.name, "'"));
+  }
+}
+
+// What a process holds is let go when it ends; the driver ends last, and need not be counted.
+void Hub::hold(Peer& peer, ObjectId id) {
+  if (peer.index != 0) ++peer.refs[id];
+}
+
+void Hub::on(Peer& peer, Submit message) {
+  check_new(peer, message.spec.id);
+  check_spec(message.spec);
+  hold(peer, message.spec.id);
+  submit(peer, std::move(message.spec));
+}
+
+void Hub::on(Peer& peer, Put message) {
+  check_new(peer, message.id);
+  hold(peer, message.id);
+  objects_.create(message.id);
+  Outcome outcome = good();
+  outcome.value = std::move(message.value);
+  objects_.finish(message.id, std::move(outcome));
+}
+
+void Hub::on(Peer& peer, AddRef message) {
+  if (!objects_.contains(message.id)) return;
+  hold(peer, message.id);
+  objects_.add_ref(message.id);
+}
+
+void Hub::on(Peer& peer, Release message) {
+  if (peer.index != 0) {
+    auto found = peer.refs.find(message.id);
+    if (found == peer.refs.end()) return;
+    if (--found->second == 0) peer.refs.erase(found);
+  }
+  objects_.release(message.id);
+}
+
+void Hub::on(Peer& peer, Fetch message) { objects_.fetch(message.id, peer.index); }
+void Hub::on(Peer& peer, Watch message) { objects_.watch(message.id, peer.index); }
+void Hub::on(Peer& peer, TaskDone message) { on_task_done(peer, std::move(message)); }
+
+void Hub::on(Peer& peer, Blocked message) {
+  on_tasks_returned(peer, message.returned);
+  if (peer.blocked) return;
+  peer.blocked = true;
+  if (peer.grant) ledger_.pause_cpus(*peer.grant);
+  if (peer.counts_as_free) --free_running_;
+}
+
+void Hub::on(Peer& peer, Unblocked) {
+  if (!peer.blocked) return;
+  peer.blocked = false;
+  if (peer.grant) ledger_.resume_cpus(*peer.grant);
+  if (peer.counts_as_free) ++free_running_;
+}
+
+void Hub::on(Peer& peer, Returned message) {
+  peer.recalled = false;
+  bool any = on_tasks_returned(peer, message.tasks) > 0;
+  if (any && peer.actor == 0 && peer.assigned.empty()) make_idle(peer);
+}
+
+// ---- Requests
+
+void Hub::on(Peer& peer, CancelTask message) {
+  auto task = tasks_.find(message.id);
+  if (message.force && task != tasks_.end() && task->second->spec.kind != TaskKind::kTask) {
+    return refuse(peer, message.request, ErrorKind::kInvalidArgument,
+                  "cancel with force ends a task's process; an actor has calls of others too: use "
+                  "kill(actor), or cancel without force");
+  }
+  cancel(message.id, message.force);
+  answer(peer, message.request);
+}
+
+void Hub::on(Peer& peer, CreateNamed message) {
+  if (actor_names_.contains(message.spec.actor_name)) {
+    return refuse(peer, message.request, ErrorKind::kInvalidArgument,
+                  str("an actor named '", message.spec.actor_name,
+                      "' lives already; choose another name, or find it with get_actor"));
+  }
+  answer(peer, message.request);
+  on(peer, Submit{std::move(message.spec)});
+}
+
+void Hub::on(Peer&, KillActor message) {
+  kill_actor(message.id, message.may_restart, "was killed by manta::kill");
+}
+
+void Hub::on(Peer& peer, FindActor message) {
+  auto found = actor_names_.find(message.name);
+  if (found == actor_names_.end() || !objects_.contains(found->second)) {
+    return refuse(peer, message.request, ErrorKind::kNotFound,
+                  str("no living actor is named '", message.name, "'"));
+  }
+  const std::string& type = actors_.at(found->second)->create.actor_type;
+  if (type != message.type) {
+    return refuse(peer, message.request, ErrorKind::kInvalidArgument,
+                  str("actor '", message.name, "' is a ", demangle(type.c_str()), ", not a ",
+                      demangle(message.type.c_str())));
+  }
+  hold(peer, found->second);
+  objects_.add_ref(found->second);
+  answer(peer, message.request, {}, found->second);
+}
+
+void Hub::on(Peer& peer, AskWhy message) { answer(peer, message.request, why_waits(message.id)); }
+
+void Hub::on(Peer& peer, AskAvailable message) {
+  tell(peer, Answer{message.request, good(), {}, 0, ledger_.available()});
+}
+
+void Hub::on(Peer&, Hello) { throw Error(ErrorKind::kCorrupt, "it says hello twice"); }
+
+}  // namespace manta

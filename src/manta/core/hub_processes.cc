@@ -1,0 +1,298 @@
+#include "manta/base/log.h"
+#include "manta/core/hub_internal.h"
+
+namespace manta {
+namespace {
+
+constexpr size_t kMaxHello = 4096;  // a stranger cannot make the driver allocate more
+constexpr std::chrono::seconds kStartDeadline{60};
+constexpr std::chrono::seconds kExitDeadline{
+    5};  // from the end of a channel to the end of its process
+constexpr std::chrono::milliseconds kLookAfter{20};
+constexpr std::chrono::seconds kIdleLimit{1};
+
+bool same_secret(const std::string& a, const std::string& b) {
+  if (a.size() != b.size()) return false;
+  unsigned char difference = 0;
+  for (size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned char>(a[i] ^ b[i]);
+  return difference == 0;
+}
+
+}  // namespace
+
+// ---- Connections
+
+void Hub::accept() {
+  acceptor_.async_accept(
+      [this](boost::system::error_code error, boost::asio::local::stream_protocol::socket socket) {
+        std::lock_guard lock(loop_.mutex);
+        if (!acceptor_.is_open() || stopping_) return;
+        if (!error) {
+          on_connection(UniqueFd(socket.release()));
+          return accept();
+        }
+        // Too many open files, most likely: again when some may have been closed.
+        log_warning("a process cannot connect: " + error.message());
+        accept_timer_ = loop_.after(std::chrono::milliseconds(100), [this] { accept(); });
+      });
+}
+
+void Hub::on_connection(UniqueFd socket) {
+  auto channel = std::make_shared<AsyncChannel>(loop_, std::move(socket), kMaxHello);
+  std::weak_ptr<AsyncChannel> weak = channel;
+  std::shared_ptr<EventLoop::Timer> timer = loop_.after(options_.hello_deadline, [weak] {
+    auto channel = weak.lock();
+    if (!channel) return;
+    log_warning("a connection that did not say what it is was closed");
+    channel->close();
+  });
+  channel->start(
+      [this, weak, timer](Frame& frame) {
+        auto channel = weak.lock();
+        ToHub message = decode_message<ToHub>(frame);
+        auto* hello = std::get_if<Hello>(&message);
+        if (!hello) throw Error(ErrorKind::kCorrupt, "its first message is no greeting");
+        on_hello(channel, *hello);
+      },
+      [timer](const std::string& why) {
+        if (!why.empty()) log_warning("a connection was refused: " + why);
+      });
+}
+
+void Hub::on_hello(const std::shared_ptr<AsyncChannel>& channel, const Hello& hello) {
+  auto reject = [&](const std::string& why) {
+    log_warning("a connection was refused: " + why);
+    encode_message<FromHub>(channel->out(), Rejected{why});
+    channel->flush_and_close();
+  };
+  if (!same_secret(hello.token, options_.address.token)) return reject("wrong token");
+  if (hello.build_id != program_build_id()) {
+    return reject(str("the process is of build ", to_hex(hello.build_id), ", this run is of build ",
+                      to_hex(program_build_id()), "; run the same binary everywhere"));
+  }
+  auto found = peer_of_process_.find(hello.process);
+  if (found == peer_of_process_.end() || peers_.at(found->second)->channel) {
+    return reject(str("no process ", hello.process, " is expected"));
+  }
+  Peer& peer = *peers_.at(found->second);
+  peer.deadline.reset();
+  peer.channel = channel;
+  channel->set_max_body(kMaxFrameBody);
+  uint32_t index = peer.index;
+  channel->start([this, index](Frame& frame) { on_peer_frame(index, frame); },
+                 [this, index](const std::string& why) {
+                   auto found = peers_.find(index);
+                   if (found == peers_.end()) return;
+                   Peer& peer = *found->second;
+                   if (!why.empty()) {
+                     log_error(str("process ", peer.name, ": ", why));
+                     return kill_process(peer);
+                   }
+                   std::erase(idle_, index);
+                   // Its end is on its way; a process that only closed its channel is helped along.
+                   peer.deadline = kill_after(kExitDeadline, index);
+                 });
+  tell(peer, Welcome{peer.index, ledger_.total()});
+  if (peer.actor == 0) {
+    --starting_;
+    start_failures_ = 0;
+    make_idle(peer);
+  } else {
+    auto create = tasks_.find(peer.actor);  // gone if nobody wants the actor any more
+    if (create == tasks_.end() || !send_run(*create->second, peer)) kill_process(peer);
+  }
+  request_dispatch();
+}
+
+void Hub::on_peer_frame(uint32_t index, Frame& frame) {
+  auto found = peers_.find(index);
+  if (found == peers_.end()) return;
+  handle(*found->second, decode_message<ToHub>(frame));
+  request_dispatch();
+}
+
+// ---- Processes
+
+Hub::Peer* Hub::start_process(const std::string& name, ObjectId actor) {
+  auto peer = std::make_unique<Peer>();
+  peer->index = next_index_++;
+  peer->actor = actor;
+  peer->name = name;
+  peer->log = std::make_unique<WorkerLog>(*logs_, name, options_.log_folder + "/" + name + ".log");
+  ProcessSpec spec;
+  spec.name = name;
+  spec.log_path = peer->log->path();
+  peer->process = engine_->start({spec}).front();
+  uint32_t index = peer->index;
+  peer->deadline = kill_after(kStartDeadline, index);
+  peer_of_process_[peer->process] = index;
+  return (peers_[index] = std::move(peer)).get();
+}
+
+void Hub::on_started(ProcessId process, pid_t pid) {
+  if (auto detached = detached_starts_.find(process); detached != detached_starts_.end()) {
+    auto [index, request] = detached->second;
+    detached_starts_.erase(detached);
+    if (peers_.contains(index)) {
+      answer(*peers_.at(index), request, {}, static_cast<uint64_t>(pid));
+    }
+    return;
+  }
+  auto found = peer_of_process_.find(process);
+  if (found != peer_of_process_.end()) peers_.at(found->second)->pid = pid;
+}
+
+void Hub::on_start_failed(const std::vector<ProcessId>& gang, const std::string& why) {
+  for (ProcessId process : gang) {
+    if (auto detached = detached_starts_.find(process); detached != detached_starts_.end()) {
+      auto [index, request] = detached->second;
+      detached_starts_.erase(detached);
+      if (peers_.contains(index)) {
+        refuse(*peers_.at(index), request, ErrorKind::kResources, why);
+      }
+      continue;
+    }
+    auto found = peer_of_process_.find(process);
+    if (found == peer_of_process_.end()) continue;
+    Peer& peer = *peers_.at(found->second);
+    if (peer.actor != 0) {
+      on_actor_lost(peer, "could not be started: " + why);
+    } else {
+      --starting_;
+      on_worker_start_failed(why);
+    }
+    remove_peer(peer);
+  }
+  request_dispatch();
+}
+
+void Hub::on_exited(const ProcessExit& exit) {
+  auto found = peer_of_process_.find(exit.process);
+  if (found == peer_of_process_.end()) return;
+  uint32_t index = found->second;
+  if (peers_.at(index)->channel)
+    peers_.at(index)->channel->drain();  // what it said before it ended
+  Peer& peer = *peers_.at(index);
+  bool counts = exit.lost_with == 0 || exit.lost_with != last_counted_loss_;
+  if (exit.lost_with != 0) last_counted_loss_ = exit.lost_with;
+  if (peer.actor != 0) {
+    on_actor_lost(peer, exit.describe());
+  } else if (!peer.channel) {
+    --starting_;
+    if (counts)
+      on_worker_start_failed(str("process ", peer.name, " ", exit.describe(),
+                                 " before it had joined the run. Its log:\n", peer.log->tail()));
+  } else {
+    on_worker_lost(peer, exit.describe());
+  }
+  logs_->finish(std::move(peer.log));
+  remove_peer(peer);
+  if (stopping_) {
+    bool actors = false;
+    for (auto& [other, left] : peers_) actors = actors || (left->actor != 0 && left->channel);
+    if (!actors) loop_.context.stop();
+  }
+  request_dispatch();
+}
+
+std::unique_ptr<EventLoop::Timer> Hub::kill_after(std::chrono::milliseconds delay, uint32_t index) {
+  return loop_.after(delay, [this, index] {
+    auto peer = peers_.find(index);
+    if (peer != peers_.end()) kill_process(*peer->second);
+  });
+}
+
+void Hub::kill_process(Peer& peer) { engine_->stop(peer.process, std::chrono::milliseconds(0)); }
+
+void Hub::release_grant(Peer& peer) {
+  if (peer.blocked && peer.grant) ledger_.resume_cpus(*peer.grant);
+  if (peer.blocked && peer.counts_as_free) ++free_running_;
+  peer.blocked = false;
+  if (peer.grant) ledger_.release(*peer.grant);
+  peer.grant.reset();
+  if (peer.counts_as_free) --free_running_;
+  peer.counts_as_free = false;
+}
+
+void Hub::make_idle(Peer& peer) {
+  release_grant(peer);
+  peer.idle_since = Clock::now();
+  idle_.push_back(peer.index);
+}
+
+void Hub::remove_peer(Peer& peer) {
+  release_grant(peer);
+  if (peer.channel) peer.channel->close();
+  std::erase(idle_, peer.index);
+  peer_of_process_.erase(peer.process);
+  auto owned = std::move(peers_.at(peer.index));
+  peers_.erase(owned->index);
+  objects_.forget_peer(owned->index);
+  for (const auto& [id, count] : owned->refs) {
+    for (int i = 0; i < count; ++i) objects_.release(id);
+  }
+  if (!stopping_ && !owned->ending) abandon_children(owned->index);
+}
+
+void Hub::on(Peer& peer, StartDetached request) {
+  if (request.spec.args.memory || !request.spec.args.refs.empty() ||
+      !request.spec.ref_args.empty()) {
+    return refuse(
+        peer, request.request, ErrorKind::kInvalidArgument,
+        "a detached process outlives this run, so its arguments can be neither references "
+        "nor over 100 KB: pass the path of a file instead");
+  }
+  ProcessSpec spec;
+  spec.name = "manta:detached";
+  spec.log_path = request.log_path;
+  OutArchive archive(spec.detached_call);
+  archive(request.spec);
+  ProcessId process = engine_->start({spec}).front();
+  detached_starts_[process] = {peer.index, request.request};
+}
+
+// Now and then while there is something to see to: calls that wait behind a long one, workers that
+// nobody needs.
+void Hub::arm_look_after() {
+  if (look_after_timer_ || stopping_) return;
+  bool needed = static_cast<double>(idle_.size()) > std::max(1.0, ledger_.total().cpus);
+  for (auto& [index, peer] : peers_) {
+    if (needed) break;
+    needed = peer->actor == 0 && peer->assigned.size() > 1;
+  }
+  if (!needed) return;
+  look_after_timer_ = loop_.after(kLookAfter, [this] {
+    auto done = std::move(look_after_timer_);
+    look_after_processes();
+    arm_look_after();
+  });
+}
+
+void Hub::look_after_processes() {
+  for (auto& [index, peer] : peers_) {
+    if (peer->actor != 0 || peer->assigned.size() < 2) continue;
+    if (!peer->progressed && !peer->recalled) {
+      peer->recalled = true;
+      tell(*peer, Recall{});
+    }
+    peer->progressed = false;
+  }
+  auto keep = static_cast<size_t>(std::max(1.0, ledger_.total().cpus));
+  auto now = Clock::now();
+  while (idle_.size() > keep && now - peers_.at(idle_.front())->idle_since > kIdleLimit) {
+    Peer& peer = *peers_.at(idle_.front());
+    idle_.erase(idle_.begin());
+    peer.ending = true;
+    tell(peer, Exit{});
+  }
+}
+
+std::string Hub::lost_message(const Peer& peer, const std::string& what,
+                              const std::string& how) const {
+  std::string message = str(what, ": its process ", peer.name, " (pid ", peer.pid, ") ", how);
+  std::string tail = peer.log ? peer.log->tail() : "";
+  if (!tail.empty()) message += ". The end of its log:\n" + tail;
+  return message;
+}
+
+}  // namespace manta

@@ -1,0 +1,169 @@
+// The engine by itself: processes that join nobody, started, watched and stopped.
+
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "manta/core/local_engine_internal.h"
+#include "manta/core/session_folder_internal.h"
+
+namespace manta {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class LocalEngineTest : public testing::Test, public EngineEvents {
+ protected:
+  LocalEngineTest() : folder_(""), socket_(listen_unix(folder_.path() + "/hub.sock")) {
+    // Nobody answers at the socket: a worker waits there, alive, for a minute.
+    LocalEngineOptions options;
+    options.resources = {.cpus = 2};
+    options.address = {folder_.path() + "/hub.sock", "token"};
+    options.session_folder = folder_.path();
+    options.argv = {"local_engine_test"};
+    std::lock_guard lock(loop_.mutex);
+    engine_ = std::make_unique<LocalEngine>(loop_, options, *this);
+    thread_ = std::thread([this] { loop_.context.run(); });
+  }
+
+  ~LocalEngineTest() override {
+    loop_.post([this] {
+      engine_->shutdown();
+      loop_.context.stop();
+    });
+    thread_.join();
+  }
+
+  ProcessSpec spec(const std::string& name) const {
+    ProcessSpec result;
+    result.name = name;
+    result.log_path = folder_.path() + "/" + name + ".log";
+    return result;
+  }
+
+  std::vector<ProcessId> start(const std::vector<ProcessSpec>& gang) {
+    std::lock_guard lock(loop_.mutex);
+    return engine_->start(gang);
+  }
+
+  // The events come with the loop's lock held.
+  void on_started(ProcessId process, pid_t pid) override {
+    pids_[process] = pid;
+    changed_.notify_all();
+  }
+  void on_start_failed(const std::vector<ProcessId>& gang, const std::string& why) override {
+    failed_ = gang;
+    why_ = why;
+    changed_.notify_all();
+  }
+  void on_exited(const ProcessExit& exit) override {
+    exits_[exit.process] = exit;
+    changed_.notify_all();
+  }
+
+  template <class Predicate>
+  bool eventually(Predicate predicate) {
+    std::unique_lock lock(loop_.mutex);
+    return changed_.wait_for(lock, 30s, predicate);
+  }
+
+  SessionFolder folder_;
+  UniqueFd socket_;
+  EventLoop loop_;
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{
+      loop_.context.get_executor()};
+  std::unique_ptr<LocalEngine> engine_;
+  std::thread thread_;
+  std::condition_variable changed_;
+  std::map<ProcessId, pid_t> pids_;
+  std::map<ProcessId, ProcessExit> exits_;
+  std::vector<ProcessId> failed_;
+  std::string why_;
+};
+
+TEST_F(LocalEngineTest, AGangIsStartedAndEachEndIsTold) {
+  auto ids = start({spec("a"), spec("b"), spec("c")});
+  ASSERT_TRUE(eventually([&] { return pids_.size() == 3; }));
+  ::kill(pids_[ids[1]], SIGKILL);
+  ASSERT_TRUE(eventually([&] { return exits_.size() == 1; }));
+  EXPECT_EQ(exits_.begin()->first, ids[1]);
+  EXPECT_EQ(exits_.begin()->second.signal, SIGKILL);
+  EXPECT_THAT(exits_.begin()->second.describe(), HasSubstr("was killed by signal 9"));
+  EXPECT_EQ(::kill(pids_[ids[0]], 0), 0);
+  EXPECT_EQ(::kill(pids_[ids[2]], 0), 0);
+}
+
+TEST_F(LocalEngineTest, OfAGangThatCannotAllStartNoneDoes) {
+  auto bad = spec("bad");
+  bad.log_path = folder_.path() + "/no/such/folder/log";
+  auto ids = start({spec("a"), spec("b"), bad});
+  ASSERT_TRUE(eventually([&] { return !failed_.empty(); }));
+  EXPECT_THAT(failed_, ElementsAre(ids[0], ids[1], ids[2]));
+  EXPECT_THAT(why_, HasSubstr("its log file"));
+  EXPECT_TRUE(pids_.empty());
+
+  auto lost = spec("lost");
+  lost.working_directory = "/no/such/folder";
+  failed_.clear();
+  start({lost});
+  ASSERT_TRUE(eventually([&] { return !failed_.empty(); }));
+  EXPECT_THAT(why_, HasSubstr("its working folder '/no/such/folder' does not exist"));
+}
+
+TEST_F(LocalEngineTest, AProcessRunsWhereItIsTold) {
+  auto there = spec("there");
+  there.working_directory = "/";
+  auto ids = start({there});
+  ASSERT_TRUE(eventually([&] { return pids_.size() == 1; }));
+  std::string link = "/proc/" + std::to_string(pids_[ids[0]]) + "/cwd";
+  for (auto until = Clock::now() + 30s;
+       std::filesystem::read_symlink(link) != "/" && Clock::now() < until;) {
+  }
+  EXPECT_EQ(std::filesystem::read_symlink(link), "/");
+}
+
+TEST_F(LocalEngineTest, StopAsksFirstAndKillsAfterTheGrace) {
+  auto ids = start({spec("willing"), spec("stuck"), spec("now")});
+  ASSERT_TRUE(eventually([&] { return pids_.size() == 3; }));
+  // A stopped process does not act on SIGTERM, once it has stopped.
+  ::kill(pids_[ids[1]], SIGSTOP);
+  auto state = [&] {
+    std::ifstream in("/proc/" + std::to_string(pids_[ids[1]]) + "/stat");
+    std::string number, name, letter;
+    in >> number >> name >> letter;
+    return letter;
+  };
+  for (auto until = Clock::now() + 30s; state() != "T" && Clock::now() < until;) {
+  }
+  {
+    std::lock_guard lock(loop_.mutex);
+    engine_->stop(ids[0], 30s);
+    engine_->stop(ids[1], 50ms);
+    engine_->stop(ids[2], 0ms);
+  }
+  ASSERT_TRUE(eventually([&] { return exits_.size() == 3; }));
+  EXPECT_EQ(exits_[ids[0]].signal, SIGTERM);
+  EXPECT_EQ(exits_[ids[1]].signal, SIGKILL);
+  EXPECT_EQ(exits_[ids[2]].signal, SIGKILL);
+}
+
+TEST_F(LocalEngineTest, AProcessThatCannotJoinEndsByItself) {
+  socket_.reset();
+  std::filesystem::remove(folder_.path() + "/hub.sock");
+  auto ids = start({spec("lonely")});
+  ASSERT_TRUE(eventually([&] { return exits_.size() == 1; }));
+  EXPECT_EQ(exits_[ids[0]].code, 1);
+  std::ifstream in(folder_.path() + "/lonely.log");
+  std::string log((std::istreambuf_iterator<char>(in)), {});
+  EXPECT_THAT(log, HasSubstr("lonely cannot join its run: connecting to"));
+}
+
+}  // namespace
+}  // namespace manta
