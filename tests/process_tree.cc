@@ -8,7 +8,6 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <stdexcept>
 #include <thread>
@@ -118,8 +117,12 @@ namespace {
 
 // Of /proc/<pid>/stat: state and parent. False if there is no such process.
 bool read_stat(pid_t pid, char* state, pid_t* parent) {
-  std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
-  std::string text((std::istreambuf_iterator<char>(in)), {});
+  int fd = ::open(("/proc/" + std::to_string(pid) + "/stat").c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  char bytes[1024];
+  ssize_t size = ::read(fd, bytes, sizeof(bytes));  // fails if the process has ended meanwhile
+  ::close(fd);
+  std::string text(bytes, size > 0 ? static_cast<size_t>(size) : 0);
   size_t end = text.rfind(')');
   if (end == std::string::npos) return false;
   return std::sscanf(text.c_str() + end + 1, " %c %d", state, parent) == 2;

@@ -229,6 +229,15 @@ TEST(Actor, KillWithRestartBringsItBack) {
   EXPECT_EQ(get(counter.call<&Counter::value>(), kPatience), 5);
 }
 
+TEST(Actor, KillWithRestartWhileItIsConstructed) {
+  for (int i = 0; i < 10; ++i) {
+    auto counter = actor<Counter>({.max_restarts = 5}, i);
+    auto value = counter.call<&Counter::value>();
+    kill(counter, {.restart = true});
+    EXPECT_EQ(get(counter.call<&Counter::value>(), kPatience), i);
+  }
+}
+
 struct DiesOnce {
   int call(const std::string& path) {
     if (::access(path.c_str(), F_OK) != 0) {

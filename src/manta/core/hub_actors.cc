@@ -37,7 +37,6 @@ void Hub::add_actor(const TaskSpec& create) {
 void Hub::start_actor(Task& create) {
   Actor& actor = *actors_.at(create.spec.id);
   actor.state = Actor::kStarting;
-  ++actor.starts;
   Peer* peer =
       start_process(str(plain(task_name(actor.create)), "-", next_worker_name_++), actor.id);
   actor.peer = peer->index;
@@ -46,6 +45,7 @@ void Hub::start_actor(Task& create) {
 
 void Hub::on_actor_created(Actor& actor, bool ok, const ErrorInfo& error) {
   if (!ok) return end_actor(actor, error);
+  if (actor.state != Actor::kStarting) return;  // killed meanwhile
   actor.state = Actor::kAlive;
   send_calls(actor);
 }
@@ -69,7 +69,7 @@ void Hub::send_calls(Actor& actor) {
   if (actor.state != Actor::kAlive) return;
   Peer& peer = *peers_.at(actor.peer);
   for (auto& [caller, calls] : actor.waiting) {
-    while (!calls.empty() && peer.assigned.size() < kMaxCallsSent) {
+    while (!calls.empty() && peer.assigned.size() < kMaxCallsSent && !peer.channel->broken()) {
       ObjectId id = calls.front();
       Task& task = *tasks_.at(id);
       if (task.open_dependencies > 0) break;
@@ -99,7 +99,7 @@ void Hub::on_actor_lost(Peer& peer, const std::string& how) {
   std::string name = task_name(actor.create);
   std::string message = lost_message(peer, str("actor '", name, "' was lost"),
                                      actor.killed.empty() ? how : actor.killed);
-  bool constructing = actor.state == Actor::kStarting;
+  bool constructing = !peer.assigned.empty() && peer.assigned.front() == actor.id;
   if (!constructing && !peer.assigned.empty()) {
     std::vector<ObjectId> others(peer.assigned.begin() + 1, peer.assigned.end());
     on_tasks_returned(peer, others);
@@ -146,8 +146,8 @@ void Hub::kill_actor(ObjectId id, bool may_restart, const std::string& why) {
     return end_actor(actor,
                      {ErrorKind::kWorkerLost, str("actor '", task_name(actor.create), "' ", why)});
   }
-  Peer& peer = *peers_.at(actor.peer);
-  kill_process(peer);
+  kill_process(*peers_.at(actor.peer));
+  actor.state = Actor::kEnding;  // later calls are for the next one
   // Known to be dead from here on, for names and new calls; the calls under way fail when the
   // process has ended.
   if (!may_restart) {
@@ -157,7 +157,7 @@ void Hub::kill_actor(ObjectId id, bool may_restart, const std::string& why) {
 
 // For good: fails what waits, frees the name, ends the process if there is one.
 void Hub::end_actor(Actor& actor, ErrorInfo why) {
-  bool has_process = actor.state == Actor::kStarting || actor.state == Actor::kAlive;
+  bool has_process = actor.has_process();
   actor.state = Actor::kDead;
   actor.death = std::move(why);
   auto name = actor_names_.find(actor.create.actor_name);
@@ -194,7 +194,7 @@ void Hub::on_actor_unreferenced(ObjectId id) {
   auto found = actors_.find(id);
   if (found == actors_.end() || objects_.contains(id)) return;
   Actor& actor = *found->second;
-  bool has_process = actor.state == Actor::kStarting || actor.state == Actor::kAlive;
+  bool has_process = actor.has_process();
   if (actor.state != Actor::kDead) {
     end_actor(actor, {ErrorKind::kNotFound, "the actor has ended: its last handle was dropped"});
   }

@@ -88,10 +88,11 @@ class Hub final : public EngineEvents {
   struct Actor {
     ObjectId id = 0;
     TaskSpec create;
-    enum State { kPending, kStarting, kAlive, kDead } state = kPending;
+    /// kEnding: killed, and to be started again once its process has ended.
+    enum State { kPending, kStarting, kAlive, kEnding, kDead } state = kPending;
     uint32_t peer = 0;
+    bool has_process() const { return state == kStarting || state == kAlive || state == kEnding; }
     int restarts_left = 0;
-    int starts = 0;
     std::string killed;                                // why, if somebody asked for it
     std::map<uint32_t, std::deque<ObjectId>> waiting;  // calls not sent, by caller
     ErrorInfo death;

@@ -208,7 +208,7 @@ bool Hub::send_run(Task& task, Peer& peer) {
   // follows.
   if (peer.assigned.size() == 1) peer.channel->flush();
   // A process that has ended is told of in a moment; the task has certainly not begun there.
-  if (peer.channel->broken() && task.spec.kind == TaskKind::kTask) {
+  if (peer.channel->broken() && task.spec.kind != TaskKind::kActorCreate) {
     on_tasks_returned(peer, {task.spec.id});
   }
   return true;
