@@ -248,6 +248,18 @@ TEST(Lifetimes, AForkOfTheDriverNeitherUsesTheRunNorKeepsItAlive) {
   ::kill(lives_on, SIGKILL);
 }
 
+TEST(Lifetimes, WorkersThatCannotStartAreAnErrorAndNotAHang) {
+  TemporaryFolder folder;
+  Program program(test_program("driver"), {"no_workers", folder.path() + "/logs"}, folder.path());
+  EXPECT_THAT(program.read_line(),
+              AllOf(HasSubstr("worker lost: no worker process could be started"),
+                    HasSubstr("its log file")));
+  EXPECT_THAT(program.read_line(), HasSubstr("worker lost: no worker process could be started"));
+  EXPECT_THAT(program.read_line(), HasSubstr("worker lost: actor"));
+  EXPECT_EQ(program.wait(), 0);
+  EXPECT_THAT(folder.entries(), IsEmpty());
+}
+
 TEST(Lifetimes, OutputThatNobodyReadsHoldsNothingUp) {
   TemporaryFolder folder;
   Program program(test_program("driver"), {"flood"}, folder.path());

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -136,6 +137,25 @@ int forks(int argc, char** argv) {
   return 0;
 }
 
+// Its log folder has gone: no worker can start, and whoever waits for one is told.
+int no_workers(int argc, char** argv) {
+  set_log_level(LogLevel::kOff);
+  manta::init(argc, argv, {.log_folder = argv[2]});
+  std::filesystem::remove_all(argv[2]);
+  auto task = remote([] { return 1; });
+  auto dependent = remote([](int x) { return x; }, task);
+  auto sleeper = actor<Sleeper>();
+  auto call = sleeper.call<&Sleeper::pid>();
+  for (const auto& ref : {task, dependent, call}) {
+    try {
+      get(ref, 30s);
+    } catch (const Error& error) {
+      std::cout << kind_name(error.kind()) << ": " << error.what() << std::endl;
+    }
+  }
+  return 0;
+}
+
 // Writes more than anybody reads, and goes on.
 int flood(int argc, char** argv) {
   manta::init(argc, argv, {.resources = {.cpus = 2}});
@@ -218,6 +238,7 @@ int main(int argc, char** argv) {
   if (mode == "talk") return talk(argc, argv);
   if (mode == "ignores_children") return ignores_children(argc, argv);
   if (mode == "forks") return forks(argc, argv);
+  if (mode == "no_workers") return no_workers(argc, argv);
   if (mode == "flood") return flood(argc, argv);
   if (mode == "gpus") return gpus(argc, argv);
   if (mode == "detached") return detached(argc, argv);

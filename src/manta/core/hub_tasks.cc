@@ -15,7 +15,7 @@ constexpr double kShortTask = 200e3;  // ns
 // A process that does not end itself when a task is cancelled by force is killed after this.
 constexpr std::chrono::milliseconds kForceGrace{500};
 // So many workers in a row that end before they join are not an accident.
-constexpr int kMaxStartFailures = 3;
+constexpr int kMaxStartFailures = 20;
 // Between two tries after one failed.
 constexpr std::chrono::milliseconds kStartPause{50};
 
