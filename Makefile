@@ -12,10 +12,10 @@ build-%: setup
 	@cmake --preset $* >/dev/null
 	@cmake --build --preset $* -j $(JOBS)
 
-# Only what the example needs.
+# Only what the examples need.
 run: setup
 	@cmake --preset release >/dev/null
-	@cmake --build --preset release -j $(JOBS) --target hello_cluster
+	@cmake --build --preset release -j $(JOBS) --target hello_cluster primes
 	@build/release/examples/hello_cluster
 
 test: build-release

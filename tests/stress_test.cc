@@ -101,6 +101,8 @@ int64_t nested(int64_t seed) {
   return sum;
 }
 
+std::atomic<int> results{0};
+
 void run_thousand_tasks() {
   std::vector<int64_t> small{1, 2, 3};
   std::vector<int64_t> large(20'000);
@@ -121,7 +123,7 @@ void run_thousand_tasks() {
     }
   }
   size_t p = 0, n = 0;
-  for (int64_t i = 0; i < 1000; ++i) {
+  for (int64_t i = 0; i < 1000; ++i, ++results) {
     if (i % 10 == 9) {
       try {
         EXPECT_EQ(get(nests[n++], 120s), 6 * i);
@@ -143,14 +145,15 @@ TEST(Stress, AThousandTasksWhileWorkersAreKilled) {
   pid_t zygote = before.empty() ? 0 : before.front();
   std::atomic<bool> done{false};
   std::atomic<int> kills{0};
+  // One kill for each result at most, so that however slow the machine is, the tasks get on.
   std::thread killer([&] {
     std::mt19937 random(7);
-    while (!done) {
+    for (int seen = -1; !done; seen = results) {
+      while (!done && results == seen) std::this_thread::sleep_for(1ms);
       auto processes = descendants(::getpid());
       std::erase(processes, zygote);
-      if (!processes.empty() && ::kill(processes[random() % processes.size()], SIGKILL) == 0)
-        ++kills;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1 + random() % 5));
+      if (kills >= 50 || processes.empty()) continue;
+      if (::kill(processes[random() % processes.size()], SIGKILL) == 0) ++kills;
     }
   });
   do {

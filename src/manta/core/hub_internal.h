@@ -161,6 +161,7 @@ class Hub final : public EngineEvents {
   size_t on_tasks_returned(Peer& peer, const std::vector<ObjectId>& ids);
   void on_worker_lost(Peer& peer, const std::string& how);
   void on_worker_start_failed(const std::string& why);
+  void give_up_on_workers(const std::string& why);
   void cancel(ObjectId id, bool force);
   void abandon_children(uint32_t submitter);
   bool is_short(const Task& task) const;
@@ -197,6 +198,7 @@ class Hub final : public EngineEvents {
   std::vector<uint32_t> idle_;  // pool workers, the latest used last
   int starting_ = 0;            // pool workers
   uint64_t last_counted_loss_ = 0;
+  int accept_failures_ = 0;
   int start_failures_ = 0;  // pool workers in a row that ended before they said hello
   int next_worker_name_ = 1;
 

@@ -10,6 +10,7 @@ constexpr std::chrono::seconds kExitDeadline{
     5};  // from the end of a channel to the end of its process
 constexpr std::chrono::milliseconds kLookAfter{20};
 constexpr std::chrono::seconds kIdleLimit{1};
+constexpr int kMaxAcceptFailures = 20;  // a tenth of a second apart
 
 bool same_secret(const std::string& a, const std::string& b) {
   if (a.size() != b.size()) return false;
@@ -28,11 +29,16 @@ void Hub::accept() {
         std::lock_guard lock(loop_.mutex);
         if (!acceptor_.is_open() || stopping_) return;
         if (!error) {
+          accept_failures_ = 0;
           on_connection(UniqueFd(socket.release()));
           return accept();
         }
         // Too many open files, most likely: again when some may have been closed.
-        log_warning("a process cannot connect: " + error.message());
+        if (++accept_failures_ == kMaxAcceptFailures) {
+          accept_failures_ = 0;
+          give_up_on_workers("a process cannot connect to the driver: " + error.message() +
+                             "; raise the limit of open files (ulimit -n)");
+        }
         accept_timer_ = loop_.after(std::chrono::milliseconds(100), [this] { accept(); });
       });
 }

@@ -319,6 +319,10 @@ void Hub::on_worker_start_failed(const std::string& why) {
   });
   if (++start_failures_ < kMaxStartFailures) return;
   start_failures_ = 0;
+  give_up_on_workers(why);
+}
+
+void Hub::give_up_on_workers(const std::string& why) {
   log_error("workers cannot be started: " + why);
   // Those that are there may still get the work done, unless all of them wait for it.
   bool others = std::any_of(peers_.begin(), peers_.end(), [](const auto& entry) {
@@ -439,7 +443,9 @@ std::string Hub::why_waits_itself(ObjectId id, ObjectId* next) {
     if (!peer.assigned.empty() && peer.assigned.front() == id) {
       return str(name, " runs in ", peer.name, " (pid ", peer.pid, ")");
     }
-    return str(name, " waits behind ", peer.assigned.size() - 1, " others in ", peer.name);
+    size_t place = static_cast<size_t>(std::find(peer.assigned.begin(), peer.assigned.end(), id) -
+                                       peer.assigned.begin());
+    return str(name, " waits behind ", place, place == 1 ? " other in " : " others in ", peer.name);
   }
   if (task.open_dependencies > 0) {
     for (const auto& argument : task.spec.ref_args) {

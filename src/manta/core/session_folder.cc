@@ -47,17 +47,19 @@ SessionFolder::SessionFolder(const std::string& parent) {
   std::error_code error;
   fs::path folder = parent.empty() ? fs::temp_directory_path(error) : fs::absolute(parent, error);
   if (!error && !parent.empty()) fs::create_directories(folder, error);
+  const std::string advice =
+      "; set TMPDIR or InitOptions::temporary_folder to a folder that can be written";
   if (error) {
+    const char* variable = std::getenv("TMPDIR");
+    std::string name = !parent.empty() ? parent : variable ? variable : "/tmp";
     throw Error(ErrorKind::kIo,
-                str("the temporary folder '", parent.empty() ? folder.string() : parent,
-                    "' cannot be used: ", error.message(),
-                    "; set TMPDIR or InitOptions::temporary_folder to one that exists"));
+                str("the temporary folder '", name, "' cannot be used: ", error.message(), advice));
   }
   remove_leftovers(folder);
   path_ = (folder / str(kPrefix, ::getpid(), "-XXXXXX")).string();
   if (!::mkdtemp(path_.data())) {
-    throw_errno(str("making a temporary folder in '", folder.string(),
-                    "' (InitOptions::temporary_folder)"));
+    throw Error(ErrorKind::kIo, str("the temporary folder '", folder.string(),
+                                    "' cannot be used: ", errno_text(errno), advice));
   }
   lock_ = UniqueFd(::open((path_ + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock_ || ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0)
