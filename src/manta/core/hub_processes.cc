@@ -36,8 +36,15 @@ void Hub::accept() {
         // Too many open files, most likely: again when some may have been closed.
         if (++accept_failures_ == kMaxAcceptFailures) {
           accept_failures_ = 0;
-          give_up_on_workers("a process cannot connect to the driver: " + error.message() +
-                             "; raise the limit of open files (ulimit -n)");
+          std::string why = "cannot connect to the driver: " + error.message() +
+                            "; raise the limit of open files (ulimit -n)";
+          give_up_on_workers("a process " + why);
+          for (auto& [index, peer] : peers_) {
+            if (index == 0 || peer->channel) continue;
+            auto actor = actors_.find(peer->actor);
+            if (actor != actors_.end()) actor->second->killed = why;
+            kill_process(*peer);
+          }
         }
         accept_timer_ = loop_.after(std::chrono::milliseconds(100), [this] { accept(); });
       });
