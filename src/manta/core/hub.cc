@@ -1,5 +1,6 @@
 #include <signal.h>
 
+#include "manta/base/log.h"
 #include "manta/core/hub_internal.h"
 
 namespace manta {
@@ -19,6 +20,12 @@ Hub::Hub(HubOptions options)
                       unreferenced_.push_back(
                           id);  // later: whoever let go may still be at work on it
                       request_dispatch();
+                    },
+                .unobserved =
+                    [this](ObjectId id, const ErrorInfo& error) {
+                      if (stopping_ || actors_.contains(id)) return;  // an actor's calls tell of it
+                      log_warning("nobody asked for the result of something that failed: " +
+                                  error.message);
                     }}) {
   auto driver = std::make_unique<Peer>();
   driver->name = "driver";

@@ -21,6 +21,9 @@ void ObjectTable::release(ObjectId id) {
     released.pop_back();
     if (found == objects_.end() || --found->second.holds > 0) continue;
     ObjectId freed = found->first;
+    if (found->second.done && !found->second.observed) {
+      report_unobserved(freed, found->second.outcome);
+    }
     const auto& refs = found->second.outcome.value.refs;
     released.insert(released.end(), refs.begin(), refs.end());
     objects_.erase(found);
@@ -30,7 +33,8 @@ void ObjectTable::release(ObjectId id) {
 
 void ObjectTable::finish(ObjectId id, Outcome outcome) {
   auto found = objects_.find(id);
-  if (found == objects_.end() || found->second.done) return;
+  if (found == objects_.end()) return report_unobserved(id, outcome);
+  if (found->second.done) return;
   Object& object = found->second;
   object.done = true;
   object.outcome = std::move(outcome);
@@ -38,9 +42,15 @@ void ObjectTable::finish(ObjectId id, Outcome outcome) {
   auto fetchers = std::move(object.fetchers);
   auto watchers = std::move(object.watchers);
   auto dependents = std::move(object.dependents);
+  if (!fetchers.empty() || !dependents.empty()) object.observed = true;
   for (uint32_t peer : fetchers) callbacks_.answer(peer, {id, true, object.outcome});
   for (uint32_t peer : watchers) callbacks_.answer(peer, {id, false, {}});
   for (ObjectId task : dependents) callbacks_.dependency_ready(task);
+}
+
+void ObjectTable::report_unobserved(ObjectId id, const Outcome& outcome) const {
+  bool failed = !outcome.ok && outcome.error.kind != ErrorKind::kCancelled;
+  if (failed && callbacks_.unobserved) callbacks_.unobserved(id, outcome.error);
 }
 
 Outcome ObjectTable::unknown(ObjectId id) const {
@@ -51,6 +61,7 @@ Outcome ObjectTable::unknown(ObjectId id) const {
 void ObjectTable::fetch(ObjectId id, uint32_t peer) {
   auto found = objects_.find(id);
   if (found == objects_.end()) return callbacks_.answer(peer, {id, true, unknown(id)});
+  found->second.observed = true;
   if (found->second.done) return callbacks_.answer(peer, {id, true, found->second.outcome});
   found->second.fetchers.push_back(peer);
 }
@@ -64,7 +75,9 @@ void ObjectTable::watch(ObjectId id, uint32_t peer) {
 
 bool ObjectTable::add_dependent(ObjectId id, ObjectId task) {
   auto found = objects_.find(id);
-  if (found == objects_.end() || found->second.done) return false;
+  if (found == objects_.end()) return false;
+  found->second.observed = true;  // the dependent fails with it
+  if (found->second.done) return false;
   found->second.dependents.push_back(task);
   return true;
 }

@@ -16,6 +16,8 @@ class ObjectTable {
     std::function<void(uint32_t peer, ObjectReady message)> answer;
     std::function<void(ObjectId task)> dependency_ready;  ///< Once for each `add_dependent`.
     std::function<void(ObjectId id)> freed;
+    /// It failed, and went without anybody having asked for it.
+    std::function<void(ObjectId id, const ErrorInfo& error)> unobserved = {};
   };
   explicit ObjectTable(Callbacks callbacks) : callbacks_(std::move(callbacks)) {}
 
@@ -45,6 +47,7 @@ class ObjectTable {
  private:
   struct Object {
     bool done = false;
+    bool observed = false;
     Outcome outcome;
     int64_t holds = 1;
     std::vector<uint32_t> fetchers;
@@ -52,6 +55,7 @@ class ObjectTable {
     std::vector<ObjectId> dependents;
   };
   Outcome unknown(ObjectId id) const;
+  void report_unobserved(ObjectId id, const Outcome& outcome) const;
 
   Callbacks callbacks_;
   std::unordered_map<ObjectId, Object> objects_;

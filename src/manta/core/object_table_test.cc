@@ -175,5 +175,32 @@ TEST_F(ObjectTableTest, APeerThatHasGoneIsNotAnswered) {
   EXPECT_THAT(take_answers(), ElementsAre("2:7=x"));
 }
 
+TEST(ObjectTableUnobserved, OnlyFailuresThatNobodyAskedForAreReported) {
+  std::vector<ObjectId> reported;
+  ObjectTable table({.answer = [](uint32_t, ObjectReady) {},
+                     .dependency_ready = [](ObjectId) {},
+                     .freed = [](ObjectId) {},
+                     .unobserved = [&](ObjectId id, const ErrorInfo&) { reported.push_back(id); }});
+  auto failed = [] { return Outcome::failed(ErrorKind::kUserCode, "bad"); };
+  Outcome good;
+  good.ok = true;
+  for (ObjectId id = 1; id <= 6; ++id) table.create(id);
+  table.finish(1, failed());
+  table.release(1);  // 1: failed, then dropped
+  table.release(2);
+  table.finish(2, failed());  // 2: dropped, then failed
+  table.finish(3, failed());
+  table.fetch(3, 0);
+  table.release(3);
+  table.add_dependent(4, 99);
+  table.finish(4, failed());
+  table.release(4);
+  table.finish(5, Outcome::failed(ErrorKind::kCancelled, "unwanted"));
+  table.release(5);
+  table.finish(6, good);
+  table.release(6);
+  EXPECT_EQ(reported, (std::vector<ObjectId>{1, 2}));
+}
+
 }  // namespace
 }  // namespace manta
