@@ -90,12 +90,10 @@ std::shared_ptr<arrow::Buffer> load_buffer(InArchive& archive) {
 }
 
 // `size` as it lies in memory may count a slice's whole parent; good enough to choose the place.
-int64_t rough_size(const arrow::RecordBatch& batch) {
+int64_t rough_size(const arrow::ArrayData& column) {
   int64_t size = 0;
-  for (const auto& column : batch.columns()) {
-    for (const auto& buffer : column->data()->buffers) size += buffer ? buffer->size() : 0;
-    if (!column->data()->child_data.empty()) size += static_cast<int64_t>(kLargeBuffer) + 1;
-  }
+  for (const auto& buffer : column.buffers) size += buffer ? buffer->size() : 0;
+  if (!column.child_data.empty()) size += static_cast<int64_t>(kLargeBuffer) + 1;
   return size;
 }
 
@@ -147,8 +145,7 @@ void CEREAL_SAVE_FUNCTION_NAME(OutArchive& archive, const std::shared_ptr<arrow:
   int64_t size = 0;
   for (const auto& column : table->columns()) {
     for (const auto& chunk : column->chunks()) {
-      for (const auto& buffer : chunk->data()->buffers) size += buffer ? buffer->size() : 0;
-      if (!chunk->data()->child_data.empty()) size += static_cast<int64_t>(kLargeBuffer) + 1;
+      size += rough_size(*chunk->data());
     }
   }
   save_ipc(archive, size, [&](arrow::io::OutputStream* stream) -> arrow::Status {
@@ -167,7 +164,9 @@ void CEREAL_LOAD_FUNCTION_NAME(InArchive& archive, std::shared_ptr<arrow::Table>
 void CEREAL_SAVE_FUNCTION_NAME(OutArchive& archive,
                                const std::shared_ptr<arrow::RecordBatch>& batch) {
   if (!batch) return archive(Place::kNull), void();
-  save_ipc(archive, rough_size(*batch), [&](arrow::io::OutputStream* stream) -> arrow::Status {
+  int64_t size = 0;
+  for (const auto& column : batch->columns()) size += rough_size(*column->data());
+  save_ipc(archive, size, [&](arrow::io::OutputStream* stream) -> arrow::Status {
     ARROW_ASSIGN_OR_RAISE(auto writer, arrow::ipc::MakeStreamWriter(stream, batch->schema()));
     ARROW_RETURN_NOT_OK(writer->WriteRecordBatch(*batch));
     return writer->Close();
