@@ -479,44 +479,46 @@ TEST(Task, AvailableResourcesAreWhatNobodyHolds) {
 
 // Starts a task that nobody waits for, and stays until the gate opens.
 int start_and_forget(const std::string& parent_gate, const std::string& child_gate,
-                     const std::string& marks) {
+                     const std::string& begun, const std::string& marks) {
   remote(
       {.resources = {.cpus = 0}},
-      [](const std::string& gate, const std::string& path) {
+      [](const std::string& gate, const std::string& begun, const std::string& path) {
+        std::ofstream(begun, std::ios::app) << "x" << std::flush;
         wait_for_file(gate);
         std::ofstream(path, std::ios::app) << "x" << std::flush;
       },
-      child_gate, marks);
+      child_gate, begun, marks);
   wait_for_file(parent_gate);
   return ::getpid();
 }
 
 TEST(Task, WhatATaskStartedGoesOnWhenItsIdleWorkerIsSentHome) {
-  Gate parents, children, marks;
+  Gate parents, children, begun, marks;
   std::vector<ObjectRef<int>> refs;
   for (int i = 0; i < 12; ++i) {
     refs.push_back(remote({.resources = {.cpus = 0}}, start_and_forget, parents.path(),
-                          children.path(), marks.path()));
+                          children.path(), begun.path(), marks.path()));
   }
   auto until = Clock::now() + kPatience;
-  for (const auto& ref : refs) {  // each in a process of its own, before any of them ends
-    while (why_waits(ref).find("runs in") == std::string::npos && Clock::now() < until) {
+  auto wait_for_twelve = [&](const Gate& file) {
+    std::string text;
+    while (text.size() < 12 && Clock::now() < until) {
+      std::ifstream in(file.path());
+      text.assign(std::istreambuf_iterator<char>(in), {});
     }
-  }
+    return text;
+  };
+  // Each child runs in a process of its own before any parent ends: none can take a parent's.
+  EXPECT_EQ(wait_for_twelve(begun), std::string(12, 'x'));
   parents.open();
   auto pids = get(refs, kPatience);
   auto gone = [&] {
     return std::count_if(pids.begin(), pids.end(), [](int pid) { return ::kill(pid, 0) != 0; });
   };
-  while (gone() < 5 && Clock::now() < until) std::this_thread::sleep_for(1ms);
-  EXPECT_GE(gone(), 5);  // the pool keeps as many as there are CPUs
+  while (gone() < 10 && Clock::now() < until) std::this_thread::sleep_for(1ms);
+  EXPECT_GE(gone(), 10);  // the pool keeps as many as there are CPUs
   children.open();
-  std::string text;
-  while (text.size() < 12 && Clock::now() < until) {
-    std::ifstream in(marks.path());
-    text.assign(std::istreambuf_iterator<char>(in), {});
-  }
-  EXPECT_EQ(text, std::string(12, 'x'));
+  EXPECT_EQ(wait_for_twelve(marks), std::string(12, 'x'));
 }
 
 }  // namespace
