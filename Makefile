@@ -12,11 +12,11 @@ build-%: setup
 	@cmake --preset $* >/dev/null
 	@cmake --build --preset $* -j $(JOBS)
 
-# Only what the examples need.
+# Only what the main example needs.
 run: setup
 	@cmake --preset release >/dev/null
-	@cmake --build --preset release -j $(JOBS) --target hello_cluster primes
-	@build/release/examples/hello_cluster
+	@cmake --build --preset release -j $(JOBS) --target taxi
+	@build/release/examples/taxi
 
 test: build-release
 	@ctest --preset release -j $(JOBS)

@@ -2,14 +2,15 @@
 # the same ones: keep it free of anything that only holds inside this repository.
 
 # Where scripts/setup.sh put the wheels: the same rule as there.
+if(DEFINED ENV{MANTA_DEPS})
+  set(manta_default_deps $ENV{MANTA_DEPS})
+elseif(DEFINED ENV{XDG_CACHE_HOME})
+  set(manta_default_deps $ENV{XDG_CACHE_HOME}/manta/deps)
+else()
+  set(manta_default_deps $ENV{HOME}/.cache/manta/deps)
+endif()
 if(NOT MANTA_DEPS)
-  if(DEFINED ENV{MANTA_DEPS})
-    set(MANTA_DEPS $ENV{MANTA_DEPS})
-  elseif(DEFINED ENV{XDG_CACHE_HOME})
-    set(MANTA_DEPS $ENV{XDG_CACHE_HOME}/manta/deps)
-  else()
-    set(MANTA_DEPS $ENV{HOME}/.cache/manta/deps)
-  endif()
+  set(MANTA_DEPS ${manta_default_deps})
 endif()
 
 set(MANTA_WHEELS_FILE ${CMAKE_CURRENT_LIST_DIR}/wheels.txt)
@@ -24,17 +25,20 @@ find_package(spdlog REQUIRED)
 function(manta_wheel variable name)
   file(STRINGS ${MANTA_WHEELS_FILE} line REGEX "^${name} ")
   string(REPLACE " " "-" folder "${line}")
-  if(NOT folder OR NOT IS_DIRECTORY ${MANTA_DEPS}/${folder})
-    message(FATAL_ERROR "${MANTA_DEPS}/${folder} does not exist: run scripts/setup.sh, or set MANTA_DEPS to the folder "
-                        "that holds the wheel of ${name}")
-  endif()
-  set(${variable} ${MANTA_DEPS}/${folder} PARENT_SCOPE)
+  foreach(deps ${MANTA_DEPS} ${manta_default_deps}) # an installation has some of them, and may use set-up's for others
+    if(folder AND IS_DIRECTORY ${deps}/${folder})
+      set(${variable} ${deps}/${folder} PARENT_SCOPE)
+      return()
+    endif()
+  endforeach()
+  message(FATAL_ERROR "${MANTA_DEPS}/${folder} does not exist: run scripts/setup.sh, or set MANTA_DEPS to the folder "
+                      "that holds the wheel of ${name}")
 endfunction()
 
-# manta_wheel_library(<target> <file> [INCLUDE <folder>] [LINK <targets...>]) imports a shared library by its file: wheels
+# manta_wheel_library(<target> <file> [INCLUDE <folders...>] [LINK <targets...>]) imports a shared library by its file: wheels
 # carry no unversioned symlinks, so -l would not find it. What links it has its folder in the RPATH, also once installed.
 function(manta_wheel_library target file)
-  cmake_parse_arguments(arg "" "INCLUDE" "LINK" ${ARGN})
+  cmake_parse_arguments(arg "" "" "INCLUDE;LINK" ${ARGN})
   if(NOT EXISTS ${file})
     message(FATAL_ERROR "${file} does not exist: delete its wheel's folder in ${MANTA_DEPS} and run scripts/setup.sh")
   endif()
@@ -53,4 +57,17 @@ if(NOT TARGET manta::arrow)
   set(pyarrow ${pyarrow}/pyarrow)
   manta_wheel_library(manta::arrow ${pyarrow}/libarrow.so.2600 INCLUDE ${pyarrow}/include)
   manta_wheel_library(manta::arrow_compute ${pyarrow}/libarrow_compute.so.2600 LINK manta::arrow)
+  manta_wheel_library(manta::parquet ${pyarrow}/libparquet.so.2600 LINK manta::arrow)
+
+endif()
+
+# What torch/torch.h needs; the headers of c10d are in the same wheel. Not part of an installation, which looks for it
+# where set-up puts it.
+if(NOT TARGET manta::libtorch AND NOT MANTA_WITHOUT_TORCH)
+  manta_wheel(torch torch)
+  set(torch ${torch}/torch)
+  manta_wheel_library(manta::c10 ${torch}/lib/libc10.so
+                      INCLUDE ${torch}/include ${torch}/include/torch/csrc/api/include)
+  manta_wheel_library(manta::torch_cpu ${torch}/lib/libtorch_cpu.so LINK manta::c10)
+  manta_wheel_library(manta::libtorch ${torch}/lib/libtorch.so LINK manta::torch_cpu)
 endif()

@@ -8,12 +8,14 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/mantaConfigVersion.cmake 
 
 install(DIRECTORY src/manta DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         FILES_MATCHING PATTERN *.h PATTERN *_internal.h EXCLUDE)
-# Arrow comes along: a program must not depend on the cache folder of whoever installed Manta.
+# Arrow comes along: a program must not depend on the cache folder of whoever installed Manta. torch, which only
+# manta::torch needs, does not, for its size: who uses it has it in MANTA_DEPS.
 manta_wheel(arrow_wheel pyarrow)
 cmake_path(GET arrow_wheel FILENAME arrow_folder)
 set(deps_dir ${CMAKE_INSTALL_LIBDIR}/manta/deps/${arrow_folder}/pyarrow)
 install(DIRECTORY ${arrow_wheel}/pyarrow/include DESTINATION ${deps_dir})
-install(FILES $<TARGET_FILE:manta::arrow> $<TARGET_FILE:manta::arrow_compute> DESTINATION ${deps_dir})
+install(FILES $<TARGET_FILE:manta::arrow> $<TARGET_FILE:manta::arrow_compute> $<TARGET_FILE:manta::parquet>
+        DESTINATION ${deps_dir})
 install(EXPORT manta NAMESPACE manta:: FILE mantaTargets.cmake DESTINATION ${package_dir})
 install(FILES ${PROJECT_BINARY_DIR}/mantaConfig.cmake ${PROJECT_BINARY_DIR}/mantaConfigVersion.cmake
               cmake/Dependencies.cmake cmake/wheels.txt DESTINATION ${package_dir})

@@ -38,7 +38,16 @@ function(manta_layer name)
 
   if(tests)
     manta_test(${name}_test SOURCES ${tests} MAIN ${arg_TEST_MAIN} LINK manta_${name} ${arg_PRIVATE})
+    if(arg_PRECOMPILE)
+      manta_reuse_precompiled(${name}_test ${name})
+    endif()
   endif()
+endfunction()
+
+# manta_reuse_precompiled(<target> <layer>): a program that includes what the layer precompiled.
+function(manta_reuse_precompiled target layer)
+  target_precompile_headers(${target} REUSE_FROM manta_${layer})
+  target_compile_options(${target} PRIVATE -fPIC) # as the layer; programs are -fPIE otherwise, which does not fit
 endfunction()
 
 # manta_test(<target> SOURCES <files...> [MAIN <file>] [LINK <targets...>]) adds a program of gtest tests to ctest.

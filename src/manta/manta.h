@@ -10,3 +10,7 @@
 #include "manta/core/object_ref.h"
 #include "manta/core/remote.h"
 #include "manta/core/resources.h"
+#include "manta/data/dataset.h"
+#include "manta/data/shard.h"
+#include "manta/train/session.h"
+#include "manta/train/trainer.h"

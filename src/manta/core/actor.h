@@ -11,6 +11,7 @@ namespace manta {
 namespace detail {
 
 HandlePtr create_actor(TaskSpec spec);
+std::vector<HandlePtr> create_group(std::vector<TaskSpec> specs);
 HandlePtr find_actor(const std::string& name, const std::string& type);
 void kill_actor(const HandlePtr& actor, bool may_restart);
 
@@ -51,6 +52,23 @@ struct ConstructThunkOf<T, std::tuple<P...>> {
 
 template <class First, class... Rest>
 inline constexpr bool starts_with_options = std::is_same_v<std::decay_t<First>, ActorOptions>;
+
+template <class T, class... Arguments>
+TaskSpec construction(const ActorOptions& options, const Arguments&... arguments) {
+  using Parameters = ConstructorParameters<T, std::decay_t<Arguments>...>;
+  TaskSpec spec;
+  spec.kind = TaskKind::kActorCreate;
+  spec.function = {thunk_address<typename ConstructThunkOf<T, Parameters>::type>(), {}};
+  spec.resources = options.resources;
+  spec.max_restarts = options.max_restarts;
+  spec.max_retries = options.max_call_retries;
+  spec.actor_name = options.name;
+  spec.actor_type = typeid(T).name();
+  spec.process_name = options.process_name;
+  spec.log_path = options.log_path;
+  set_arguments(spec, std::type_identity<Parameters>(), arguments...);
+  return spec;
+}
 
 }  // namespace detail
 
@@ -99,24 +117,27 @@ class ActorHandle {
 /// call fails with that.
 template <class T, class... Arguments>
 ActorHandle<T> actor(const ActorOptions& options, const Arguments&... arguments) {
-  using Parameters = detail::ConstructorParameters<T, std::decay_t<Arguments>...>;
-  TaskSpec spec;
-  spec.kind = TaskKind::kActorCreate;
-  spec.function = {detail::thunk_address<typename detail::ConstructThunkOf<T, Parameters>::type>(),
-                   {}};
-  spec.resources = options.resources;
-  spec.max_restarts = options.max_restarts;
-  spec.max_retries = options.max_call_retries;
-  spec.actor_name = options.name;
-  spec.actor_type = typeid(T).name();
-  detail::set_arguments(spec, std::type_identity<Parameters>(), arguments...);
-  return ActorHandle<T>(detail::create_actor(std::move(spec)));
+  return ActorHandle<T>(detail::create_actor(detail::construction<T>(options, arguments...)));
 }
 
 template <class T, class... Arguments>
 requires(!detail::starts_with_options<Arguments..., void>)
     ActorHandle<T> actor(const Arguments&... arguments) {
   return actor<T>(ActorOptions(), arguments...);
+}
+
+/// One actor for each of `options`, all with the same arguments, none of which is a reference. They
+/// start all or none: their resources are taken together, so two groups cannot each wait for what
+/// the other holds. They have no names.
+template <class T, class... Arguments>
+std::vector<ActorHandle<T>> actor_group(const std::vector<ActorOptions>& options,
+                                        const Arguments&... arguments) {
+  std::vector<TaskSpec> specs;
+  for (const auto& each : options) specs.push_back(detail::construction<T>(each, arguments...));
+  std::vector<ActorHandle<T>> actors;
+  for (auto& handle : detail::create_group(std::move(specs)))
+    actors.emplace_back(std::move(handle));
+  return actors;
 }
 
 /// The living actor of that name. Throws Error(kNotFound) if there is none, (kInvalidArgument) if

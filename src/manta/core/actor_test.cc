@@ -384,5 +384,44 @@ TEST(Actor, ManyTasksThatAskForNothingDoNotKeepActorsFromStarting) {
   for (const auto& ref : waiting) cancel(ref);
 }
 
+TEST(ActorGroup, StartsAllOrNone) {
+  Resources one{.cpus = 1};
+  auto holder = actor<Counter>({.resources = one});
+  get(holder.call<&Counter::pid>(), kPatience);
+  auto group = actor_group<Counter>({{.resources = one}, {.resources = one}}, 5);
+  auto values = std::vector{group[0].call<&Counter::value>(), group[1].call<&Counter::value>()};
+  EXPECT_THAT(why_waits(values[0]), HasSubstr("waits for the start of"));
+  EXPECT_EQ(available_resources().cpus, 1);  // it has not taken the one that is free
+  kill(holder);
+  EXPECT_EQ(get(values, kPatience), (std::vector{5, 5}));
+  EXPECT_EQ(available_resources().cpus, 0);
+}
+
+TEST(ActorGroup, WhatEndsOneBeforeTheStartEndsAll) {
+  auto holder = actor<Counter>({.resources = {.cpus = 2}});
+  get(holder.call<&Counter::pid>(), kPatience);
+  auto group = actor_group<Counter>({{.resources = {.cpus = 1}}, {.resources = {.cpus = 1}}});
+  auto value = group[0].call<&Counter::value>();
+  kill(group[1]);
+  EXPECT_THAT(error_of([&] { get(value, kPatience); }).what(), HasSubstr("was killed"));
+}
+
+TEST(ActorGroup, ImpossibleOnesAreRefusedAtOnce) {
+  std::vector<ActorOptions> three(3, ActorOptions{.resources = {.cpus = 1}});
+  EXPECT_THAT(error_of([&] { actor_group<Counter>(three); }).what(),
+              HasSubstr("asks for 3 times 1 CPU, but there is only 2 CPU"));
+  EXPECT_THAT(error_of([] { actor_group<Counter>({{.name = "me"}}); }).what(),
+              HasSubstr("can have neither a name (received 'me')"));
+  EXPECT_TRUE(actor_group<Counter>({}).empty());
+}
+
+TEST(ActorGroup, ProcessesHaveTheNameAndTheLogThatWereAskedFor) {
+  std::string log = testing::TempDir() + "group-" + std::to_string(::getpid()) + ".log";
+  auto group = actor_group<Counter>({{.process_name = "rank-0", .log_path = log}});
+  EXPECT_EQ(get(group[0].call<&Counter::process>(), kPatience), "rank-0");
+  EXPECT_EQ(::access(log.c_str(), F_OK), 0);
+  ::unlink(log.c_str());
+}
+
 }  // namespace
 }  // namespace manta

@@ -126,6 +126,33 @@ HandlePtr create_actor(TaskSpec spec) {
   return client->own(id);
 }
 
+std::vector<HandlePtr> create_group(std::vector<TaskSpec> specs) {
+  auto client = Client::current("actor_group");
+  std::vector<Resources> asked;
+  for (TaskSpec& spec : specs) {
+    if (!spec.actor_name.empty() || !spec.ref_args.empty()) {
+      throw Error(ErrorKind::kInvalidArgument,
+                  str("an actor of a group can have neither a name (received '", spec.actor_name,
+                      "') nor references as arguments (received ", spec.ref_args.size(), ")"));
+    }
+    fill_in(spec, *client);
+    asked.push_back(spec.resources);
+  }
+  if (specs.empty()) return {};
+  if (!Ledger(client->total()).acquire_all(asked, 0)) {
+    throw Error(ErrorKind::kResources,
+                str("a group of ", asked.size(), " actors '", task_name(specs.front()),
+                    "' asks for ", asked.size(), " times ", to_string(asked.front()),
+                    ", but there is only ", to_string(client->total()), " in all"));
+  }
+  std::vector<ObjectId> ids;
+  for (const TaskSpec& spec : specs) ids.push_back(spec.id);
+  client->send(CreateGroup{std::move(specs)});
+  std::vector<HandlePtr> handles;
+  for (ObjectId id : ids) handles.push_back(client->own(id));
+  return handles;
+}
+
 HandlePtr find_actor(const std::string& name, const std::string& type) {
   auto client = Client::current("get_actor");
   FindActor question;

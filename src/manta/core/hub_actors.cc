@@ -21,11 +21,12 @@ std::string plain(std::string name) {
 
 }  // namespace
 
-void Hub::add_actor(const TaskSpec& create) {
+void Hub::add_actor(const TaskSpec& create, const std::vector<ObjectId>& group) {
   auto actor = std::make_unique<Actor>();
   actor->id = create.id;
   actor->create = create;
   actor->restarts_left = create.max_restarts;
+  actor->group = group;
   if (!create.actor_name.empty()) actor_names_[create.actor_name] = create.id;
   // Kept for restarts, beyond the first construction's own holds.
   for (ObjectId ref : create.args.refs) objects_.add_ref(ref);
@@ -37,10 +38,25 @@ void Hub::add_actor(const TaskSpec& create) {
 void Hub::start_actor(Task& create) {
   Actor& actor = *actors_.at(create.spec.id);
   actor.state = Actor::kStarting;
-  Peer* peer =
-      start_process(str(plain(task_name(actor.create)), "-", next_worker_name_++), actor.id);
+  std::string name = actor.create.process_name;
+  if (name.empty()) name = str(plain(task_name(actor.create)), "-", next_worker_name_++);
+  Peer* peer = start_process(name, actor.id, actor.create.log_path);
   actor.peer = peer->index;
   create.peer = peer->index;
+}
+
+bool Hub::start_group(const std::vector<ObjectId>& group) {
+  std::vector<Resources> asked;
+  for (ObjectId id : group) asked.push_back(tasks_.at(id)->spec.resources);
+  auto grants = ledger_.acquire_all(asked, group.front());
+  if (!grants) return false;
+  for (size_t i = 0; i < group.size(); ++i) {
+    actors_.at(group[i])->group.clear();
+    Task& task = *tasks_.at(group[i]);
+    start_actor(task);
+    peers_.at(task.peer)->grant = std::move((*grants)[i]);
+  }
+  return true;
 }
 
 void Hub::on_actor_created(Actor& actor, bool ok, const ErrorInfo& error) {
@@ -158,8 +174,15 @@ void Hub::kill_actor(ObjectId id, bool may_restart, const std::string& why) {
 // For good: fails what waits, frees the name, ends the process if there is one.
 void Hub::end_actor(Actor& actor, ErrorInfo why) {
   bool has_process = actor.has_process();
+  bool queued = actor.group.empty() || actor.group.front() == actor.id;
   actor.state = Actor::kDead;
   actor.death = std::move(why);
+  for (ObjectId id : std::exchange(actor.group, {})) {  // none starts without the others
+    auto other = actors_.find(id);
+    if (other != actors_.end() && other->second->state == Actor::kPending) {
+      end_actor(*other->second, actor.death);
+    }
+  }
   auto name = actor_names_.find(actor.create.actor_name);
   if (name != actor_names_.end() && name->second == actor.id) actor_names_.erase(name);
   if (has_process && peers_.contains(actor.peer)) {
@@ -169,7 +192,7 @@ void Hub::end_actor(Actor& actor, ErrorInfo why) {
   }
   auto create = tasks_.find(actor.id);
   if (create != tasks_.end()) {
-    if (create->second->state == Task::kQueued && !has_process) {
+    if (create->second->state == Task::kQueued && !has_process && queued) {
       ready_.remove(actor.id, actor.create.depth, actor.create.resources, true);
     }
     finish_task(actor.id, {false, {}, actor.death});

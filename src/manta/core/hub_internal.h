@@ -96,6 +96,9 @@ class Hub final : public EngineEvents {
     std::string killed;                                // why, if somebody asked for it
     std::map<uint32_t, std::deque<ObjectId>> waiting;  // calls not sent, by caller
     ErrorInfo death;
+    /// Those that it starts with, all or none, itself included; empty once they have started. Only
+    /// the first is queued.
+    std::vector<ObjectId> group;
   };
 
   // hub.cc
@@ -118,6 +121,7 @@ class Hub final : public EngineEvents {
   void on(Peer& peer, Returned message);
   void on(Peer& peer, CancelTask message);
   void on(Peer& peer, CreateNamed message);
+  void on(Peer& peer, CreateGroup message);
   void on(Peer& peer, KillActor message);
   void on(Peer& peer, FindActor message);
   void on(Peer& peer, AskWhy message);
@@ -135,7 +139,7 @@ class Hub final : public EngineEvents {
   void on_connection(UniqueFd socket);
   void on_hello(const std::shared_ptr<AsyncChannel>& channel, const Hello& hello);
   void on_peer_frame(uint32_t index, Frame& frame);
-  Peer* start_process(const std::string& name, ObjectId actor);
+  Peer* start_process(const std::string& name, ObjectId actor, std::string log_path = {});
   void on_started(ProcessId process, pid_t pid) override;
   void on_start_failed(const std::vector<ProcessId>& gang, const std::string& why) override;
   void on_exited(const ProcessExit& exit) override;
@@ -149,7 +153,7 @@ class Hub final : public EngineEvents {
   std::string lost_message(const Peer& peer, const std::string& what, const std::string& how) const;
 
   // hub_tasks.cc
-  void submit(Peer& peer, TaskSpec spec);
+  void submit(Peer& peer, TaskSpec spec, const std::vector<ObjectId>& group = {});
   void dependency_ready(Task& task);
   void enqueue(Task& task);
   void dispatch_tasks();
@@ -171,8 +175,9 @@ class Hub final : public EngineEvents {
   std::string describe_holder(uint64_t holder);
 
   // hub_actors.cc
-  void add_actor(const TaskSpec& create);
+  void add_actor(const TaskSpec& create, const std::vector<ObjectId>& group);
   void start_actor(Task& create);
+  bool start_group(const std::vector<ObjectId>& group);
   void submit_call(Task& task);
   void send_calls(Actor& actor);
   void on_actor_created(Actor& actor, bool ok, const ErrorInfo& error);

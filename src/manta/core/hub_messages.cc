@@ -145,6 +145,27 @@ void Hub::on(Peer& peer, CreateNamed message) {
   on(peer, Submit{std::move(message.spec)});
 }
 
+void Hub::on(Peer& peer, CreateGroup message) {
+  std::vector<ObjectId> group;
+  std::vector<Resources> asked;
+  for (const TaskSpec& spec : message.specs) {
+    check_new(peer, spec.id);
+    check_spec(spec);
+    if (spec.kind != TaskKind::kActorCreate || !spec.ref_args.empty() || !spec.actor_name.empty()) {
+      throw Error(ErrorKind::kCorrupt, "it asked for a group of what are no plain actors");
+    }
+    group.push_back(spec.id);
+    asked.push_back(spec.resources);
+  }
+  if (!Ledger(ledger_.total()).acquire_all(asked, 0)) {
+    throw Error(ErrorKind::kCorrupt, "it asked for an impossible group of actors");
+  }
+  for (TaskSpec& spec : message.specs) {
+    hold(peer, spec.id);
+    submit(peer, std::move(spec), group);
+  }
+}
+
 void Hub::on(Peer&, KillActor message) {
   kill_actor(message.id, message.may_restart, "was killed by manta::kill");
 }

@@ -126,12 +126,13 @@ void Hub::on_peer_frame(uint32_t index, Frame& frame) {
 
 // ---- Processes
 
-Hub::Peer* Hub::start_process(const std::string& name, ObjectId actor) {
+Hub::Peer* Hub::start_process(const std::string& name, ObjectId actor, std::string log_path) {
   auto peer = std::make_unique<Peer>();
   peer->index = next_index_++;
   peer->actor = actor;
   peer->name = name;
-  peer->log = std::make_unique<WorkerLog>(*logs_, name, options_.log_folder + "/" + name + ".log");
+  if (log_path.empty()) log_path = options_.log_folder + "/" + name + ".log";
+  peer->log = std::make_unique<WorkerLog>(*logs_, name, std::move(log_path));
   ProcessSpec spec;
   spec.name = name;
   spec.log_path = peer->log->path();

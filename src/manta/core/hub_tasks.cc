@@ -27,7 +27,7 @@ uint64_t function_key(const Function& function) {
 
 }  // namespace
 
-void Hub::submit(Peer& peer, TaskSpec spec) {
+void Hub::submit(Peer& peer, TaskSpec spec, const std::vector<ObjectId>& group) {
   ObjectId id = spec.id;
   objects_.create(id);
   auto owned = std::make_unique<Task>();
@@ -35,7 +35,7 @@ void Hub::submit(Peer& peer, TaskSpec spec) {
   task.spec = std::move(spec);
   task.submitter = peer.index;
   tasks_[id] = std::move(owned);
-  if (task.spec.kind == TaskKind::kActorCreate) add_actor(task.spec);
+  if (task.spec.kind == TaskKind::kActorCreate) add_actor(task.spec, group);
   if (task.spec.parent != 0) children_[task.spec.parent].push_back(id);
 
   // Held until the task is done: for its first run, and for every other.
@@ -51,6 +51,10 @@ void Hub::submit(Peer& peer, TaskSpec spec) {
     return cancel(id, false);
   }
   if (task.spec.kind == TaskKind::kActorCall) return submit_call(task);
+  if (!group.empty() && id != group.front()) {
+    task.state = Task::kQueued;  // with the first of the group
+    return;
+  }
   if (task.open_dependencies == 0) enqueue(task);
 }
 
@@ -100,6 +104,13 @@ void Hub::dispatch_tasks() {
     while (!yields && shape->size() > could_start) {
       Task& task = *tasks_.at(shape->front());
       bool creates = shape->creates_actors;
+      if (creates && !actors_.at(task.spec.id)->group.empty()) {
+        auto group = actors_.at(task.spec.id)->group;
+        if (!start_group(group)) break;
+        ready_.pop_front(*shape);
+        started = true;
+        continue;
+      }
       if (asks_nothing && !creates &&
           free_running_ + static_cast<int>(could_start) >= kMaxFreeTasks) {
         break;

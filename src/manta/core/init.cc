@@ -1,7 +1,6 @@
 #include "manta/core/init.h"
 
 #include <fcntl.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 
 #include <cstdlib>
@@ -9,6 +8,7 @@
 #include <iostream>
 
 #include "manta/base/log.h"
+#include "manta/base/random_token.h"
 #include "manta/core/detached.h"
 #include "manta/core/hub_internal.h"
 #include "manta/core/session_folder_internal.h"
@@ -42,7 +42,7 @@ struct Runtime {
       throw Error(ErrorKind::kIo,
                   str("making the log folder '", hub_options.log_folder, "': ", error.message()));
     }
-    hub_options.address = {folder.path() + "/hub.sock", new_token()};
+    hub_options.address = {folder.path() + "/hub.sock", random_token()};
     hub_options.log_to_driver = options.log_to_driver;
     hub_options.actor_grace = options.actor_grace;
     hub_options.argv = std::move(argv);
@@ -50,13 +50,6 @@ struct Runtime {
     hub = std::make_shared<Hub>(std::move(hub_options));
     client = std::make_shared<Client>(std::make_unique<DriverLink>(hub), 0, total);
     hub->set_client(client);
-  }
-
-  static std::string new_token() {
-    std::string token(32, '\0');
-    if (::getrandom(token.data(), token.size(), 0) != static_cast<ssize_t>(token.size()))
-      throw_errno("getrandom");
-    return token;
   }
 
   const pid_t pid = ::getpid();
@@ -142,6 +135,15 @@ void start_driver(std::vector<std::string> argv, const InitOptions& options) {
 }
 
 }  // namespace
+
+const std::string& current_session_folder() {
+  std::lock_guard lock(runtime_mutex);
+  if (!runtime()) {
+    throw Error(ErrorKind::kInvalidArgument,
+                "this needs a program that called manta::init first in main, not a worker");
+  }
+  return runtime()->folder.path();
+}
 
 void init(int argc, char** argv, const InitOptions& options) {
   if (const char* fd = std::getenv(kStartVariable)) {

@@ -6,6 +6,7 @@
 
 #include "manta/core/engine.h"
 #include "manta/core/ledger_internal.h"
+#include "manta/core/message_codec_internal.h"
 #include "manta/core/task_spec.h"
 
 namespace manta {
@@ -138,6 +139,13 @@ struct CreateNamed {  // a Submit that may be refused; answered by Answer
     archive(request, spec);
   }
 };
+struct CreateGroup {  // actors that start all or none
+  std::vector<TaskSpec> specs;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(specs);
+  }
+};
 struct KillActor {
   ObjectId id = 0;
   bool may_restart = false;
@@ -181,8 +189,8 @@ struct StartDetached {  // answered by Answer
 };
 
 using ToHub = std::variant<Hello, Submit, Put, Fetch, Watch, AddRef, Release, TaskDone, Blocked,
-                           Unblocked, Returned, CancelTask, CreateNamed, KillActor, FindActor,
-                           AskWhy, AskAvailable, StartDetached>;
+                           Unblocked, Returned, CancelTask, CreateNamed, CreateGroup, KillActor,
+                           FindActor, AskWhy, AskAvailable, StartDetached>;
 
 // ---- What the hub says to a process.
 
@@ -252,40 +260,5 @@ struct Exit {  // finish what was sent before, then end
 
 using FromHub =
     std::variant<Welcome, Rejected, Run, ObjectReady, Recall, CancelRunning, Answer, Exit>;
-
-/// Appends a message as one frame; its type is its place in the list above.
-template <class Variant, class Message>
-void encode_message(OutBuffer& out, const Message& message) {
-  constexpr auto type = [] {
-    return []<size_t... I>(std::index_sequence<I...>) {
-      size_t found = 0;
-      ((std::is_same_v<Message, std::variant_alternative_t<I, Variant>> ? (found = I) : 0), ...);
-      return static_cast<uint16_t>(found);
-    }
-    (std::make_index_sequence<std::variant_size_v<Variant>>());
-  }();
-  OutArchive archive(out.begin(type));
-  archive(message);
-  out.end(std::move(archive.fds));
-}
-
-/// The message in a frame. Throws Error(kCorrupt) if it is none.
-template <class Variant>
-Variant decode_message(Frame& frame) {
-  InArchive archive(frame.body);
-  archive.fds = std::move(frame.fds);
-  Variant message;
-  bool known = [&]<size_t... I>(std::index_sequence<I...>) {
-    return ((frame.type == I ? (archive(message.template emplace<I>()), true) : false) || ...);
-  }
-  (std::make_index_sequence<std::variant_size_v<Variant>>());
-  if (!known)
-    throw Error(ErrorKind::kCorrupt, str("received a message of unknown type ", frame.type));
-  if (archive.remaining() > 0) {
-    throw Error(ErrorKind::kCorrupt, str("a message of type ", frame.type, " has ",
-                                         archive.remaining(), " bytes too many"));
-  }
-  return message;
-}
 
 }  // namespace manta

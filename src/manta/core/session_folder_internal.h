@@ -22,4 +22,8 @@ class SessionFolder {
   UniqueFd lock_;  // held for as long as the run lives
 };
 
+/// The folder of the run that this process drives. Throws Error(kInvalidArgument) if it drives
+/// none.
+const std::string& current_session_folder();
+
 }  // namespace manta

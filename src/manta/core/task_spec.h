@@ -32,6 +32,11 @@ struct ActorOptions {
   int max_call_retries = 0;
   /// By which get_actor finds it. Default: none.
   std::string name = {};
+  /// In `ps`, in messages, and before its lines at the driver. Default: the type's name and a
+  /// number.
+  std::string process_name = {};
+  /// Its output is appended to this file. Default: one in the run's log folder.
+  std::string log_path = {};
 };
 
 enum class TaskKind : uint8_t { kTask, kActorCreate, kActorCall };
@@ -53,6 +58,8 @@ struct TaskSpec {
   int32_t max_restarts = 0;
   std::string actor_name;
   std::string actor_type;
+  std::string process_name;
+  std::string log_path;
 
   template <class Archive>
   void serialize(Archive& archive) {
@@ -62,7 +69,9 @@ struct TaskSpec {
     } else {
       archive(resources);
     }
-    if (kind == TaskKind::kActorCreate) archive(max_restarts, actor_name, actor_type);
+    if (kind == TaskKind::kActorCreate) {
+      archive(max_restarts, actor_name, actor_type, process_name, log_path);
+    }
   }
 };
 

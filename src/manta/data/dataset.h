@@ -1,0 +1,191 @@
+#pragma once
+
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "manta/base/json.h"
+#include "manta/data/expression.h"
+
+namespace arrow {
+class RecordBatch;
+class Schema;
+class Table;
+}  // namespace arrow
+
+namespace manta {
+
+class Dataset;
+
+namespace data {
+
+struct Plan;
+
+/// What `map_batches` calls: some rows in, other rows out (as many as it likes, also none).
+using BatchFunction =
+    std::shared_ptr<arrow::RecordBatch> (*)(const std::shared_ptr<arrow::RecordBatch>&);
+
+struct ReadParquetOptions {
+  std::vector<std::string> columns = {};  ///< In this order. None: all columns of the files.
+};
+
+/// Rows of Parquet files, one file after the other. A path is a file or a folder, of which all
+/// *.parquet files are read, in the order of their names. Opens the first file only; the others
+/// when rows or their number are asked for. Throws Error(kNotFound) for a file or a column that
+/// does not exist, Error(kCorrupt) for a file that is not Parquet.
+Dataset read_parquet(const std::string& path, const ReadParquetOptions& options = {});
+Dataset read_parquet(const std::vector<std::string>& paths, const ReadParquetOptions& options = {});
+
+class BatchRange;
+
+}  // namespace data
+
+struct MapBatchesOptions {
+  int64_t batch_size = 4096;  ///< Rows of a batch at most: batches do not reach across row groups.
+};
+
+struct WindowShuffleOptions {
+  /// A window is whole row groups that have at least so many rows together, before any filter. More
+  /// mixes better and takes more memory: a window of each thread is held.
+  int64_t rows = 1 << 17;
+  std::optional<uint64_t> seed = std::nullopt;  ///< None: drawn when the plan is built.
+};
+
+struct TrainTestSplitOptions {
+  bool shuffle = false;  ///< Test rows are drawn from everywhere; else they are the last ones.
+  std::optional<uint64_t> seed = std::nullopt;  ///< None: drawn when the plan is built.
+};
+
+struct BatchOptions {
+  int64_t batch_size = 256;
+  bool drop_last = false;  ///< Leave out a last batch that is not full.
+  int64_t epoch = 0;       ///< Which order a window shuffle gives.
+};
+
+/// Rows of named columns, and what is to be done with them: a plan, which runs when rows are asked
+/// for. Building it reads no rows, copying it is cheap, and it never changes: each method returns
+/// another Dataset.
+///
+/// A plan runs streaming, row group after row group, on all processors. Only columns that the
+/// result depends on are decoded; row groups are skipped whose statistics rule them out. Mistakes
+/// such as unknown columns are found when the plan is built, up to the first `map_batches`.
+class Dataset {
+ public:
+  /// Keeps the rows for which the condition is true (neither false nor null).
+  Dataset filter(const Expression& condition) const;
+  /// Adds a column, or replaces the one of that name.
+  Dataset with_column(const std::string& name, const Expression& value) const;
+  /// Keeps these columns, in this order.
+  Dataset select_columns(const std::vector<std::string>& names) const;
+  Dataset drop_columns(const std::vector<std::string>& names) const;
+  /// Drops the rows in which one of the columns is null or NaN. None: in which any column is.
+  Dataset drop_na(const std::vector<std::string>& names = {}) const;
+  /// Calls a function on batches of rows, in several threads at a time: a plain function or a
+  /// lambda without captures. It must give the same result for the same rows whenever it is called.
+  /// What it throws comes out where rows are read, as Error(kUserCode).
+  Dataset map_batches(data::BatchFunction function, const MapBatchesOptions& options = {}) const;
+  template <class F>
+  requires(!std::is_convertible_v<F, data::BatchFunction>) Dataset
+      map_batches(F, const MapBatchesOptions& = {})
+  const {
+    static_assert(!sizeof(F),
+                  "manta: map_batches needs a plain function or a lambda without captures, of the "
+                  "form std::shared_ptr<arrow::RecordBatch>(const "
+                  "std::shared_ptr<arrow::RecordBatch>&)");
+    return *this;
+  }
+  /// Brings row groups into a random order and permutes the rows within windows of them; anew for
+  /// each epoch, always the same for one (seed, epoch). At most one in a plan.
+  Dataset window_shuffle(const WindowShuffleOptions& options = {}) const;
+
+  /// Two disjoint data sets, train and test. `test_size` is a fraction of the rows (0.3, rounded
+  /// up) or, as an integer, a number of rows. Reads the data once to count the rows that survive so
+  /// far. Comes before any `window_shuffle`.
+  template <class Size>
+  requires std::is_arithmetic_v<Size> std::pair<Dataset, Dataset> train_test_split(
+      Size test_size, const TrainTestSplitOptions& options = {})
+  const {
+    if constexpr (std::is_integral_v<Size>) {
+      return split_rows(static_cast<int64_t>(test_size), options);
+    } else {
+      return split_fraction(static_cast<double>(test_size), options);
+    }
+  }
+
+  /// The number of rows. Reads what filters need; without any, only the files' footers.
+  int64_t count() const;
+  /// Names and types of the columns. After `map_batches` this runs the plan up to its first row.
+  std::shared_ptr<arrow::Schema> schema() const;
+  std::vector<std::string> columns() const;
+  /// The first rows, at most `n`.
+  std::shared_ptr<arrow::Table> take(int64_t n = 20) const;
+  /// All rows, in memory.
+  std::shared_ptr<arrow::Table> to_table() const;
+  std::shared_ptr<arrow::Table> take_all() const { return to_table(); }
+  /// Prints the first rows.
+  void show(int64_t n = 20) const;
+  /// All rows in batches of `batch_size`, in this process, with reading ahead:
+  /// `for (auto& batch : ds.iter_batches({.batch_size = 64}))`.
+  data::BatchRange iter_batches(const BatchOptions& options = {}) const;
+
+  /// What would be done, for people: the operations, the columns that are read, the row groups that
+  /// are skipped. Opens all files.
+  std::string explain() const;
+  /// For another process of this program. Paths are absolute.
+  Json to_json() const;
+  static Dataset from_json(const Json& json);
+
+  explicit Dataset(std::shared_ptr<const data::Plan> plan) : plan_(std::move(plan)) {}
+  const std::shared_ptr<const data::Plan>& plan() const { return plan_; }
+
+ private:
+  std::pair<Dataset, Dataset> split_fraction(double fraction,
+                                             const TrainTestSplitOptions& options) const;
+  std::pair<Dataset, Dataset> split_rows(int64_t rows, const TrainTestSplitOptions& options) const;
+
+  std::shared_ptr<const data::Plan> plan_;
+};
+
+namespace data {
+
+/// What `Dataset::iter_batches` returns: can be walked through once.
+class BatchRange {
+ public:
+  BatchRange(std::shared_ptr<const Plan> plan, const BatchOptions& options);
+  ~BatchRange();
+  BatchRange(BatchRange&&) noexcept;
+
+  class Iterator {
+   public:
+    using value_type = std::shared_ptr<arrow::RecordBatch>;
+    using difference_type = std::ptrdiff_t;
+    const value_type& operator*() const { return range_->current(); }
+    Iterator& operator++() {
+      range_->advance();
+      return *this;
+    }
+    void operator++(int) { range_->advance(); }
+    bool operator==(std::default_sentinel_t) const { return !range_->current(); }
+
+   private:
+    friend class BatchRange;
+    explicit Iterator(BatchRange* range) : range_(range) {}
+    BatchRange* range_;
+  };
+  Iterator begin();
+  std::default_sentinel_t end() const { return {}; }
+
+ private:
+  struct Impl;
+  const std::shared_ptr<arrow::RecordBatch>& current() const;
+  void advance();
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace data
+}  // namespace manta

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "manta/data/expression.h"
+#include "manta/data/piece_internal.h"
+
+namespace arrow {
+class Array;
+class DataType;
+}  // namespace arrow
+
+namespace manta::data {
+
+enum class ExpressionOp {
+  kColumn,
+  kLiteral,
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kDivide,
+  kNegate,
+  kEqual,
+  kNotEqual,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+  kAnd,
+  kOr,
+  kNot,
+  kIsNull,
+  kIsValid,
+  kCast,
+  kSecondsBetween,
+  kHour,
+  kDayOfWeek,
+};
+
+using Literal = std::variant<int64_t, double, bool, std::string>;
+
+struct ExpressionNode {
+  ExpressionOp op = ExpressionOp::kLiteral;
+  std::string name;  ///< Of a column, or of the type of a cast.
+  Literal literal = int64_t{0};
+  std::vector<std::shared_ptr<const ExpressionNode>> arguments;
+};
+
+/// Adds the names of all columns that it looks at, each once.
+void collect_columns(const ExpressionNode& node, std::vector<std::string>& names);
+/// Whether a value can make it fail, so that it must not see rows that a filter before it removes.
+bool can_fail(const ExpressionNode& node);
+std::string to_string(const ExpressionNode& node);
+
+/// The expression's value for each row. Throws Error(kNotFound) for a column that is not there and
+/// Error(kInvalidArgument) for types that do not go together, naming columns, types and expression.
+std::shared_ptr<arrow::Array> evaluate(const Expression& expression, const Piece& piece);
+
+/// "there is no column 'x'; there are 'a', 'b'".
+std::string no_such_column(const std::string& name, const std::vector<std::string>& there);
+/// Throws Error(kInvalidArgument) if a column is named twice.
+void require_distinct(const std::vector<std::string>& names, const std::string& doing);
+
+}  // namespace manta::data

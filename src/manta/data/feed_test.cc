@@ -1,0 +1,356 @@
+// The promise about rows: what a step is made of depends on (data, plan, epoch, global batch) only.
+// The reader and the workers run as threads here; tests/ has them as processes.
+
+#include <gmock/gmock.h>
+
+#include <future>
+#include <random>
+#include <thread>
+
+#include "manta/data/dataset.h"
+#include "manta/data/parquet_fixture_internal.h"
+#include "manta/data/shard_internal.h"
+
+namespace manta::data {
+namespace {
+
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+/// Steps of one or several epochs; each is the ids of its rows, in order.
+using Steps = std::vector<std::vector<int64_t>>;
+
+struct Walk {
+  ShardBatchOptions options = {};
+  Position from = {};
+  int64_t epochs = 1;
+  int64_t max_steps = -1;  // of all epochs together
+  FeedOptions feed = {.threads = 2};
+};
+
+struct Walked {
+  Steps steps;
+  std::vector<Position> positions;  // behind each step
+  int64_t rows_decoded = 0;         // in the last epoch that ended
+};
+
+/// What the ranks see, put together; checks that they agree.
+Walked walk(const Dataset& dataset, int world, const Walk& options) {
+  std::vector<UniqueFd> reader_ends;
+  std::vector<std::shared_ptr<FeedClient>> clients;
+  for (int rank = 0; rank < world; ++rank) {
+    auto [mine, other] = socket_pair();
+    clients.push_back(std::make_shared<FeedClient>(std::move(mine), rank, world, seconds(60)));
+    reader_ends.push_back(std::move(other));
+  }
+  std::thread reader([&, ends = std::move(reader_ends)]() mutable {
+    serve_feed({{"train", dataset.to_json()}}, std::move(ends), options.feed);
+  });
+  std::vector<std::future<Walked>> parts;
+  for (int rank = 0; rank < world; ++rank) {
+    parts.push_back(std::async(std::launch::async, [&, client = clients[rank]]() mutable {
+      Walked part;
+      auto state = std::make_shared<ShardState>(std::move(client), "train", options.from);
+      DataShard shard(state);
+      auto full = [&] {
+        return options.max_steps >= 0 &&
+               static_cast<int64_t>(part.steps.size()) >= options.max_steps;
+      };
+      for (int64_t i = 0; i < options.epochs && !full(); ++i) {
+        for (const auto& batch : shard.iter_batches(options.options)) {
+          part.steps.push_back(ints(*batch, "id"));
+          part.positions.push_back(state->position);
+          if (full()) break;
+        }
+        part.rows_decoded = state->rows_decoded;
+      }
+      return part;
+    }));
+  }
+  clients.clear();
+  Walked all;
+  std::exception_ptr error;
+  for (int rank = 0; rank < world; ++rank) {
+    try {
+      Walked part = parts[static_cast<size_t>(rank)].get();
+      if (rank == 0) {
+        all = part;
+        continue;
+      }
+      EXPECT_EQ(part.steps.size(), all.steps.size());
+      EXPECT_EQ(part.positions, all.positions);
+      for (size_t i = 0; i < std::min(all.steps.size(), part.steps.size()); ++i) {
+        all.steps[i].insert(all.steps[i].end(), part.steps[i].begin(), part.steps[i].end());
+      }
+    } catch (...) {
+      if (!error) error = std::current_exception();
+    }
+  }
+  reader.join();
+  if (error) std::rethrow_exception(error);
+  return all;
+}
+
+std::vector<int64_t> sorted_rows(const Steps& steps) {
+  std::vector<int64_t> rows;
+  for (const auto& step : steps) rows.insert(rows.end(), step.begin(), step.end());
+  std::sort(rows.begin(), rows.end());
+  return rows;
+}
+
+// Each row with an even id twice, those that are multiples of 5 not at all.
+std::shared_ptr<arrow::RecordBatch> change_row_counts(
+    const std::shared_ptr<arrow::RecordBatch>& batch) {
+  arrow::Int64Builder ids;
+  for (int64_t id : ints(*batch, "id")) {
+    if (id % 5 == 0) continue;
+    check(ids.Append(id), "id");
+    if (id % 2 == 0) check(ids.Append(id + 1'000'000), "id");
+  }
+  auto column = check(ids.Finish(), "ids");
+  return arrow::RecordBatch::Make(arrow::schema({arrow::field("id", arrow::int64())}),
+                                  column->length(), {column});
+}
+
+class FeedTest : public testing::Test {
+ protected:
+  // Files of different sizes, one of them a single row group.
+  Dataset rows() {
+    return read_parquet({folder_.write_rows("a.parquet", 0, 700, 100),
+                         folder_.write_rows("b.parquet", 700, 40, 1000),
+                         folder_.write_rows("c.parquet", 740, 503, 64)});
+  }
+  ParquetFolder folder_;
+};
+
+struct PlanCase {
+  const char* name;
+  Dataset (*make)(const Dataset&);
+};
+const PlanCase kPlans[] = {
+    {"as it is", [](const Dataset& d) { return d; }},
+    {"filtered",
+     [](const Dataset& d) { return d.filter(col("id") * 7 > 300 && col("half") < 500); }},
+    {"changed in number",
+     [](const Dataset& d) { return d.map_batches(change_row_counts, {.batch_size = 37}); }},
+    {"shuffled", [](const Dataset& d) { return d.window_shuffle({.rows = 250, .seed = 5}); }},
+    {"all of it",
+     [](const Dataset& d) {
+       return d.drop_na()
+           .window_shuffle({.rows = 150, .seed = 7})
+           .map_batches(change_row_counts, {.batch_size = 50})
+           .filter(col("id") != 77);
+     }},
+};
+
+TEST_F(FeedTest, StepsAreTheSameForAnyNumberOfWorkers) {
+  Dataset all = rows();
+  for (const auto& plan : kPlans) {
+    SCOPED_TRACE(plan.name);
+    Dataset dataset = plan.make(all);
+    Walk options{.options = {.global_batch_size = 64}, .epochs = 3};
+    auto alone = walk(dataset, 1, options);
+    Steps one_epoch = walk(dataset, 1, {.options = {.global_batch_size = 64}}).steps;
+    std::vector<int64_t> expected = ints(*dataset.to_table(), "id");
+    std::sort(expected.begin(), expected.end());
+    EXPECT_EQ(sorted_rows(one_epoch), expected);  // each row once
+    ASSERT_EQ(alone.steps.size(), 3 * one_epoch.size());
+    EXPECT_LE(alone.rows_decoded, 1243 * 1.05);
+    for (int world : {2, 3, 8}) {
+      SCOPED_TRACE(world);
+      auto together = walk(dataset, world, options);
+      EXPECT_EQ(together.steps, alone.steps);
+      EXPECT_EQ(together.positions, alone.positions);
+      EXPECT_LE(together.rows_decoded, 1243 * 1.05);  // once per host, however many workers
+    }
+  }
+}
+
+TEST_F(FeedTest, EveryRestIsUsedOnce) {
+  for (int64_t total = 96; total < 130; ++total) {
+    Dataset dataset = read_parquet(folder_.write_rows("rest.parquet", 0, total, 50));
+    Steps expected;
+    for (int world : {1, 2, 3, 8}) {
+      auto walked = walk(dataset, world, {.options = {.global_batch_size = 32}});
+      std::vector<int64_t> sizes;
+      for (const auto& step : walked.steps) sizes.push_back(static_cast<int64_t>(step.size()));
+      int64_t rest = total % 32;
+      std::vector<int64_t> wanted(static_cast<size_t>(total / 32), 32);
+      if (rest >= 16) {
+        wanted.push_back(rest);
+      } else {
+        wanted.back() += rest;
+      }
+      EXPECT_EQ(sizes, wanted) << total << " rows, " << world << " workers";
+      if (world == 1) expected = walked.steps;
+      EXPECT_EQ(walked.steps, expected);
+    }
+  }
+}
+
+TEST_F(FeedTest, DropLastLeavesTheRestOut) {
+  Dataset dataset = read_parquet(folder_.write_rows("rest.parquet", 0, 127, 50));
+  auto walked =
+      walk(dataset, 2, {.options = {.global_batch_size = 32, .drop_last = true}, .epochs = 2});
+  ASSERT_EQ(walked.steps.size(), 6);
+  for (const auto& step : walked.steps) EXPECT_EQ(step.size(), 32);
+}
+
+TEST_F(FeedTest, ResumesAtAnyStepWithAnyNumberOfWorkers) {
+  Dataset all = rows();
+  std::mt19937 random(11);
+  for (const auto& plan : kPlans) {
+    SCOPED_TRACE(plan.name);
+    Dataset dataset = plan.make(all);
+    Walk options{.options = {.global_batch_size = 64}, .epochs = 2};
+    auto whole = walk(dataset, 2, options);
+    for (size_t step = 0; step < whole.steps.size(); step += 1 + random() % 3) {
+      Position from = whole.positions[step];
+      int64_t epochs = 2 - from.epoch;
+      int world = 1 + static_cast<int>(random() % 4);
+      auto rest =
+          walk(dataset, world, {.options = options.options, .from = from, .epochs = epochs});
+      Steps expected(whole.steps.begin() + static_cast<std::ptrdiff_t>(step) + 1,
+                     whole.steps.end());
+      EXPECT_EQ(rest.steps, expected) << "after step " << step << " with " << world << " workers";
+    }
+  }
+}
+
+TEST_F(FeedTest, ResumingReadsAtMostOneWindowAgain) {
+  Dataset dataset = rows().window_shuffle({.rows = 150, .seed = 5});
+  auto whole = walk(dataset, 2, {.options = {.global_batch_size = 32}});
+  size_t middle = whole.steps.size() / 2;
+  auto rest =
+      walk(dataset, 2, {.options = {.global_batch_size = 32}, .from = whole.positions[middle]});
+  int64_t taken = 32 * static_cast<int64_t>(middle + 1);
+  EXPECT_LE(rest.rows_decoded, 1243 - taken + 100 + 250);  // a window is at most 249 rows here
+}
+
+TEST_F(FeedTest, AStepLargerThanTheBudgetIsServed) {
+  Dataset dataset = rows();
+  auto walked = walk(dataset, 3,
+                     {.options = {.global_batch_size = 900},
+                      .epochs = 2,
+                      .feed = {.threads = 2, .byte_budget = 1, .read_ahead = 1}});
+  ASSERT_EQ(walked.steps.size(), 2);
+  EXPECT_EQ(walked.steps[0].size(), 1243);  // a rest of under half a step joins the last
+}
+
+TEST_F(FeedTest, LeavingALoopEarlyEndsTheEpoch) {
+  Dataset dataset = rows();
+  auto [mine, other] = socket_pair();
+  auto client = std::make_shared<FeedClient>(std::move(mine), 0, 1, seconds(60));
+  std::vector<UniqueFd> ends;
+  ends.push_back(std::move(other));
+  std::thread reader([&] { serve_feed({{"train", dataset.to_json()}}, std::move(ends), {}); });
+  {
+    auto state = std::make_shared<ShardState>(client, "train", Position());
+    DataShard shard(state);
+    for (const auto& batch : shard.iter_batches({.batch_size = 10})) {
+      EXPECT_EQ(batch->num_rows(), 10);
+      EXPECT_THROW(shard.iter_batches(), Error);  // one loop at a time
+      break;
+    }
+    EXPECT_EQ(shard.epoch(), 1);
+    std::shared_ptr<arrow::RecordBatch> kept;
+    std::vector<int64_t> seen;
+    for (const auto& batch : shard.iter_batches({.batch_size = 100})) {
+      if (!kept) {
+        kept = batch;
+        seen = ints(*batch, "id");
+      }
+    }
+    EXPECT_EQ(ints(*kept, "id"), seen);  // still there, though the epoch is over
+    EXPECT_EQ(shard.epoch(), 2);
+  }
+  client.reset();
+  reader.join();
+}
+
+template <class F>
+std::string message_of(F function) {
+  try {
+    function();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST_F(FeedTest, BadInputIsSaid) {
+  Dataset dataset = rows();
+  Dataset few = dataset.filter(col("id") < 3);
+  EXPECT_THAT(message_of([&] { walk(few, 4, {.options = {.batch_size = 8}}); }),
+              HasSubstr("data set 'train' gives 3 rows, which is not one for each of 4 workers"));
+  Dataset none = dataset.filter(col("id") < 0);
+  EXPECT_THAT(message_of([&] { walk(none, 1, {}); }), HasSubstr("gives 0 rows"));
+  EXPECT_THAT(message_of([&] { walk(dataset, 2, {.options = {.batch_size = 0}}); }),
+              HasSubstr("batch_size must be positive (was 0)"));
+  Dataset broken = dataset.map_batches(
+      [](const std::shared_ptr<arrow::RecordBatch>&) -> std::shared_ptr<arrow::RecordBatch> {
+        throw std::runtime_error("no idea");
+      });
+  EXPECT_THAT(message_of([&] { walk(broken, 2, {}); }), HasSubstr("no idea"));
+}
+
+TEST_F(FeedTest, WorkersThatWantDifferentThingsAreTold) {
+  Dataset dataset = rows();
+  std::vector<UniqueFd> ends;
+  std::vector<std::shared_ptr<FeedClient>> clients;
+  for (int rank = 0; rank < 2; ++rank) {
+    auto [mine, other] = socket_pair();
+    clients.push_back(std::make_shared<FeedClient>(std::move(mine), rank, 2, seconds(60)));
+    ends.push_back(std::move(other));
+  }
+  std::thread reader([&] { serve_feed({{"train", dataset.to_json()}}, std::move(ends), {}); });
+  auto iterate = [&](int rank, int64_t batch_size) {
+    return std::async(std::launch::async, [&, rank, batch_size] {
+      DataShard shard(
+          std::make_shared<ShardState>(clients[static_cast<size_t>(rank)], "train", Position()));
+      return message_of([&] {
+        for (const auto& batch : shard.iter_batches({.batch_size = batch_size})) (void)batch;
+      });
+    });
+  };
+  auto first = iterate(0, 10), second = iterate(1, 20);
+  EXPECT_THAT(first.get() + second.get(), HasSubstr("in steps of 40 rows"));
+  clients.clear();
+  reader.join();
+}
+
+TEST_F(FeedTest, AWorkerThatNeverComesIsNamed) {
+  Dataset dataset = rows();
+  auto [mine, other] = socket_pair();
+  auto [silent, silent_other] = socket_pair();
+  std::vector<UniqueFd> ends;
+  ends.push_back(std::move(other));
+  ends.push_back(std::move(silent_other));
+  auto client = std::make_shared<FeedClient>(std::move(mine), 0, 2, seconds(60));
+  FeedOptions options;
+  options.timeout = std::chrono::milliseconds(50);
+  std::thread reader([&] { serve_feed({{"train", dataset.to_json()}}, std::move(ends), options); });
+  DataShard shard(std::make_shared<ShardState>(client, "train", Position()));
+  EXPECT_THAT(message_of([&] {
+                for (const auto& batch : shard.iter_batches()) (void)batch;
+              }),
+              HasSubstr("rank 1 did not begin epoch 0 of 'train'"));
+  shard = DataShard(nullptr);
+  client.reset();
+  silent.reset();
+  reader.join();
+}
+
+TEST_F(FeedTest, AReaderThatIsGoneIsSaid) {
+  auto [mine, other] = socket_pair();
+  auto client = std::make_shared<FeedClient>(std::move(mine), 0, 1, seconds(60));
+  other.reset();
+  DataShard shard(std::make_shared<ShardState>(client, "train", Position()));
+  EXPECT_THAT(message_of([&] {
+                for (const auto& batch : shard.iter_batches()) (void)batch;
+              }),
+              HasSubstr("the data reader has gone"));
+}
+
+}  // namespace
+}  // namespace manta::data

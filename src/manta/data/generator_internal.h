@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "manta/base/error.h"
+
+namespace manta::data {
+
+/// Random numbers that are a function of (key, counter): number i of a key is
+/// mix(key + (i + 1) * 0x9e3779b97f4a7c15), where mix is SplitMix64's finaliser. Orders of rows
+/// that were drawn once must come out the same for ever, so this never changes.
+class Generator {
+ public:
+  /// The parts, such as (seed, epoch, window), are mixed one after the other into one key.
+  explicit Generator(std::initializer_list<uint64_t> key) {
+    for (uint64_t part : key) key_ = mix(key_ + kStep + mix(part));
+  }
+
+  uint64_t next() { return mix(key_ + ++counter_ * kStep); }
+
+  /// From [0, n), each equally likely (Lemire's multiplication with rejection). `n` is not 0.
+  uint64_t below(uint64_t n) {
+    auto product = static_cast<unsigned __int128>(next()) * n;
+    if (static_cast<uint64_t>(product) < n) {
+      uint64_t threshold = (0 - n) % n;
+      while (static_cast<uint64_t>(product) < threshold) {
+        product = static_cast<unsigned __int128>(next()) * n;
+      }
+    }
+    return static_cast<uint64_t>(product >> 64);
+  }
+
+  /// From [0, 1).
+  double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
+
+  /// All of [0, n), n below 2^32, in an order drawn by Fisher and Yates' method.
+  std::vector<uint32_t> permutation(int64_t n) {
+    MANTA_CHECK(n >= 0 && n < int64_t{1} << 32, "a permutation of more than 2^32 rows");
+    std::vector<uint32_t> order(static_cast<size_t>(n));
+    std::iota(order.begin(), order.end(), uint32_t{0});
+    for (int64_t i = n - 1; i > 0; --i) {
+      std::swap(order[static_cast<size_t>(i)], order[below(static_cast<uint64_t>(i) + 1)]);
+    }
+    return order;
+  }
+
+ private:
+  static constexpr uint64_t kStep = 0x9e3779b97f4a7c15;
+  static uint64_t mix(uint64_t x) {
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+    return x ^ (x >> 31);
+  }
+
+  uint64_t key_ = 0;
+  uint64_t counter_ = 0;
+};
+
+}  // namespace manta::data

@@ -1,0 +1,115 @@
+#include <arrow/api.h>
+
+#include <algorithm>
+
+#include "manta/base/error.h"
+#include "manta/data/expression_internal.h"
+#include "manta/data/piece_internal.h"
+#include "manta/io/arrow_status.h"
+
+namespace manta::data {
+
+const std::shared_ptr<arrow::Array>* Piece::find(const std::string& name) const {
+  auto found = std::find(names.begin(), names.end(), name);
+  return found == names.end() ? nullptr : &columns[static_cast<size_t>(found - names.begin())];
+}
+
+void Piece::set(const std::string& name, std::shared_ptr<arrow::Array> column) {
+  auto found = std::find(names.begin(), names.end(), name);
+  if (found != names.end()) {
+    columns[static_cast<size_t>(found - names.begin())] = std::move(column);
+  } else {
+    names.push_back(name);
+    columns.push_back(std::move(column));
+  }
+}
+
+Piece to_piece(const arrow::RecordBatch& batch) {
+  Piece piece;
+  piece.rows = batch.num_rows();
+  piece.names = batch.schema()->field_names();
+  piece.columns = batch.columns();
+  return piece;
+}
+
+void keep_columns(Piece& piece, const std::vector<std::string>& names, bool listed) {
+  Piece kept;
+  for (size_t i = 0; i < piece.names.size(); ++i) {
+    bool found = std::find(names.begin(), names.end(), piece.names[i]) != names.end();
+    if (found == listed) {
+      kept.names.push_back(std::move(piece.names[i]));
+      kept.columns.push_back(std::move(piece.columns[i]));
+    }
+  }
+  kept.rows = piece.rows;
+  piece = std::move(kept);
+}
+
+void pick_columns(Piece& piece, const std::vector<std::string>& names, const std::string& doing) {
+  Piece picked;
+  for (const auto& name : names) {
+    auto* found = piece.find(name);
+    if (!found) {
+      throw Error(ErrorKind::kNotFound, str("in ", doing, ": ", no_such_column(name, piece.names)));
+    }
+    picked.names.push_back(name);
+    picked.columns.push_back(*found);
+  }
+  picked.rows = piece.rows;
+  piece = std::move(picked);
+}
+
+void order_columns(Piece& piece, const std::vector<std::string>& names) {
+  if (piece.names == names) return;
+  std::vector<std::string> there;
+  for (const auto& name : names) {
+    if (piece.find(name)) there.push_back(name);
+  }
+  pick_columns(piece, there, "a plan");
+}
+
+std::shared_ptr<arrow::RecordBatch> to_batch(Piece piece) {
+  arrow::FieldVector fields;
+  for (size_t i = 0; i < piece.names.size(); ++i) {
+    fields.push_back(arrow::field(piece.names[i], piece.columns[i]->type()));
+  }
+  return arrow::RecordBatch::Make(arrow::schema(fields), piece.rows, std::move(piece.columns));
+}
+
+int64_t count_rows(const Batches& batches) {
+  int64_t rows = 0;
+  for (const auto& batch : batches) rows += batch->num_rows();
+  return rows;
+}
+
+std::shared_ptr<arrow::RecordBatch> concatenate(const Batches& batches) {
+  if (batches.size() == 1) return batches[0];
+  if (batches[0]->num_columns() == 0) {
+    return arrow::RecordBatch::Make(batches[0]->schema(), count_rows(batches),
+                                    arrow::ArrayVector());
+  }
+  return check(arrow::ConcatenateRecordBatches(batches), "putting batches together");
+}
+
+Batches rechunk(const Batches& batches, int64_t rows) {
+  Batches result, parts;
+  int64_t missing = rows;
+  for (const auto& batch : batches) {
+    int64_t from = 0;
+    while (from < batch->num_rows()) {
+      int64_t taken = std::min(missing, batch->num_rows() - from);
+      parts.push_back(batch->Slice(from, taken));
+      from += taken;
+      missing -= taken;
+      if (missing == 0) {
+        result.push_back(concatenate(parts));
+        parts.clear();
+        missing = rows;
+      }
+    }
+  }
+  if (!parts.empty()) result.push_back(concatenate(parts));
+  return result;
+}
+
+}  // namespace manta::data

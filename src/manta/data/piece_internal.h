@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace arrow {
+class Array;
+class RecordBatch;
+}  // namespace arrow
+
+namespace manta::data {
+
+/// Some rows while operations run on them.
+struct Piece {
+  std::vector<std::string> names;
+  std::vector<std::shared_ptr<arrow::Array>> columns;
+  int64_t rows = 0;
+
+  const std::shared_ptr<arrow::Array>* find(const std::string& name) const;
+  void set(const std::string& name, std::shared_ptr<arrow::Array> column);
+};
+
+Piece to_piece(const arrow::RecordBatch& batch);
+std::shared_ptr<arrow::RecordBatch> to_batch(Piece piece);
+
+/// Keeps the columns that are `listed` in names, or those that are not.
+void keep_columns(Piece& piece, const std::vector<std::string>& names, bool listed);
+/// Keeps these columns, in this order. Throws Error(kNotFound) if one is not there.
+void pick_columns(Piece& piece, const std::vector<std::string>& names, const std::string& doing);
+/// Brings the columns into this order; names that are not there do not matter.
+void order_columns(Piece& piece, const std::vector<std::string>& names);
+
+using Batches = std::vector<std::shared_ptr<arrow::RecordBatch>>;
+
+int64_t count_rows(const Batches& batches);
+/// One batch of all rows; at least one batch is given.
+std::shared_ptr<arrow::RecordBatch> concatenate(const Batches& batches);
+/// The same rows in batches of `rows`, the last one shorter.
+Batches rechunk(const Batches& batches, int64_t rows);
+
+}  // namespace manta::data

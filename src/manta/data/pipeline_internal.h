@@ -1,0 +1,66 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "manta/data/piece_internal.h"
+#include "manta/data/plan_internal.h"
+
+namespace manta::data {
+
+/// Row groups are decoded and computed in pieces of so many rows: few enough that a piece's columns
+/// stay in the processor's cache from one operation to the next.
+inline constexpr int64_t kPieceRows = 32 * 1024;
+
+/// A comparison of a file column with a constant that every row of the result fulfils.
+struct Bound {
+  std::string column;
+  Expression comparison;  ///< `column < constant` and the like; never !=.
+};
+std::vector<Bound> bounds_of(const Plan& plan);
+/// Whether the statistics of a row group say that none of its rows fulfils all bounds.
+bool excluded(const std::vector<Bound>& bounds, Source& source, const Fragment& fragment);
+
+/// A plan made ready to run. Its methods may be called from several threads.
+class Pipeline {
+ public:
+  explicit Pipeline(std::shared_ptr<const Plan> plan);
+
+  const Plan& plan() const { return *plan_; }
+  const std::vector<std::string>& columns_read() const { return use_.read; }
+  /// Whether a row group need not be read: by its statistics, or because no row of it is in this
+  /// part of a split.
+  bool skips(size_t fragment) const;
+
+  /// The windows of an epoch, in order: each a list of indices of fragments.
+  std::vector<std::vector<size_t>> windows(int64_t epoch) const;
+  /// The rows that a window gives, in order, none of the batches empty. Adds what it decodes to
+  /// `rows_decoded`.
+  Batches run(const std::vector<size_t>& fragments, int64_t epoch, int64_t window,
+              std::atomic<int64_t>& rows_decoded) const;
+
+ private:
+  Batches run_fragment(size_t fragment, std::atomic<int64_t>& rows_decoded) const;
+  Batches run_from(size_t operation, size_t end, Batches batches, size_t fragment) const;
+  size_t next_barrier(size_t operation, size_t end) const;
+  std::shared_ptr<arrow::RecordBatch> compute(const arrow::RecordBatch& batch, size_t begin,
+                                              size_t end) const;
+  Batches map_batches(const Operation& operation, const Batches& batches, size_t fragment) const;
+  Batches split(const Operation& operation, const Batches& batches, size_t fragment) const;
+  Batches shuffle(const Operation& operation, const Batches& batches, int64_t epoch,
+                  int64_t window) const;
+  std::string describe(size_t fragment) const;
+
+  std::shared_ptr<const Plan> plan_;
+  ColumnUse use_;
+  std::vector<Bound> bounds_;
+  std::vector<std::shared_ptr<arrow::Schema>> schemas_;  ///< Before each operation, and at the end.
+  std::vector<Fragment> fragments_;
+  size_t shuffle_at_ = 0;  ///< The shuffle's place; the number of operations if there is none.
+};
+
+}  // namespace manta::data

@@ -1,0 +1,138 @@
+#include "manta/data/shard.h"
+
+#include <arrow/record_batch.h>
+#include <arrow/table.h>
+
+#include <algorithm>
+
+#include "manta/data/shard_internal.h"
+#include "manta/io/arrow_status.h"
+
+namespace manta {
+namespace data {
+namespace {
+
+StepRule make_rule(const ShardState& state, const ShardBatchOptions& options) {
+  int world = state.feed->world_size();
+  int64_t global =
+      options.global_batch_size > 0 ? options.global_batch_size : options.batch_size * world;
+  if (options.batch_size <= 0 || options.global_batch_size < 0 || global < world) {
+    throw Error(
+        ErrorKind::kInvalidArgument,
+        str("iterating over data set '", state.name, "': batch_size must be positive (was ",
+            options.batch_size, "), and global_batch_size 0 or at least the number of workers, ",
+            world, " (was ", options.global_batch_size, ")"));
+  }
+  return {global, world, options.drop_last};
+}
+
+int64_t end_of(const FeedBlock& block) { return block.first_row + block.batch->num_rows(); }
+
+}  // namespace
+
+ShardPass::ShardPass(std::shared_ptr<ShardState> state, const ShardBatchOptions& options)
+    : state_(std::move(state)),
+      rule_(make_rule(*state_, options)),
+      row_(state_->position.rows),
+      known_(row_) {
+  if (state_->iterating) {
+    throw Error(
+        ErrorKind::kInvalidArgument,
+        str("data set '", state_->name, "' is being iterated over already: end that loop first"));
+  }
+  state_->iterating = true;
+  state_->epoch = state_->position.epoch;
+  state_->epoch_rows = row_;
+  OpenPass open;
+  open.dataset = state_->name;
+  open.from = state_->position;
+  open.global_batch = rule_.global_batch;
+  open.drop_last = rule_.drop_last;
+  pass_ = std::make_unique<FeedClient::Pass>(state_->feed, std::move(open));
+}
+
+ShardPass::~ShardPass() { finish(); }
+
+void ShardPass::finish() {
+  if (finished_) return;
+  finished_ = true;
+  state_->position = {state_->position.epoch + 1, 0, 0, 0};
+  state_->iterating = false;
+  state_->rows_decoded = pass_->rows_decoded();
+  state_->epoch = state_->position.epoch;
+  blocks_.clear();
+  pass_.reset();
+}
+
+bool ShardPass::next(StepSlice* slice) {
+  if (finished_) return false;
+  while (!ended_ && known_ - row_ < rows_to_look_at(rule_)) {
+    auto block = pass_->next();
+    if (block) {
+      known_ = end_of(*block);
+      blocks_.push_back(std::move(*block));
+    } else {
+      ended_ = true;
+    }
+  }
+  auto step = next_step(rule_, row_, known_, ended_, state_->name);
+  if (!step) {
+    state_->epoch_total = known_;
+    finish();
+    return false;
+  }
+  const FeedClient& feed = *state_->feed;
+  Rows mine = slice_of(*step, feed.rank(), feed.world_size());
+  slice->pieces.clear();
+  slice->first_row = mine.first_row;
+  slice->rows = mine.rows;
+  slice->step_rows = step->rows;
+  row_ = step->first_row + step->rows;
+  for (const auto& block : blocks_) {
+    int64_t begin = std::max(mine.first_row, block.first_row);
+    int64_t end = std::min(mine.first_row + mine.rows, end_of(block));
+    if (begin < end) slice->pieces.push_back({block.batch, begin - block.first_row, end - begin});
+    if (block.first_row < row_) {  // the window of the last row that is taken
+      state_->position = {state_->position.epoch, row_, block.window, block.window_first_row};
+    }
+  }
+  while (!blocks_.empty() && end_of(blocks_.front()) <= row_) blocks_.pop_front();
+  state_->feed->set_last_weight(static_cast<double>(mine.rows) * feed.world_size() /
+                                static_cast<double>(step->rows));
+  state_->steps += 1;
+  state_->rows += mine.rows;
+  state_->epoch_rows = row_;
+  return true;
+}
+
+std::shared_ptr<arrow::RecordBatch> to_batch(const StepSlice& slice) {
+  std::vector<std::shared_ptr<arrow::RecordBatch>> parts;
+  for (const auto& piece : slice.pieces) {
+    parts.push_back(piece.batch->Slice(piece.offset, piece.rows));
+  }
+  if (parts.size() == 1) return parts.front();
+  auto table = check(arrow::Table::FromRecordBatches(parts), "putting a batch together");
+  return check(table->CombineChunksToBatch(), "putting a batch together");
+}
+
+}  // namespace data
+
+ShardBatches::Iterator& ShardBatches::Iterator::operator++() {
+  batch_.reset();
+  data::StepSlice slice;
+  if (pass_->next(&slice)) {
+    batch_ = data::to_batch(slice);
+  } else {
+    pass_ = nullptr;
+  }
+  return *this;
+}
+
+const std::string& DataShard::name() const { return state_->name; }
+int64_t DataShard::epoch() const { return state_->position.epoch; }
+
+ShardBatches DataShard::iter_batches(const ShardBatchOptions& options) const {
+  return ShardBatches(std::make_shared<data::ShardPass>(state_, options));
+}
+
+}  // namespace manta

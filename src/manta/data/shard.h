@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <string>
+
+namespace arrow {
+class RecordBatch;
+}
+
+namespace manta {
+
+class TorchBatches;        // manta/torch.h
+struct TorchBatchOptions;  // manta/torch.h
+
+namespace data {
+class ShardPass;
+struct ShardState;
+}  // namespace data
+
+struct ShardBatchOptions {
+  int64_t batch_size = 256;  ///< Rows for each worker and step.
+  /// Rows of a step for all workers together, instead of batch_size: then the steps are the same
+  /// for any number of workers.
+  int64_t global_batch_size = 0;
+  bool drop_last = false;  ///< Leave out a last step of fewer rows.
+};
+
+/// A worker's batches of one epoch, as Arrow data in shared memory.
+class ShardBatches {
+ public:
+  explicit ShardBatches(std::shared_ptr<data::ShardPass> pass) : pass_(std::move(pass)) {}
+
+  class Iterator {
+   public:
+    using value_type = std::shared_ptr<arrow::RecordBatch>;
+    using difference_type = std::ptrdiff_t;
+    explicit Iterator(data::ShardPass* pass) : pass_(pass) { ++*this; }
+    Iterator& operator++();
+    void operator++(int) { ++*this; }
+    const value_type& operator*() const { return batch_; }
+    bool operator==(std::default_sentinel_t) const { return pass_ == nullptr; }
+
+   private:
+    data::ShardPass* pass_;
+    value_type batch_;
+  };
+  Iterator begin() { return Iterator(pass_.get()); }
+  std::default_sentinel_t end() { return {}; }
+
+ private:
+  std::shared_ptr<data::ShardPass> pass_;
+};
+
+/// What one worker sees of a data set. All workers take the same steps: step k of an epoch is rows
+/// [kG, (k+1)G) of what the data set gives, G rows for all workers together, and each takes its
+/// part of them. A rest of under half a step joins the last one; a larger one is a step of its own.
+/// So every row is used exactly once per epoch, whatever the number of workers.
+///
+/// Every worker must iterate over it, in the same way.
+class DataShard {
+ public:
+  explicit DataShard(std::shared_ptr<data::ShardState> state) : state_(std::move(state)) {}
+
+  const std::string& name() const;
+  /// The epoch that the next iteration reads: 0 at first; after a restart that of the checkpoint.
+  /// `for (int64_t epoch = shard.epoch(); epoch < epochs; ++epoch)` is a loop that can be resumed.
+  int64_t epoch() const;
+
+  /// One epoch, from where a restored run left it to its end. Leaving the loop early ends the
+  /// epoch. A batch's memory may be kept; as long as it is, the data reader has that much less to
+  /// read into.
+  ShardBatches iter_batches(const ShardBatchOptions& options = {}) const;
+  /// The same as tensors; needs manta/torch.h.
+  TorchBatches iter_torch_batches(const TorchBatchOptions& options) const;
+  TorchBatches iter_torch_batches() const;
+
+ private:
+  std::shared_ptr<data::ShardState> state_;
+};
+
+}  // namespace manta

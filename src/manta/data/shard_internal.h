@@ -1,0 +1,70 @@
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "manta/data/feed_internal.h"
+#include "manta/data/shard.h"
+
+namespace manta::data {
+
+/// What lasts from epoch to epoch. Written by the thread of the loop, the counts read by others.
+struct ShardState {
+  ShardState(std::shared_ptr<FeedClient> feed, std::string name, Position from)
+      : feed(std::move(feed)), name(std::move(name)), position(from), epoch(from.epoch) {}
+
+  const std::shared_ptr<FeedClient> feed;
+  const std::string name;
+  Position position;  // behind the last batch that was given out
+  bool iterating = false;
+  int64_t rows_decoded = 0;  // by the reader, in the last pass that ended
+
+  std::atomic<int64_t> epoch;
+  std::atomic<int64_t> steps{0};        // in this process
+  std::atomic<int64_t> rows{0};         // of this process
+  std::atomic<int64_t> epoch_rows{0};   // of all workers, in this epoch so far
+  std::atomic<int64_t> epoch_total{0};  // of the last epoch that ended; 0 if none has
+};
+
+/// A worker's part of one step: consecutive rows, in as many pieces as there are blocks.
+struct StepSlice {
+  struct Piece {
+    std::shared_ptr<arrow::RecordBatch> batch;
+    int64_t offset = 0;
+    int64_t rows = 0;
+  };
+  std::vector<Piece> pieces;
+  int64_t first_row = 0;  ///< Of the epoch.
+  int64_t rows = 0;
+  int64_t step_rows = 0;  ///< Of all workers.
+};
+
+/// One worker's way through one epoch.
+class ShardPass {
+ public:
+  ShardPass(std::shared_ptr<ShardState> state, const ShardBatchOptions& options);
+  ~ShardPass();  ///< Before the end: the epoch counts as over.
+
+  /// False at the end of the epoch.
+  bool next(StepSlice* slice);
+
+ private:
+  void finish();
+
+  const std::shared_ptr<ShardState> state_;
+  const StepRule rule_;
+  int64_t row_;    // the next one
+  int64_t known_;  // rows of the epoch that have arrived
+  bool ended_ = false;
+  bool finished_ = false;
+  std::deque<FeedBlock> blocks_;
+  std::unique_ptr<FeedClient::Pass> pass_;
+};
+
+/// The pieces as one batch; without a copy if there is only one.
+std::shared_ptr<arrow::RecordBatch> to_batch(const StepSlice& slice);
+
+}  // namespace manta::data

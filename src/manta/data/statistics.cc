@@ -1,0 +1,116 @@
+#include <arrow/api.h>
+#include <parquet/arrow/reader.h>
+#include <parquet/exception.h>
+#include <parquet/metadata.h>
+#include <parquet/schema.h>
+#include <parquet/statistics.h>
+
+#include <algorithm>
+#include <set>
+
+#include "manta/base/error.h"
+#include "manta/data/expression_internal.h"
+#include "manta/data/pipeline_internal.h"
+
+namespace manta::data {
+namespace {
+
+using Node = std::shared_ptr<const ExpressionNode>;
+
+void add_bounds(const Node& node, const std::set<std::string>& file_columns,
+                std::vector<Bound>& bounds) {
+  if (node->op == ExpressionOp::kAnd) {
+    for (const auto& argument : node->arguments) add_bounds(argument, file_columns, bounds);
+    return;
+  }
+  bool compares = node->op == ExpressionOp::kEqual ||
+                  (node->op >= ExpressionOp::kLess && node->op <= ExpressionOp::kGreaterEqual);
+  if (!compares) return;
+  for (int side : {0, 1}) {
+    const auto& column = *node->arguments[static_cast<size_t>(side)];
+    const auto& constant = *node->arguments[static_cast<size_t>(1 - side)];
+    if (column.op == ExpressionOp::kColumn && constant.op == ExpressionOp::kLiteral &&
+        file_columns.contains(column.name)) {
+      bounds.push_back({column.name, Expression(node)});
+    }
+  }
+}
+
+// Whether the comparison is true of one value.
+bool holds(const Node& comparison, ExpressionOp op, const std::string& column,
+           const arrow::Scalar& value) {
+  auto node = std::make_shared<ExpressionNode>(*comparison);
+  node->op = op;
+  Piece piece;
+  piece.rows = 1;
+  piece.set(column, arrow::MakeArrayFromScalar(value, 1).ValueOrDie());
+  auto result = evaluate(Expression(Node(node)), piece);
+  return result->IsValid(0) && static_cast<const arrow::BooleanArray&>(*result).Value(0);
+}
+
+// Whether no value from smallest to largest fulfils the comparison.
+bool none_holds(const Bound& bound, const arrow::Scalar& smallest, const arrow::Scalar& largest) {
+  const Node& node = bound.comparison.shared_node();
+  bool column_first = node->arguments[0]->op == ExpressionOp::kColumn;
+  auto at = [&](ExpressionOp op, const arrow::Scalar& value) {
+    return holds(node, op, bound.column, value);
+  };
+  auto not_above = column_first ? ExpressionOp::kLessEqual : ExpressionOp::kGreaterEqual;
+  auto not_below = column_first ? ExpressionOp::kGreaterEqual : ExpressionOp::kLessEqual;
+  if (node->op == ExpressionOp::kEqual) return !at(not_above, smallest) || !at(not_below, largest);
+  bool wants_small =
+      (node->op == ExpressionOp::kLess || node->op == ExpressionOp::kLessEqual) == column_first;
+  return !at(node->op, wants_small ? smallest : largest);
+}
+
+bool is_nan(const arrow::Scalar& value) {
+  auto* number = dynamic_cast<const arrow::DoubleScalar*>(&value);
+  auto* narrow = dynamic_cast<const arrow::FloatScalar*>(&value);
+  return (number && number->value != number->value) || (narrow && narrow->value != narrow->value);
+}
+
+}  // namespace
+
+std::vector<Bound> bounds_of(const Plan& plan) {
+  std::vector<Bound> bounds;
+  std::set<std::string> file_columns(plan.columns.begin(), plan.columns.end());
+  for (const auto& operation : plan.operations) {
+    // Leaving rows out before a shuffle would change the order of the others after it.
+    if (operation.kind == OperationKind::kMapBatches ||
+        operation.kind == OperationKind::kWindowShuffle) {
+      break;
+    }
+    if (operation.kind == OperationKind::kFilter) {
+      add_bounds(operation.expression.shared_node(), file_columns, bounds);
+    }
+    if (operation.kind == OperationKind::kWithColumn) file_columns.erase(operation.name);
+  }
+  return bounds;
+}
+
+bool excluded(const std::vector<Bound>& bounds, Source& source, const Fragment& fragment) {
+  if (bounds.empty()) return false;
+  auto footer = source.footer(fragment.file);
+  auto row_group = footer->RowGroup(fragment.row_group);
+  for (const auto& bound : bounds) {
+    int index = footer->schema()->ColumnIndex(bound.column);
+    // A name with a dot may also be the path of a nested column.
+    if (index < 0 || footer->schema()->Column(index)->path()->ToDotVector().size() != 1) continue;
+    try {
+      auto chunk = row_group->ColumnChunk(index);
+      auto statistics = chunk->is_stats_set() ? chunk->statistics() : nullptr;
+      if (!statistics || !statistics->HasMinMax()) continue;
+      std::shared_ptr<arrow::Scalar> smallest, largest;
+      if (!parquet::arrow::StatisticsAsScalars(*statistics, &smallest, &largest).ok()) continue;
+      if (is_nan(*smallest) || is_nan(*largest)) continue;
+      if (none_holds(bound, *smallest, *largest)) return true;
+    } catch (const Error&) {
+      continue;  // statistics of a type that cannot be compared
+    } catch (const parquet::ParquetException&) {
+      continue;  // damaged ones: reading the rows will tell
+    }
+  }
+  return false;
+}
+
+}  // namespace manta::data

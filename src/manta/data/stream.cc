@@ -1,0 +1,181 @@
+#include <arrow/api.h>
+#include <arrow/util/byte_size.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "manta/base/error.h"
+#include "manta/data/pipeline_internal.h"
+#include "manta/data/stream_internal.h"
+
+namespace manta::data {
+namespace {
+
+// A window that threads have begun, up to the moment when its last block is taken.
+struct Window {
+  bool done = false;
+  std::exception_ptr error;
+  std::deque<std::shared_ptr<arrow::RecordBatch>> blocks;
+  std::deque<int64_t> block_bytes;
+  int64_t bytes = 0;  // that it counts for in the budget: a guess until it is done
+};
+
+int64_t guess_row_bytes(const Plan& plan, const std::vector<std::string>& columns) {
+  auto schema = schema_of(plan, 0);
+  int64_t bytes = 0;
+  for (const auto& name : columns) {
+    int width = schema->GetFieldByName(name)->type()->bit_width();
+    bytes += width > 0 ? std::max(width / 8, 1) : 32;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+struct Stream::Impl {
+  Impl(std::shared_ptr<const Plan> plan, StreamStart start_at, StreamOptions stream_options)
+      : pipeline(std::move(plan)),
+        start(start_at),
+        options(stream_options),
+        windows(pipeline.windows(start.epoch)),
+        row_bytes(guess_row_bytes(pipeline.plan(), pipeline.columns_read())),
+        next_to_read(start.window),
+        next_to_give(start.window),
+        first_row(start.window_first_row),
+        window_first_row(start.window_first_row) {
+    if (options.threads < 1 || options.max_block_rows < 1) {
+      throw Error(ErrorKind::kInvalidArgument,
+                  str("a stream needs a thread and blocks of at least a row, not ", options.threads,
+                      " threads and ", options.max_block_rows, " rows"));
+    }
+    for (int i = 0; i < options.threads; ++i) threads.emplace_back([this] { read(); });
+  }
+
+  ~Impl() {
+    {
+      std::lock_guard lock(mutex);
+      stopping = true;
+    }
+    changed.notify_all();
+    for (auto& thread : threads) thread.join();
+  }
+
+  int64_t window_count() const { return static_cast<int64_t>(windows.size()); }
+
+  int64_t guess_bytes(int64_t window) const {
+    int64_t rows = 0;
+    for (size_t fragment : windows[static_cast<size_t>(window)]) {
+      rows += pipeline.plan().source->known_fragments()[fragment].rows;
+    }
+    return rows * row_bytes;
+  }
+
+  // The window whose turn it is always may, whatever it needs: else nothing would move again.
+  bool may_begin(int64_t window) const {
+    return window == next_to_give || bytes_held + guess_bytes(window) <= options.byte_budget;
+  }
+
+  void read() {
+    std::unique_lock lock(mutex);
+    while (true) {
+      changed.wait(lock, [&] {
+        return stopping || next_to_read >= window_count() || may_begin(next_to_read);
+      });
+      if (stopping || next_to_read >= window_count()) return;
+      int64_t index = next_to_read++;
+      Window& window = begun[index];
+      window.bytes = guess_bytes(index);
+      bytes_held += window.bytes;
+      lock.unlock();
+      Window result = run(index);
+      lock.lock();
+      bytes_held += result.bytes - window.bytes;
+      window = std::move(result);
+      if (window.error) next_to_read = window_count();
+      changed.notify_all();
+    }
+  }
+
+  Window run(int64_t index) {
+    Window window;
+    window.done = true;
+    try {
+      for (const auto& batch :
+           pipeline.run(windows[static_cast<size_t>(index)], start.epoch, index, rows_decoded)) {
+        int64_t batch_bytes = arrow::util::TotalBufferSize(*batch);
+        for (int64_t row = 0; row < batch->num_rows(); row += options.max_block_rows) {
+          auto block = batch->Slice(row, options.max_block_rows);
+          int64_t bytes = batch_bytes * block->num_rows() / batch->num_rows();
+          window.blocks.push_back(std::move(block));
+          window.block_bytes.push_back(bytes);
+          window.bytes += bytes;
+        }
+      }
+    } catch (...) {
+      window.error = std::current_exception();
+    }
+    return window;
+  }
+
+  std::optional<StreamBlock> next() {
+    std::unique_lock lock(mutex);
+    while (next_to_give < window_count()) {
+      auto found = begun.find(next_to_give);
+      if (found == begun.end() || !found->second.done) {
+        changed.wait(lock);
+        continue;
+      }
+      Window& window = found->second;
+      if (window.error) std::rethrow_exception(window.error);
+      if (window.blocks.empty()) {
+        begun.erase(found);
+        ++next_to_give;
+        window_first_row = first_row;
+        changed.notify_all();
+        continue;
+      }
+      StreamBlock block{std::move(window.blocks.front()), first_row, next_to_give,
+                        window_first_row};
+      bytes_held -= window.block_bytes.front();
+      window.blocks.pop_front();
+      window.block_bytes.pop_front();
+      first_row += block.batch->num_rows();
+      changed.notify_all();
+      return block;
+    }
+    return std::nullopt;
+  }
+
+  const Pipeline pipeline;
+  const StreamStart start;
+  const StreamOptions options;
+  const std::vector<std::vector<size_t>> windows;
+  const int64_t row_bytes;
+  std::atomic<int64_t> rows_decoded = 0;
+
+  std::mutex mutex;  // of everything below
+  std::condition_variable changed;
+  std::map<int64_t, Window> begun;
+  int64_t next_to_read = 0;
+  int64_t next_to_give = 0;
+  int64_t first_row = 0;
+  int64_t window_first_row = 0;
+  int64_t bytes_held = 0;
+  bool stopping = false;
+
+  std::vector<std::thread> threads;
+};
+
+Stream::Stream(std::shared_ptr<const Plan> plan, StreamStart start, StreamOptions options)
+    : impl_(std::make_unique<Impl>(std::move(plan), start, options)) {}
+Stream::~Stream() = default;
+std::optional<StreamBlock> Stream::next() { return impl_->next(); }
+int64_t Stream::rows_decoded() const { return impl_->rows_decoded; }
+
+}  // namespace manta::data

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "manta/data/plan_internal.h"
+
+namespace arrow {
+class RecordBatch;
+class Schema;
+}  // namespace arrow
+
+namespace manta::data {
+
+/// Where a pass over a plan begins. A pass is one epoch: a sequence of windows (row groups, or what
+/// a window shuffle puts together), the same for every reader of the plan.
+struct StreamStart {
+  int64_t epoch = 0;
+  int64_t window = 0;            ///< The first one that is read.
+  int64_t window_first_row = 0;  ///< How many rows the windows before it give.
+};
+
+struct StreamOptions {
+  int threads = 1;                     ///< That decode and compute.
+  int64_t byte_budget = 256 << 20;     ///< Read ahead and not yet taken; one window always fits.
+  int64_t max_block_rows = 64 * 1024;  ///< Blocks are cut to at most so many rows.
+};
+
+/// Some consecutive rows of the pass.
+struct StreamBlock {
+  std::shared_ptr<arrow::RecordBatch> batch;
+  int64_t first_row = 0;         ///< Of the pass, counting the rows that survive the plan.
+  int64_t window = 0;            ///< The window that they are of,
+  int64_t window_first_row = 0;  ///< and the first row of that window.
+};
+
+/// One pass over a plan, in order, read ahead on threads of its own. The order and the cut into
+/// windows depend on (data, plan, epoch) only; not on threads, budget or timing.
+class Stream {
+ public:
+  Stream(std::shared_ptr<const Plan> plan, StreamStart start, StreamOptions options);
+  ~Stream();  ///< Stops the threads and joins them.
+
+  /// Blocks until the next rows are there; nothing at the end of the epoch. Throws what reading or
+  /// a user's function threw, naming file and row group. Never gives an empty block.
+  std::optional<StreamBlock> next();
+  /// Rows read from files so far, before any filter.
+  int64_t rows_decoded() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace manta::data

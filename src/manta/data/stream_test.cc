@@ -1,0 +1,237 @@
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <fstream>
+#include <numeric>
+#include <set>
+
+#include "manta/data/dataset.h"
+#include "manta/data/generator_internal.h"
+#include "manta/data/parquet_fixture_internal.h"
+#include "manta/data/stream_internal.h"
+
+namespace manta::data {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Batch = std::shared_ptr<arrow::RecordBatch>;
+
+std::vector<int64_t> from_to(int64_t first, int64_t end) {
+  std::vector<int64_t> values(static_cast<size_t>(end - first));
+  std::iota(values.begin(), values.end(), first);
+  return values;
+}
+
+std::vector<int64_t> sorted(std::vector<int64_t> values) {
+  std::sort(values.begin(), values.end());
+  return values;
+}
+
+// 1010 rows in files of different sizes, one of them without rows, in row groups of at most 37.
+Dataset several_files(ParquetFolder& folder) {
+  folder.write_rows("a.parquet", 0, 300, 37);
+  folder.write_rows("b.parquet", 300, 0, 37);
+  folder.write_rows("c.parquet", 300, 10, 37);
+  folder.write_rows("d.parquet", 310, 700, 37);
+  return read_parquet(folder.path());
+}
+
+// What a user may do with batches: more rows, fewer rows, another column.
+Batch twice_without_threes(const Batch& batch) {
+  arrow::Int64Builder id, batch_rows;
+  for (int64_t value : ints(*batch, "id")) {
+    if (value % 3 == 0) continue;
+    for (int i = 0; i < 2; ++i) {
+      check(id.Append(value), "id");
+      check(batch_rows.Append(batch->num_rows()), "batch_rows");
+    }
+  }
+  auto schema = arrow::schema(
+      {arrow::field("id", arrow::int64()), arrow::field("batch_rows", arrow::int64())});
+  auto ids = check(id.Finish(), "id");
+  return arrow::RecordBatch::Make(schema, ids->length(),
+                                  {ids, check(batch_rows.Finish(), "batch_rows")});
+}
+
+Batch fail_on_500(const Batch& batch) {
+  for (int64_t id : ints(*batch, "id")) {
+    if (id == 500) throw std::runtime_error("five hundred");
+  }
+  return batch;
+}
+
+Batch give_nothing(const Batch&) { return nullptr; }
+
+TEST(StreamTest, WithoutAShuffleRowsComeInTheOrderOfTheFiles) {
+  ParquetFolder folder;
+  auto dataset = several_files(folder);
+  EXPECT_EQ(read_ids(dataset.plan()), from_to(0, 1010));
+}
+
+TEST(StreamTest, ThreadsBudgetAndBlockSizeDoNotChangeTheRows) {
+  ParquetFolder folder;
+  auto rows = several_files(folder).filter(col("id") >= 0);
+  auto shuffled = rows.drop_na().window_shuffle({.rows = 100, .seed = 7});
+  auto mapped = shuffled.map_batches(twice_without_threes, {.batch_size = 16});
+  for (const auto& dataset : {rows, shuffled, mapped}) {
+    auto once = read_ids(dataset.plan());
+    for (int threads : {1, 2, 4}) {
+      for (int64_t budget : {0, 3000, 1 << 20}) {
+        for (int64_t block : {1, 10, 65536}) {
+          StreamOptions options{.threads = threads, .byte_budget = budget, .max_block_rows = block};
+          EXPECT_EQ(read_ids(dataset.plan(), {}, options), once);
+        }
+      }
+    }
+  }
+}
+
+TEST(StreamTest, AShuffleKeepsEveryRowOnceAndDependsOnSeedAndEpoch) {
+  ParquetFolder folder;
+  auto dataset = several_files(folder).window_shuffle({.rows = 200, .seed = 1});
+  auto other_seed = several_files(folder).window_shuffle({.rows = 200, .seed = 2});
+  std::set<std::vector<int64_t>> orders;
+  for (int64_t epoch : {0, 1, 2}) {
+    auto order = read_ids(dataset.plan(), {.epoch = epoch});
+    EXPECT_EQ(read_ids(dataset.plan(), {.epoch = epoch}), order);
+    EXPECT_EQ(sorted(order), from_to(0, 1010));
+    orders.insert(order);
+    orders.insert(read_ids(other_seed.plan(), {.epoch = epoch}));
+  }
+  orders.insert(from_to(0, 1010));
+  EXPECT_EQ(orders.size(), 7u);
+}
+
+// Runs that were stopped must be able to go on with the next release.
+TEST(StreamTest, TheOrderOfAShuffleNeverChanges) {
+  ParquetFolder folder;
+  auto dataset = read_parquet(folder.write_rows("a.parquet", 0, 12, 3));
+  EXPECT_THAT(read_ids(dataset.window_shuffle({.rows = 6, .seed = 42}).plan(), {.epoch = 3}),
+              ElementsAre(3, 4, 5, 10, 9, 11, 0, 2, 8, 7, 1, 6));
+}
+
+TEST(StreamTest, WindowsHaveAtLeastTheRowsThatWereAskedFor) {
+  ParquetFolder folder;
+  auto dataset = several_files(folder).window_shuffle({.rows = 100, .seed = 1});
+  Stream stream(dataset.plan(), {}, {});
+  std::map<int64_t, int64_t> rows;
+  while (auto block = stream.next()) rows[block->window] += block->batch->num_rows();
+  ASSERT_GT(rows.size(), 5u);
+  EXPECT_EQ(rows.rbegin()->first, static_cast<int64_t>(rows.size()) - 1);
+  rows.erase(std::prev(rows.end()));
+  for (const auto& [window, count] : rows) {
+    EXPECT_GE(count, 100);
+    EXPECT_LT(count, 100 + 37);
+  }
+}
+
+TEST(StreamTest, AnyWindowCanBeWhereAPassGoesOn) {
+  ParquetFolder folder;
+  auto dataset = several_files(folder)
+                     .filter(col("half") > 20)
+                     .window_shuffle({.rows = 150, .seed = 3})
+                     .map_batches(twice_without_threes, {.batch_size = 50});
+  auto all = read_ids(dataset.plan(), {.epoch = 5});
+  std::map<int64_t, int64_t> windows;
+  Stream stream(dataset.plan(), {.epoch = 5}, {.max_block_rows = 7});
+  while (auto block = stream.next()) windows[block->window] = block->window_first_row;
+  ASSERT_GE(windows.size(), 4u);
+  for (const auto& [window, first_row] : windows) {
+    auto rest = read_ids(dataset.plan(), {5, window, first_row}, {.threads = 2});
+    EXPECT_EQ(rest, std::vector<int64_t>(all.begin() + first_row, all.end()));
+  }
+  auto past_the_end = static_cast<int64_t>(all.size());
+  EXPECT_TRUE(read_ids(dataset.plan(), {5, 1000, past_the_end}).empty());
+}
+
+TEST(StreamTest, MapBatchesGetsBatchesCutInsideARowGroup) {
+  ParquetFolder folder;
+  auto dataset = read_parquet(folder.write_rows("a.parquet", 0, 25, 10))
+                     .map_batches(twice_without_threes, {.batch_size = 4});
+  auto table = dataset.to_table();
+  std::vector<int64_t> ids, batch_rows;
+  for (int64_t id = 0; id < 25; ++id) {
+    if (id % 3 == 0) continue;
+    for (int i = 0; i < 2; ++i) {
+      ids.push_back(id);
+      batch_rows.push_back(id % 10 < 8 && id < 24 ? 4 : id < 20 ? 2 : 1);
+    }
+  }
+  EXPECT_EQ(ints(*table, "id"), ids);
+  EXPECT_EQ(ints(*table, "batch_rows"), batch_rows);
+}
+
+TEST(StreamTest, WhatAUserFunctionThrowsNamesItAndTheRowGroup) {
+  ParquetFolder folder;
+  auto dataset = several_files(folder).map_batches(fail_on_500);
+  Stream stream(dataset.plan(), {}, {.threads = 3});
+  int64_t rows = 0;
+  auto message = message_of(ErrorKind::kUserCode, [&] {
+    while (auto block = stream.next()) rows += block->batch->num_rows();
+  });
+  EXPECT_EQ(rows, 310 + 5 * 37);  // all windows before it
+  EXPECT_THAT(message, HasSubstr("fail_on_500"));
+  EXPECT_THAT(message, HasSubstr("row group 5 of '" + folder.file("d.parquet")));
+  EXPECT_THAT(message, HasSubstr("std::runtime_error: five hundred"));
+  EXPECT_EQ(message_of(ErrorKind::kUserCode, [&] { stream.next(); }), message);
+  auto nothing = several_files(folder).map_batches(give_nothing);
+  EXPECT_THAT(message_of(ErrorKind::kUserCode, [&] { nothing.to_table(); }),
+              HasSubstr("returned no batch"));
+}
+
+TEST(StreamTest, ADamagedFileIsNamed) {
+  ParquetFolder folder;
+  auto dataset = several_files(folder);
+  dataset.count();
+  std::fstream file(folder.file("d.parquet"), std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(2000);
+  file << std::string(3000, '\xff');
+  file.close();
+  auto message = message_of(ErrorKind::kCorrupt, [&] { read_ids(dataset.plan()); });
+  EXPECT_THAT(message, HasSubstr("row group"));
+  EXPECT_THAT(message, HasSubstr(folder.file("d.parquet")));
+}
+
+TEST(StreamTest, ItStopsWhenNobodyWantsMore) {
+  ParquetFolder folder;
+  auto dataset = several_files(folder);
+  for (int i = 0; i < 20; ++i) {
+    Stream stream(dataset.plan(), {}, {.threads = 3, .byte_budget = 2000});
+    if (i % 2 == 0) stream.next();
+  }
+}
+
+TEST(StreamTest, TheBudgetBoundsWhatIsReadAhead) {
+  ParquetFolder folder;
+  auto dataset = read_parquet(folder.write_rows("a.parquet", 0, 10000, 100), {.columns = {"id"}});
+  Stream stream(dataset.plan(), {}, {.threads = 2, .byte_budget = 5 * 100 * 8});
+  for (int64_t taken = 1; auto block = stream.next(); ++taken) {
+    EXPECT_LE(stream.rows_decoded(), (taken + 7) * 100);
+  }
+  EXPECT_EQ(stream.rows_decoded(), 10000);
+}
+
+TEST(StreamTest, FewerThreadsThanOneAreRefused) {
+  ParquetFolder folder;
+  auto dataset = several_files(folder);
+  message_of(ErrorKind::kInvalidArgument, [&] { Stream(dataset.plan(), {}, {.threads = 0}); });
+}
+
+TEST(GeneratorTest, NumbersNeverChange) {
+  Generator generator({42, 3});
+  EXPECT_EQ(generator.next(), 9706463062324140006u);
+  EXPECT_EQ(generator.next(), 11594449114511874101u);
+  EXPECT_NE(Generator({3, 42}).next(), Generator({42, 3}).next());
+  EXPECT_NE(Generator({42}).next(), Generator({42, 0}).next());
+}
+
+TEST(GeneratorTest, EveryOrderIsEquallyLikely) {
+  std::map<std::vector<uint32_t>, int> counts;
+  for (uint64_t key = 0; key < 24000; ++key) ++counts[Generator({key}).permutation(4)];
+  EXPECT_EQ(counts.size(), 24u);
+  for (const auto& [order, count] : counts) EXPECT_NEAR(count, 1000, 160);  // 5 deviations
+}
+
+}  // namespace
+}  // namespace manta::data

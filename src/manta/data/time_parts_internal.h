@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstdint>
+
+namespace manta::data {
+
+/// What is asked of `n` times, each a count of 1/`per_second` seconds since 1970 (1, 1000, 10^6 or
+/// 10^9). Times before 1970 are rounded towards the past, as a calendar does.
+void seconds_of_difference(const int64_t* begin, const int64_t* end, int64_t n, int64_t per_second,
+                           int32_t* out);
+void hours_of_day(const int64_t* times, int64_t n, int64_t per_second, int32_t* out);
+void days_of_week(const int64_t* times, int64_t n, int64_t per_second, int32_t* out);
+
+}  // namespace manta::data

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <fcntl.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "manta/io/collective_region.h"
+#include "manta/io/reduce_internal.h"
+
+// What lies in the shared memory of a group: a RegionHeader, one RankHeader per rank, then two
+// slots per rank, from the next page on. Every rank writes only its own header and slots, and the
+// first failure.
+
+namespace manta {
+
+inline constexpr uint32_t kRegionMagic = 0x4d4e5443;
+inline constexpr uint32_t kRegionVersion = 1;
+inline constexpr int kRegionSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+enum class CollectiveKind : uint8_t {
+  kBarrier,
+  kBroadcast,
+  kAllreduce,
+  kReduce,
+  kAllgather,
+  kGather,
+  kScatter,
+  kReduceScatter,
+  kAlltoall,
+};
+
+/// What a rank calls. All ranks must publish the same one.
+struct CollectiveCall {
+  uint64_t sequence = 0;  ///< How many calls were before it in this group.
+  uint64_t bytes = 0;     ///< Of one rank's part.
+  int32_t root = -1;      ///< -1 where there is none.
+  CollectiveKind kind = CollectiveKind::kBarrier;
+  ElementType type = ElementType::kOther;
+  ReduceKind reduce = ReduceKind::kSum;
+
+  bool operator==(const CollectiveCall&) const = default;
+};
+
+enum class FailureState : uint32_t { kNone, kWriting, kWritten };
+
+struct alignas(64) RegionHeader {
+  uint32_t magic;
+  uint32_t version;
+  int32_t size;
+  std::atomic<FailureState> failed;
+  int32_t failure_kind;
+  char failure_message[1024];
+};
+
+/// The phases of joining; see CollectiveMember.
+enum class JoinPhase : uint32_t { kAbsent, kClaimed, kAnnounced, kWatching, kReady, kLeft };
+
+struct RankHeader {
+  /// Steps that the rank has published, modulo 2^32. Others sleep on it. It shares a cache line
+  /// with the calls, so that one transfer brings both.
+  alignas(64) std::atomic<uint32_t> published;
+  std::atomic<int32_t> cpu;  ///< On which it last published: a hint.
+  CollectiveCall calls[2];   ///< By the parity of the step that began them.
+  /// How many sleep on `published`: without any, publishing makes no system call.
+  alignas(64) std::atomic<uint32_t> sleepers;
+  std::atomic<JoinPhase> phase;
+  int32_t pid;
+};
+static_assert(sizeof(RankHeader) == 128);
+static_assert(std::atomic<uint32_t>::is_always_lock_free);
+
+}  // namespace manta

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "manta/io/unique_fd.h"
+
+namespace manta {
+
+/// Memory that one process writes and others read at the same time, each mapping it. It has no name
+/// anywhere, cannot shrink, and goes with its last holder.
+class SharedRegion {
+ public:
+  SharedRegion() = default;
+  /// Zeroed and mapped for writing. Throws Error(kResources) if there is no memory.
+  static SharedRegion create(const std::string& name, size_t size);
+  /// Maps what came from another process, for reading only unless `writable`. Throws
+  /// Error(kCorrupt) if it is smaller, or could become so.
+  static SharedRegion adopt(UniqueFd fd, size_t size, bool writable = false);
+
+  SharedRegion(SharedRegion&& other) noexcept;
+  SharedRegion& operator=(SharedRegion&& other) noexcept;
+  ~SharedRegion();
+
+  uint8_t* data() const { return data_; }
+  size_t size() const { return size_; }
+  /// A second descriptor of it, for another process.
+  UniqueFd duplicate() const;
+
+ private:
+  UniqueFd fd_;
+  uint8_t* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace manta

@@ -1,0 +1,159 @@
+#pragma once
+
+#include <torch/torch.h>
+
+#include <memory>
+#include <string>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+#include "manta/torch/gradient_sync.h"
+#include "manta/torch/output_tensors.h"
+
+namespace manta::train {
+
+namespace detail {
+
+// A module is held by its holder, or by a shared_ptr if it has none.
+template <class M, bool is_holder = std::is_base_of_v<torch::detail::ModuleHolderIndicator, M>>
+struct ModuleTraits {
+  static_assert(std::is_base_of_v<torch::nn::Module, M>,
+                "manta: prepare_model takes a torch::nn module or its holder (TORCH_MODULE)");
+  using Impl = M;
+  using Handle = std::shared_ptr<M>;
+  static M& wrapped(Handle& handle) { return *handle; }
+};
+template <class M>
+struct ModuleTraits<M, true> {
+  using Impl = typename M::ContainedType;
+  using Handle = M;
+  static M& wrapped(Handle& handle) { return handle; }
+};
+
+}  // namespace detail
+
+/// While it lives, backward leaves the gradients of this worker as they are. The first backward
+/// after it averages all that was accumulated. Put both forward and backward inside.
+class [[nodiscard]] NoSync {
+ public:
+  explicit NoSync(std::shared_ptr<detail::GradientSync> sync) : sync_(std::move(sync)) {
+    if (sync_) sync_->pause();
+  }
+  NoSync(NoSync&& other) noexcept = default;
+  NoSync& operator=(NoSync&&) = delete;
+  ~NoSync() {
+    if (sync_) sync_->resume();
+  }
+
+ private:
+  std::shared_ptr<detail::GradientSync> sync_;
+};
+
+/// A module whose gradients are averaged over all workers in each backward. It is used as the
+/// module itself; what it does not offer is in module(). A handle: copies are the same model.
+///
+/// One worker alone pays nothing. Forward may be given and may return anything; uneven slices and
+/// models above `flat_limit_bytes` need outputs in which the tensors can be found: tensors, or
+/// tuples, pairs, vectors, arrays, maps and optionals of them.
+template <class M>
+class DataParallel {
+  using Traits = detail::ModuleTraits<M>;
+
+ public:
+  using Impl = typename Traits::Impl;
+  using Handle = typename Traits::Handle;
+
+  /// Collective. Every worker starts from rank 0's parameters and buffers. Throws
+  /// Error(kInvalidArgument) naming the rank if the workers' models differ.
+  DataParallel(Handle module, SyncOptions options) : module_(std::move(module)) {
+    if (options.world_size > 1) {
+      sync_ = std::make_shared<detail::GradientSync>(*module_, std::move(options));
+    }
+  }
+
+  const DataParallel* operator->() const { return this; }
+
+  template <class... Arguments>
+  auto operator()(Arguments&&... arguments) const {
+    return forward(std::forward<Arguments>(arguments)...);
+  }
+
+  template <class... Arguments>
+  auto forward(Arguments&&... arguments) const {
+    using Output = std::decay_t<decltype(impl().forward(std::forward<Arguments>(arguments)...))>;
+    if constexpr (std::is_void_v<Output>) {
+      impl().forward(std::forward<Arguments>(arguments)...);
+    } else {
+      if (!sync_) return Output(impl().forward(std::forward<Arguments>(arguments)...));
+      double weight = sync_->begin_forward();
+      Output output = impl().forward(std::forward<Arguments>(arguments)...);
+      end_forward(output, weight);
+      return output;
+    }
+  }
+
+  /// See NoSync.
+  NoSync no_sync() const { return NoSync(sync_); }
+
+  /// The module that was given: the holder if it was one.
+  M& module() const { return Traits::wrapped(module_); }
+  torch::nn::Module& base() const { return *module_; }
+  /// Null for one worker.
+  const std::shared_ptr<detail::GradientSync>& sync() const { return sync_; }
+
+  std::vector<torch::Tensor> parameters(bool recurse = true) const {
+    return base().parameters(recurse);
+  }
+  auto named_parameters(bool recurse = true) const { return base().named_parameters(recurse); }
+  std::vector<torch::Tensor> buffers(bool recurse = true) const { return base().buffers(recurse); }
+  auto named_buffers(bool recurse = true) const { return base().named_buffers(recurse); }
+  void train(bool on = true) const { base().train(on); }
+  void eval() const { base().eval(); }
+  bool is_training() const { return base().is_training(); }
+  void zero_grad(bool set_to_none = true) const { base().zero_grad(set_to_none); }
+  /// Must happen on all workers. Optimizers keep working: parameters stay the same tensors.
+  template <class... Arguments>
+  void to(Arguments&&... arguments) const {
+    base().to(std::forward<Arguments>(arguments)...);
+    if (sync_) sync_->rebuild();
+  }
+
+ private:
+  Impl& impl() const { return *module_; }
+
+  template <class Output>
+  void end_forward(Output& output, double weight) const {
+    std::vector<torch::Tensor> tensors;
+    if constexpr (detail::has_output_tensors<Output>) {
+      if (weight != 1) {
+        detail::for_each_tensor(output, [&](torch::Tensor& tensor) {
+          if (tensor.requires_grad()) tensor = detail::weigh_gradient(tensor, weight);
+        });
+      }
+      if (sync_->needs_outputs()) {
+        detail::for_each_tensor(output, [&](torch::Tensor& tensor) { tensors.push_back(tensor); });
+      }
+    } else if (weight != 1 || sync_->needs_outputs()) {
+      detail::throw_unsupported_output(typeid(Output).name(), weight);
+    }
+    sync_->end_forward(tensors);
+  }
+
+  mutable Handle module_;
+  std::shared_ptr<detail::GradientSync> sync_;
+};
+
+/// Makes a module data-parallel. Give it a holder, or a shared_ptr to the module.
+template <class M>
+requires std::is_base_of_v<torch::detail::ModuleHolderIndicator, M> DataParallel<M> prepare_model(
+    M module, SyncOptions options) {
+  return DataParallel<M>(std::move(module), std::move(options));
+}
+template <class M>
+requires std::is_base_of_v<torch::nn::Module, M> DataParallel<M> prepare_model(
+    std::shared_ptr<M> module, SyncOptions options) {
+  return DataParallel<M>(std::move(module), std::move(options));
+}
+
+}  // namespace manta::train

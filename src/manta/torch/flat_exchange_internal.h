@@ -1,0 +1,50 @@
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <vector>
+
+namespace manta::train::detail {
+
+/// All gradients of a model on the CPU in one buffer, exchanged in one operation.
+///
+/// The buffer is of floats: gradients (also those of narrower types), for each parameter the number
+/// of workers that have a gradient, and rank 0's buffers, to which the other workers add zeros.
+/// Buffers that are not floats travel as 16-bit numbers, which floats hold exactly. Gradients in
+/// double precision have a buffer of their own.
+class FlatExchange {
+ public:
+  FlatExchange(std::vector<torch::Tensor> parameters, std::vector<torch::Tensor> buffers,
+               c10::intrusive_ptr<c10d::Backend> backend, int rank, int world_size);
+
+  /// Collective. A parameter that no worker has a gradient of is left without one; where only some
+  /// have, the others count as zero.
+  void run();
+
+ private:
+  struct Slot {
+    torch::Tensor tensor;  ///< The parameter or the buffer.
+    bool is_double = false;
+    int64_t offset = 0;
+    int64_t count = 0;
+  };
+
+  void pack_gradient(const Slot& slot, float& used);
+  void unpack_gradient(const Slot& slot, float used);
+  void pack_buffer(const Slot& slot);
+  void unpack_buffer(const Slot& slot);
+  torch::Tensor slice(const Slot& slot) const;
+
+  std::vector<Slot> parameters_;
+  std::vector<Slot> buffers_;
+  torch::Tensor floats_;
+  torch::Tensor doubles_;
+  int64_t used_offset_ = 0;
+  c10::intrusive_ptr<c10d::Backend> backend_;
+  int rank_;
+  int world_size_;
+};
+
+}  // namespace manta::train::detail

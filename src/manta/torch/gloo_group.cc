@@ -1,0 +1,209 @@
+// The only file that sees Gloo's headers, which are older than the library inside libtorch: nothing
+// of Gloo may be instantiated or called here.
+#include <torch/torch.h>
+
+#define USE_C10D_GLOO
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+#include "manta/base/error.h"
+#include "manta/torch/gloo_group_internal.h"
+
+namespace manta::train {
+namespace {
+
+using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+using Tensors = std::vector<at::Tensor>;
+
+bool contains(const std::string& text, const char* part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// Gloo says what happened only in words, and knows peers by their addresses.
+Error translate(const std::string& call, int rank, int size, const std::exception& error) {
+  std::string what = error.what();
+  auto kind = ErrorKind::kIo;
+  if (contains(what, "imed out") || contains(what, "imeout")) {
+    kind = ErrorKind::kTimeout;
+  } else if (contains(what, "onnection closed") || contains(what, "onnection reset") ||
+             contains(what, "roken pipe")) {
+    kind = ErrorKind::kWorkerLost;
+  }
+  return Error(kind, str(call, " on rank ", rank, " of a Gloo group of ", size,
+                         " ranks failed; a peer ended, stopped or made another call: ", what));
+}
+
+/// Gloo's work, with its errors as ours.
+class GlooWork final : public c10d::Work {
+ public:
+  GlooWork(WorkPtr work, const char* call, int rank, int size)
+      : Work(rank, work->retrieveOpType()), work_(std::move(work)), call_(call), size_(size) {}
+
+  bool isCompleted() override { return work_->isCompleted(); }
+  bool isSuccess() const override { return work_->isSuccess(); }
+  std::exception_ptr exception() const override { return translated(work_->exception()); }
+  int sourceRank() const override { return work_->sourceRank(); }
+  Tensors result() override { return work_->result(); }
+  void synchronize() override { work_->synchronize(); }
+  void abort() override { work_->abort(); }
+  uint64_t getSequencenumber() const override { return work_->getSequencenumber(); }
+
+  bool wait(std::chrono::milliseconds timeout) override {
+    try {
+      return work_->wait(timeout);
+    } catch (const std::exception& error) {
+      throw translate(call_, rank_, size_, error);
+    }
+  }
+
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
+    auto inner = work_->getFuture();
+    auto outer = c10::make_intrusive<c10::ivalue::Future>(inner->elementType());
+    auto self = c10::intrusive_ptr<GlooWork>::unsafe_reclaim_from_nonowning(this);
+    inner->addCallback([outer, self](c10::ivalue::Future& done) {
+      if (done.hasError()) {
+        outer->setError(self->translated(done.exception_ptr()));
+      } else {
+        outer->markCompleted(done.value());
+      }
+    });
+    return outer;
+  }
+
+ private:
+  std::exception_ptr translated(const std::exception_ptr& error) const {
+    if (!error) return error;
+    try {
+      std::rethrow_exception(error);
+    } catch (const std::exception& caught) {
+      return std::make_exception_ptr(translate(call_, rank_, size_, caught));
+    }
+  }
+
+  WorkPtr work_;
+  const char* call_;
+  int size_;
+};
+
+/// Passes everything on to Gloo.
+class GlooBackend final : public c10d::Backend {
+ public:
+  GlooBackend(c10::intrusive_ptr<c10d::Backend> gloo, int rank, int size)
+      : Backend(rank, size), gloo_(std::move(gloo)) {}
+
+  const std::string getBackendName() const override { return gloo_->getBackendName(); }
+  void setTimeout(std::chrono::milliseconds timeout) override { gloo_->setTimeout(timeout); }
+  void setSequenceNumberForGroup() override { gloo_->setSequenceNumberForGroup(); }
+  uint64_t getSequenceNumberForGroup() override { return gloo_->getSequenceNumberForGroup(); }
+  void abort() override { gloo_->abort(); }
+  void shutdown() override { gloo_->shutdown(); }
+
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
+    return call("broadcast", [&] { return gloo_->broadcast(tensors, options); });
+  }
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
+    return call("allreduce", [&] { return gloo_->allreduce(tensors, options); });
+  }
+  WorkPtr allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override {
+    return call("allreduce_sparse", [&] { return gloo_->allreduce_sparse(tensors, options); });
+  }
+  WorkPtr allreduce_coalesced(Tensors& tensors,
+                              const c10d::AllreduceCoalescedOptions& options) override {
+    return call("allreduce_coalesced",
+                [&] { return gloo_->allreduce_coalesced(tensors, options); });
+  }
+  WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override {
+    return call("reduce", [&] { return gloo_->reduce(tensors, options); });
+  }
+  WorkPtr allgather(std::vector<Tensors>& outputs, Tensors& inputs,
+                    const c10d::AllgatherOptions& options) override {
+    return call("allgather", [&] { return gloo_->allgather(outputs, inputs, options); });
+  }
+  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
+                          const c10d::AllgatherOptions& options) override {
+    return call("_allgather_base", [&] { return gloo_->_allgather_base(output, input, options); });
+  }
+  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::AllgatherOptions& options) override {
+    return call("allgather_into_tensor_coalesced",
+                [&] { return gloo_->allgather_into_tensor_coalesced(outputs, inputs, options); });
+  }
+  WorkPtr gather(std::vector<Tensors>& outputs, Tensors& inputs,
+                 const c10d::GatherOptions& options) override {
+    return call("gather", [&] { return gloo_->gather(outputs, inputs, options); });
+  }
+  WorkPtr scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                  const c10d::ScatterOptions& options) override {
+    return call("scatter", [&] { return gloo_->scatter(outputs, inputs, options); });
+  }
+  WorkPtr reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                         const c10d::ReduceScatterOptions& options) override {
+    return call("reduce_scatter", [&] { return gloo_->reduce_scatter(outputs, inputs, options); });
+  }
+  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                               const c10d::ReduceScatterOptions& options) override {
+    return call("_reduce_scatter_base",
+                [&] { return gloo_->_reduce_scatter_base(output, input, options); });
+  }
+  WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::ReduceScatterOptions& options) override {
+    return call("reduce_scatter_tensor_coalesced",
+                [&] { return gloo_->reduce_scatter_tensor_coalesced(outputs, inputs, options); });
+  }
+  WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_splits,
+                        std::vector<int64_t>& input_splits,
+                        const c10d::AllToAllOptions& options) override {
+    return call("alltoall_base", [&] {
+      return gloo_->alltoall_base(output, input, output_splits, input_splits, options);
+    });
+  }
+  WorkPtr alltoall(Tensors& outputs, Tensors& inputs,
+                   const c10d::AllToAllOptions& options) override {
+    return call("alltoall", [&] { return gloo_->alltoall(outputs, inputs, options); });
+  }
+  WorkPtr send(Tensors& tensors, int to, int tag) override {
+    return call("send", [&] { return gloo_->send(tensors, to, tag); });
+  }
+  WorkPtr recv(Tensors& tensors, int from, int tag) override {
+    return call("recv", [&] { return gloo_->recv(tensors, from, tag); });
+  }
+  WorkPtr barrier(const c10d::BarrierOptions& options) override {
+    return call("barrier", [&] { return gloo_->barrier(options); });
+  }
+
+ private:
+  template <class Start>
+  WorkPtr call(const char* name, Start start) {
+    try {
+      return c10::make_intrusive<GlooWork>(start(), name, rank_, size_);
+    } catch (const std::exception& error) {
+      throw translate(name, rank_, size_, error);
+    }
+  }
+
+  c10::intrusive_ptr<c10d::Backend> gloo_;
+};
+
+}  // namespace
+
+c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store,
+                                                    int rank, int size, const GroupOptions& options,
+                                                    const std::string& address) {
+  auto timeout = std::chrono::ceil<std::chrono::milliseconds>(options.timeout);
+  Deadline deadline = Deadline::after(timeout);
+  try {
+    auto gloo = c10d::ProcessGroupGloo::Options::create(timeout);
+    gloo->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
+    gloo->threads = 1;  // calls of one group run in order, so that a second would sleep
+    store->setTimeout(timeout);
+    return c10::make_intrusive<GlooBackend>(
+        c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, std::move(gloo)), rank,
+        size);
+  } catch (const std::exception& error) {
+    throw Error(deadline.passed() ? ErrorKind::kTimeout : ErrorKind::kIo,
+                str("rank ", rank, " at ", address, " could not join a Gloo group of ", size,
+                    " ranks within ", in_seconds(timeout),
+                    ": some rank did not start, or cannot be reached from here: ", error.what()));
+  }
+}
+
+}  // namespace manta::train

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <vector>
+
+namespace manta::train {
+
+/// How the copies of a model on several workers stay equal.
+struct SyncOptions {
+  /// What the workers talk over. May be null if `world_size` is 1.
+  c10::intrusive_ptr<c10d::ProcessGroup> group = {};
+  int rank = 0;
+  int world_size = 1;
+  /// How much this worker's next forward counts: its rows x world_size / the rows of all workers.
+  /// Asked at each forward that may be followed by a backward. Default: 1, for equal slices.
+  std::function<double()> weight = {};
+  /// Models on the CPU whose trainable parameters and buffers are not larger exchange everything
+  /// at once when backward ends. Larger ones go in buckets, while backward goes on.
+  size_t flat_limit_bytes = size_t{1} << 20;
+  size_t first_bucket_bytes = size_t{1} << 20;  ///< Small, so that the first exchange starts early.
+  size_t bucket_bytes = size_t{25} << 20;
+  /// Rank 0's buffers, e.g. the running statistics of BatchNorm, reach all workers when backward
+  /// ends.
+  bool broadcast_buffers = true;
+  /// Larger models only: without it, a backward that does not reach every parameter makes the next
+  /// forward throw. It costs a walk over the graph at each forward.
+  bool find_unused_parameters = true;
+};
+
+namespace detail {
+
+/// Averages the gradients of one model over the workers, as part of each backward.
+class GradientSync {
+ public:
+  /// Collective: every worker makes one at the same time. Gives all of them rank 0's parameters
+  /// and buffers. Throws Error(kInvalidArgument) naming the rank if their models differ.
+  GradientSync(torch::nn::Module& module, SyncOptions options);
+  ~GradientSync();
+  GradientSync(const GradientSync&) = delete;
+  GradientSync& operator=(const GradientSync&) = delete;
+
+  /// Before the module's forward. The weight of what it computes; 1 if there will be no backward.
+  double begin_forward();
+  /// After it. `outputs` is only read if `needs_outputs()`.
+  void end_forward(const std::vector<torch::Tensor>& outputs);
+  bool needs_outputs() const;
+
+  /// Inside, gradients stay local.
+  void pause() { ++paused_; }
+  void resume() { --paused_; }
+  /// After the parameters changed their type or device.
+  void rebuild();
+  /// True if gradients travel in one piece when backward ends.
+  bool is_flat() const;
+
+ private:
+  struct Path;
+  class Hook;
+
+  void install_hooks();
+  void remove_hooks();
+  void on_gradient();
+  void finish_backward();
+
+  SyncOptions options_;
+  std::vector<std::string> names_;
+  std::vector<torch::Tensor> parameters_;
+  std::vector<torch::Tensor> buffers_;
+  std::unique_ptr<Path> path_;
+  int paused_ = 0;
+  int task_ = -1;  ///< The backward that finish_backward() was queued for.
+};
+
+/// The identity, but its gradient is multiplied by `weight`.
+torch::Tensor weigh_gradient(const torch::Tensor& tensor, double weight);
+
+[[noreturn]] void throw_unsupported_output(const char* type, double weight);
+
+}  // namespace detail
+}  // namespace manta::train

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <torch/torch.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "manta/base/json.h"
+#include "manta/torch/safetensors.h"
+
+namespace manta::detail {
+
+/// An optimizer as data. Parameters are counted over all groups: tensor "3.exp_avg" belongs to the
+/// fourth. `description`: {"type": "Adam", "groups": [{"params": 4, "options": {...}}], "state":
+/// {"3": {"step": 200, "tensors": ["exp_avg", ...]}}}.
+struct OptimizerState {
+  Json description;
+  std::vector<NamedTensor> tensors;  ///< The optimizer's own, not copies.
+};
+
+/// Throws Error(kInvalidArgument) unless it is an Adam, AdamW, SGD, RMSprop or Adagrad.
+OptimizerState read_optimizer(const torch::optim::Optimizer& optimizer);
+
+/// Makes the optimizer continue where the other one was: its state and its options, e.g. the
+/// learning rate. Throws Error(kInvalidArgument) if type, groups or shapes differ, before it
+/// changes anything; Error(kCorrupt) if the data is incomplete.
+void write_optimizer(torch::optim::Optimizer& optimizer, const Json& description,
+                     const std::map<std::string, torch::Tensor>& tensors);
+
+}  // namespace manta::detail

@@ -1,0 +1,59 @@
+#include "manta/torch/prepare_model.h"
+
+#include "manta/torch/gloo_group_internal.h"
+#include "manta/torch/process_group_internal.h"
+#include "manta/torch/session_store_internal.h"
+#include "manta/torch/shm_group_internal.h"
+#include "manta/train/session_internal.h"
+
+namespace manta::train {
+namespace {
+
+using GroupPtr = c10::intrusive_ptr<c10d::ProcessGroup>;
+
+GroupPtr join_group(Session& session) {
+  const auto& begin = session.begin();
+  GroupOptions options;
+  options.timeout = session.timeout();
+  auto store = make_session_store(session);
+  std::string backend = begin.framework.value("backend", "auto");
+  if (backend == "gloo") {
+    // Gloo's errors are c10's: a rank that has gone or hangs shows as one of them.
+    session.set_consequence_check([](const std::exception& error) {
+      return dynamic_cast<const c10::DistError*>(&error) != nullptr ||
+             std::string_view(error.what()).find("gloo") != std::string_view::npos;
+    });
+    return make_process_group(store,
+                              make_gloo_backend(store, begin.rank, begin.world_size, options),
+                              begin.rank, begin.world_size);
+  }
+  return make_process_group(
+      store, make_shm_backend(session.take_region(), begin.rank, begin.world_size, options),
+      begin.rank, begin.world_size);
+}
+
+}  // namespace
+
+c10::intrusive_ptr<c10d::ProcessGroup> get_process_group() {
+  Session* session = Session::current_or_null();
+  if (!session || session->begin().world_size == 1) return {};
+  auto& group = session->attachment("torch process group");
+  if (!group) group = std::make_shared<GroupPtr>(join_group(*session));
+  return *std::static_pointer_cast<GroupPtr>(group);
+}
+
+namespace detail {
+
+SyncOptions sync_options_of_run() {
+  SyncOptions options;
+  Session* session = Session::current_or_null();
+  if (!session) return options;
+  options.rank = session->begin().rank;
+  options.world_size = session->begin().world_size;
+  options.group = get_process_group();
+  options.weight = [session] { return session->step_weight(); };
+  return options;
+}
+
+}  // namespace detail
+}  // namespace manta::train

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <vector>
+
+#include "manta/io/collective_region.h"
+#include "manta/io/unique_fd.h"
+#include "manta/torch/gloo_group_internal.h"
+#include "manta/torch/process_group_internal.h"
+#include "manta/torch/shm_group_internal.h"
+
+// For the tests of what ranks do together.
+
+namespace manta::train {
+
+enum class BackendKind { kShm, kGloo };
+
+/// What a rank's process is given.
+struct Seat {
+  int rank = 0;
+  int size = 0;
+  int region = -1;         ///< Shared memory for the group.
+  std::string store = {};  ///< A file for Gloo's store.
+  std::chrono::milliseconds timeout{30000};
+};
+
+/// The group's backend, in a rank's process.
+c10::intrusive_ptr<c10d::Backend> join(BackendKind kind, const Seat& seat);
+
+/// A group's ranks as forked processes that run `body` with one thread for torch. They end with
+/// this object at the latest, and with this process.
+class RankProcesses {
+ public:
+  RankProcesses(int size, const std::function<void(const Seat&)>& body);
+  ~RankProcesses();
+  RankProcesses(const RankProcesses&) = delete;
+
+  void signal(int rank, int number);
+  /// Waits for the end of the rank: "" if `body` returned, "<kind>: <message>" of the Error or
+  /// "<message>" of what else it threw, "signal <number>" if it was killed.
+  std::string outcome(int rank);
+
+ private:
+  struct Process {
+    pid_t pid = 0;
+    UniqueFd text = UniqueFd();
+    bool ended = false;
+    std::string outcome = {};
+  };
+  std::string folder_;
+  UniqueFd region_;
+  std::vector<Process> processes_;
+};
+
+}  // namespace manta::train

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <torch/torch.h>
+
+#include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <vector>
+
+namespace manta::train::detail {
+
+/// The copies of one model, as they are seen from one of the workers.
+struct Replicas {
+  c10d::Backend& backend;
+  int rank;
+  int world_size;
+};
+
+/// One line per parameter and buffer: name, type and shape.
+std::vector<std::string> describe_model(const torch::nn::Module& module);
+
+/// Collective. Throws the same Error(kInvalidArgument) on every worker, naming the first rank whose
+/// description differs from rank 0's, and where.
+void check_equal_models(const Replicas& replicas, const std::vector<std::string>& description);
+
+/// Collective. Gives every worker rank 0's values, bit by bit, whatever the types. Autograd does
+/// not notice.
+void broadcast_tensors(const Replicas& replicas, const std::vector<torch::Tensor>& tensors);
+
+}  // namespace manta::train::detail

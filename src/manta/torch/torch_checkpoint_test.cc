@@ -1,0 +1,326 @@
+#include "manta/torch/torch_checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "manta/base/error.h"
+#include "manta/torch/staging_internal.h"
+#include "manta/torch/torch_predictor.h"
+#include "manta/train/checkpoint_store_internal.h"
+
+namespace manta {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+struct NetImpl : torch::nn::Module {
+  explicit NetImpl(int64_t width = 8)
+      : first(register_module("first", torch::nn::Linear(4, width))),
+        norm(register_module("norm", torch::nn::BatchNorm1d(width))),
+        last(register_module("last", torch::nn::Linear(width, 2))) {}
+  torch::Tensor forward(const torch::Tensor& inputs) {
+    return last(torch::relu(norm(first(inputs))));
+  }
+  torch::nn::Linear first;
+  torch::nn::BatchNorm1d norm;
+  torch::nn::Linear last;
+};
+TORCH_MODULE(Net);
+
+class TorchCheckpointTest : public testing::Test {
+ protected:
+  TorchCheckpointTest()
+      : folder_(manta::str(testing::TempDir(), "torch-checkpoint-", ::getpid())),
+        store_((std::filesystem::create_directories(folder_), folder_), {}) {
+    torch::set_num_threads(1);  // small tensors: threads only wait for each other
+    torch::manual_seed(1);
+  }
+  ~TorchCheckpointTest() override { std::filesystem::remove_all(folder_); }
+
+  Checkpoint write(CheckpointSource& source, int rank = 0) {
+    CheckpointFolder folder(store_.staging_folder(1, ++index_, rank));
+    source.write(folder);
+    return store_.commit({.index = index_, .attempt = 1}, {{rank, folder.files()}});
+  }
+  Checkpoint save(const TorchCheckpoint& checkpoint) {
+    std::shared_ptr<CheckpointSource> source = checkpoint;
+    source->stage();
+    return write(*source);
+  }
+
+  std::string folder_;
+  train::CheckpointStore store_;
+  int64_t index_ = 0;
+};
+
+void train(Net& net, torch::optim::Optimizer& optimizer, int begin, int end) {
+  for (int step = begin; step < end; ++step) {
+    torch::manual_seed(100 + step);
+    torch::Tensor inputs = torch::randn({8, 4});
+    optimizer.zero_grad();
+    torch::mse_loss(net(inputs), inputs.slice(1, 0, 2)).backward();
+    optimizer.step();
+  }
+}
+
+void expect_equal(const torch::nn::Module& a, const torch::nn::Module& b) {
+  for (const auto& item : a.named_parameters()) {
+    EXPECT_TRUE(torch::equal(item.value(), b.named_parameters()[item.key()])) << item.key();
+  }
+  for (const auto& item : a.named_buffers()) {
+    EXPECT_TRUE(torch::equal(item.value(), b.named_buffers()[item.key()])) << item.key();
+  }
+}
+
+std::string error_of(const std::function<void()>& function) {
+  try {
+    function();
+  } catch (const Error& error) {
+    return manta::str(kind_name(error.kind()), ": ", error.what());
+  }
+  return "no error";
+}
+
+using MakeOptimizer = std::unique_ptr<torch::optim::Optimizer> (*)(std::vector<torch::Tensor>);
+struct OptimizerCase {
+  const char* name;
+  MakeOptimizer make;
+};
+template <class O, class Options>
+std::unique_ptr<torch::optim::Optimizer> make(std::vector<torch::Tensor> parameters,
+                                              Options options) {
+  return std::make_unique<O>(std::move(parameters), options);
+}
+const OptimizerCase kOptimizers[] = {
+    {"Adam", [](auto p) { return make<torch::optim::Adam>(p, torch::optim::AdamOptions(1e-2)); }},
+    {"Adam with amsgrad",
+     [](auto p) {
+       return make<torch::optim::Adam>(
+           p, torch::optim::AdamOptions(1e-2).amsgrad(true).betas({0.8, 0.95}).weight_decay(1e-3));
+     }},
+    {"AdamW",
+     [](auto p) { return make<torch::optim::AdamW>(p, torch::optim::AdamWOptions(1e-2)); }},
+    {"SGD", [](auto p) { return make<torch::optim::SGD>(p, torch::optim::SGDOptions(1e-2)); }},
+    {"SGD with momentum",
+     [](auto p) {
+       return make<torch::optim::SGD>(p,
+                                      torch::optim::SGDOptions(0.05).momentum(0.9).nesterov(true));
+     }},
+    {"RMSprop",
+     [](auto p) {
+       return make<torch::optim::RMSprop>(
+           p, torch::optim::RMSpropOptions(1e-3).momentum(0.5).centered(true));
+     }},
+    {"Adagrad",
+     [](auto p) {
+       return make<torch::optim::Adagrad>(p, torch::optim::AdagradOptions(1e-2).lr_decay(0.01));
+     }},
+};
+
+TEST_F(TorchCheckpointTest, TrainingGoesOnBitByBit) {
+  for (const OptimizerCase& c : kOptimizers) {
+    SCOPED_TRACE(c.name);
+    Net net;
+    auto optimizer = c.make(net->parameters());
+    train(net, *optimizer, 0, 5);
+    optimizer->param_groups()[0].options().set_lr(0.0123);  // as a schedule does
+    Checkpoint checkpoint = save(TorchCheckpoint::from_model(net, *optimizer).set("epoch", 3));
+    train(net, *optimizer, 5, 10);
+
+    TorchCheckpoint saved(checkpoint);
+    Net other;
+    auto other_optimizer = c.make(other->parameters());
+    train(other, *other_optimizer, 50, 52);
+    saved.load_model(other);
+    saved.load_optimizer(*other_optimizer);
+    EXPECT_EQ(saved.get("epoch"), 3);
+    EXPECT_EQ(other_optimizer->param_groups()[0].options().get_lr(), 0.0123);
+    train(other, *other_optimizer, 5, 10);
+    expect_equal(*net, *other);
+  }
+}
+
+TEST_F(TorchCheckpointTest, SeveralParameterGroups) {
+  auto make_optimizer = [](Net& net) {
+    std::vector<torch::optim::OptimizerParamGroup> groups;
+    groups.emplace_back(net->first->parameters(),
+                        std::make_unique<torch::optim::AdamOptions>(1e-3));
+    groups.emplace_back(net->last->parameters(), std::make_unique<torch::optim::AdamOptions>(1e-2));
+    return torch::optim::Adam(groups);
+  };
+  Net net, other;
+  auto optimizer = make_optimizer(net);
+  train(net, optimizer, 0, 5);
+  TorchCheckpoint saved(save(TorchCheckpoint::from_model(net).add_optimizer(optimizer)));
+  train(net, optimizer, 5, 10);
+  auto other_optimizer = make_optimizer(other);
+  saved.load_model(other);
+  saved.load_optimizer(other_optimizer);
+  train(other, other_optimizer, 5, 10);
+  expect_equal(*net, *other);
+  torch::optim::Adam flat(other->parameters());
+  EXPECT_THAT(error_of([&] { saved.load_optimizer(flat); }), HasSubstr("has 1 parameter groups"));
+}
+
+TEST_F(TorchCheckpointTest, TakesEveryKindOfModel) {
+  Net net;
+  auto model = train::prepare_model(net, train::SyncOptions());
+  torch::nn::Module& base = *net;
+  for (const TorchCheckpoint& checkpoint :
+       {TorchCheckpoint::from_model(net), TorchCheckpoint::from_model(model),
+        TorchCheckpoint::from_model(base), TorchCheckpoint::from_model(*net),
+        TorchCheckpoint::from_model(net.ptr())}) {
+    auto other = train::prepare_model(Net(), train::SyncOptions());
+    TorchCheckpoint::from_checkpoint(save(checkpoint)).load_model(other);
+    expect_equal(*net, other.base());
+  }
+}
+
+TEST_F(TorchCheckpointTest, ChangesAfterStagingDoNotShow) {
+  Net net;
+  Net before;
+  std::shared_ptr<CheckpointSource> source = TorchCheckpoint::from_model(net);
+  {
+    torch::NoGradGuard no_grad;
+    for (auto& parameter : before->parameters()) parameter.zero_();
+    for (auto& parameter : net->parameters()) parameter.zero_();
+    source->stage();
+    for (auto& parameter : net->parameters()) parameter.fill_(9);
+  }
+  Net loaded;
+  TorchCheckpoint(write(*source)).load_model(loaded);
+  expect_equal(*before, *loaded);
+}
+
+TEST_F(TorchCheckpointTest, StagingBuffersAreReused) {
+  auto& pool = detail::StagingPool::instance();
+  Net net;
+  save(TorchCheckpoint::from_model(net));
+  size_t bytes = pool.free_bytes();
+  EXPECT_GT(bytes, 0u);
+  for (int i = 0; i < 3; ++i) save(TorchCheckpoint::from_model(net));
+  EXPECT_EQ(pool.free_bytes(), bytes);
+  {
+    std::shared_ptr<CheckpointSource> dropped = TorchCheckpoint::from_model(net);
+    dropped->stage();
+    EXPECT_EQ(pool.free_bytes(), 0u);
+  }
+  EXPECT_EQ(pool.free_bytes(), bytes);
+}
+
+TEST(StagingPool, TakesTheSmallestThatFits) {
+  constexpr size_t kMiB = size_t{1} << 20;
+  detail::StagingPool pool;
+  char* small;
+  char* large;
+  {
+    auto a = pool.acquire(2 * kMiB);
+    auto b = pool.acquire(8 * kMiB);
+    small = a.data();
+    large = b.data();
+  }
+  EXPECT_EQ(pool.free_bytes(), 10 * kMiB);
+  EXPECT_EQ(pool.acquire(1).data(), small);
+  EXPECT_EQ(pool.acquire(3 * kMiB).data(), large);
+  // Nothing fits: what is free makes room.
+  EXPECT_EQ(pool.acquire(20 * kMiB).capacity(), 20 * kMiB);
+  EXPECT_EQ(pool.free_bytes(), 20 * kMiB);
+}
+
+TEST_F(TorchCheckpointTest, OddTensors) {
+  struct OddImpl : torch::nn::Module {
+    OddImpl() {
+      register_parameter("transposed", torch::randn({3, 5}).t());
+      register_parameter("half", torch::randn({7}).to(torch::kHalf));
+      register_parameter("empty", torch::empty({0, 3}));
+      register_buffer("flag", torch::tensor({true, false, true}));
+      register_buffer("count", torch::tensor(int64_t{1} << 50));
+      register_buffer("view", torch::randn({10}).slice(0, 2, 10, 3));
+    }
+  };
+  OddImpl odd, other;
+  TorchCheckpoint(save(TorchCheckpoint::from_model(odd))).load_model(other);
+  expect_equal(odd, other);
+}
+
+TEST_F(TorchCheckpointTest, OnlyRankZeroWrites) {
+  Net net;
+  auto source = TorchCheckpoint::from_model(net).source({.rank = 1});
+  source->stage();
+  CheckpointFolder folder(store_.staging_folder(1, 1, 1));
+  source->write(folder);
+  EXPECT_TRUE(folder.files().empty());
+}
+
+TEST_F(TorchCheckpointTest, SaysWhatDoesNotFit) {
+  Net net;
+  torch::optim::Adam optimizer(net->parameters());
+  train(net, optimizer, 0, 1);
+  TorchCheckpoint saved(save(TorchCheckpoint::from_model(net, optimizer).set("a", 1)));
+  Net wide(9);
+  torch::Tensor before = wide->last->bias.clone();
+  EXPECT_THAT(error_of([&] { saved.load_model(wide); }),
+              AllOf(HasSubstr("first.weight: [8, 4] in the checkpoint, [9, 4] in the model"),
+                    HasSubstr("norm.running_mean: [8]"), testing::Not(HasSubstr("last.bias"))));
+  EXPECT_TRUE(torch::equal(wide->last->bias, before));
+  torch::nn::Linear linear(4, 8);
+  EXPECT_THAT(error_of([&] { saved.load_model(linear); }),
+              AllOf(HasSubstr("missing: weight"), HasSubstr("not in the model: first.weight")));
+  torch::optim::SGD sgd(net->parameters(), 0.1);
+  EXPECT_THAT(error_of([&] { saved.load_optimizer(sgd); }),
+              AllOf(HasSubstr("\"Adam\""), HasSubstr("SGD")));
+  torch::optim::Adam other(wide->parameters());
+  EXPECT_THAT(error_of([&] { saved.load_optimizer(other); }), HasSubstr("'0.exp_avg' has shape"));
+  EXPECT_TRUE(other.state().empty());
+  EXPECT_THAT(error_of([&] { saved.get("b"); }), HasSubstr("nothing was set as 'b'; there is: a"));
+  TorchCheckpoint model_only(save(TorchCheckpoint::from_model(net)));
+  EXPECT_THAT(error_of([&] { model_only.load_optimizer(optimizer); }),
+              HasSubstr("not found: TorchCheckpoint: it has no optimizer"));
+  torch::optim::LBFGS lbfgs(net->parameters());
+  EXPECT_THAT(error_of([&] { TorchCheckpoint::from_model(net, lbfgs); }), HasSubstr("LBFGS"));
+}
+
+TEST_F(TorchCheckpointTest, DamagedFilesAreNamed) {
+  Net net;
+  torch::optim::Adam optimizer(net->parameters());
+  train(net, optimizer, 0, 1);
+  auto damage = [&](const char* file, const std::string& content) {
+    Checkpoint checkpoint = save(TorchCheckpoint::from_model(net, optimizer));
+    std::ofstream(checkpoint.file(file), std::ios::binary) << content;
+    return error_of([&] {
+      TorchCheckpoint saved(checkpoint);
+      saved.load_model(net);
+      saved.load_optimizer(optimizer);
+    });
+  };
+  EXPECT_THAT(damage("model.safetensors", "short"),
+              AllOf(HasSubstr("corrupt: "), HasSubstr("model.safetensors")));
+  EXPECT_THAT(damage("optimizer.safetensors", std::string("\2\0\0\0\0\0\0\0{}", 10)),
+              HasSubstr("corrupt: TorchCheckpoint: the optimizer cannot be loaded: tensor"));
+  EXPECT_THAT(damage("state.json", "{"), AllOf(HasSubstr("corrupt: "), HasSubstr("state.json")));
+  EXPECT_THAT(damage("state.json", R"({"format": 2, "state": {}})"), HasSubstr("has format 2"));
+  EXPECT_THAT(damage("state.json", R"({"format": 1, "state": {}, "optimizer": {"type": "Adam"}})"),
+              HasSubstr("corrupt: TorchCheckpoint: the optimizer cannot be loaded: state.json"));
+}
+
+TEST_F(TorchCheckpointTest, PredictorEvaluates) {
+  Net net;
+  torch::optim::Adam optimizer(net->parameters());
+  train(net, optimizer, 0, 5);
+  Checkpoint checkpoint = save(TorchCheckpoint::from_model(net));
+  TorchPredictor predictor = TorchPredictor::from_checkpoint(checkpoint, Net());
+  net->eval();
+  torch::Tensor inputs = torch::randn({3, 4});
+  torch::Tensor outputs = predictor.predict(inputs);
+  EXPECT_TRUE(torch::equal(outputs, net(inputs)));
+  EXPECT_FALSE(outputs.requires_grad());
+  EXPECT_TRUE(torch::equal(predictor.predict(inputs[1].unsqueeze(0)), net(inputs[1].unsqueeze(0))));
+}
+
+}  // namespace
+}  // namespace manta

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "manta/data/dataset.h"
+#include "manta/train/trainer.h"
+
+namespace manta {
+
+/// How the workers exchange gradients.
+struct TorchConfig {
+  /// "auto": shared memory between workers of one host. "shm" or "gloo" force one.
+  std::string backend = "auto";
+};
+
+struct TorchTrainerOptions {
+  TrainLoop train_loop_per_worker = {};     ///< Required.
+  Json train_loop_config = Json::object();  ///< Given to the loop.
+  ScalingConfig scaling_config = {};
+  RunConfig run_config = {};
+  std::map<std::string, Dataset> datasets = {};  ///< For train::get_dataset_shard, by name.
+  TorchConfig torch_config = {};
+  Checkpoint resume_from_checkpoint = {};  ///< What train::get_checkpoint gives at the start.
+};
+
+/// What a restored run may do differently. What is not set is as it was.
+struct TorchRestoreOptions {
+  TrainLoop train_loop_per_worker = {};  ///< Required: code is not stored.
+  std::optional<Json> train_loop_config = {};
+  std::optional<ScalingConfig> scaling_config = {};
+  std::optional<RunConfig> run_config = {};  ///< Its name and storage_path do not count.
+  /// Required for data sets that contain functions (map_batches), which are not stored either.
+  std::map<std::string, Dataset> datasets = {};
+};
+
+/// Runs one loop on every worker as a single data-parallel job.
+class TorchTrainer final : public Trainer {
+ public:
+  /// Throws Error(kInvalidArgument) if the options contradict each other. Starts nothing.
+  explicit TorchTrainer(TorchTrainerOptions options);
+  /// A run whose driver died, was interrupted or failed: fit() goes on from its last checkpoint, at
+  /// the row where it was, also with another number of workers. If it had finished, fit() returns
+  /// its result. Throws Error(kNotFound) if there is no run at `path`.
+  static TorchTrainer restore(const std::string& path, TorchRestoreOptions options);
+  /// Whether there is a run at `path`.
+  static bool can_restore(const std::string& path);
+
+  /// Blocks until the run ends. Throws the error of the worker that failed first, once
+  /// `failure_config.max_failures` restarts are used up; Error(kCancelled) after Ctrl-C. What was
+  /// reported until then stays on disk.
+  Result fit() override;
+
+ private:
+  TorchTrainer(TorchTrainerOptions options, std::string restore_from);
+
+  TorchTrainerOptions options_;
+  std::string restore_from_;
+};
+
+}  // namespace manta

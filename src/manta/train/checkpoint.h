@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "manta/base/json.h"
+
+namespace manta {
+
+/// A committed directory of files: it exists completely, with a manifest of sizes and checksums, or
+/// not at all. A value: it names the directory.
+class Checkpoint {
+ public:
+  Checkpoint() = default;  ///< None.
+  /// A checkpoint on disk. Throws Error(kNotFound) if there is no manifest, Error(kCorrupt) naming
+  /// the file if sizes or checksums differ. Reads all of it once.
+  static Checkpoint from_directory(const std::string& path);
+  /// As from_directory, but looks only at the sizes: for one that this run has just committed.
+  static Checkpoint open(const std::string& path);
+
+  explicit operator bool() const { return !path_.empty(); }
+  const std::string& path() const { return path_; }
+  /// The path of one of its files. Throws Error(kNotFound) listing those that there are.
+  std::string file(const std::string& name) const;
+  std::vector<std::string> files() const;
+  /// Of the report that it came with.
+  Json metrics() const;
+  /// All of manifest.json.
+  const Json& manifest() const { return manifest_; }
+
+ private:
+  std::string path_;
+  Json manifest_;
+};
+
+/// One file of a checkpoint.
+struct CheckpointFile {
+  std::string name;  ///< Relative to the checkpoint's directory, with '/'.
+  uint64_t size = 0;
+  std::string checksum;  ///< XXH3-64 in hex.
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(name, size, checksum);
+  }
+};
+
+/// Throws Error(kInvalidArgument) unless `name` can be a file of a checkpoint: relative, with '/'
+/// between parts none of which is empty, "." or "..", and not "manifest.json".
+void check_file_name(const std::string& name);
+
+/// Where a checkpoint's files are written; checksums are taken on the way.
+class CheckpointFolder {
+ public:
+  explicit CheckpointFolder(std::string path);  ///< Made if it is not there.
+  const std::string& path() const { return path_; }
+
+  /// Writes one file from pieces, in order. Names are as for check_file_name, each once. Throws
+  /// Error(kIo) naming the file, e.g. when the disk is full; what was written of it is removed.
+  struct Piece {
+    const void* data = nullptr;
+    size_t size = 0;
+  };
+  void write(const std::string& name, const std::vector<Piece>& pieces);
+  void write(const std::string& name, const std::string& text);
+  /// Copies a file that exists. Throws Error(kNotFound) if it does not.
+  void copy(const std::string& name, const std::string& from);
+  const std::vector<CheckpointFile>& files() const { return files_; }
+
+ private:
+  class Output;  // one file on its way
+
+  std::string path_;
+  std::vector<CheckpointFile> files_;
+};
+
+/// What a worker gives to train::report: files to be.
+class CheckpointSource {
+ public:
+  virtual ~CheckpointSource() = default;
+  /// Copies whatever the loop may change once report() has returned; report() calls it.
+  virtual void stage() = 0;
+  /// Writes the files, on a background thread. Not called if `stage` threw.
+  virtual void write(CheckpointFolder& folder) = 0;
+};
+
+}  // namespace manta

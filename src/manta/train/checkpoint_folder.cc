@@ -1,0 +1,131 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+
+#include "manta/base/error.h"
+#include "manta/io/checksum.h"
+#include "manta/io/unique_fd.h"
+#include "manta/train/checkpoint.h"
+#include "manta/train/file_internal.h"
+
+namespace manta {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kLargestWrite = 8 << 20;
+
+void make_folders(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error)
+    throw Error(ErrorKind::kIo,
+                str("creating the folder '", path.string(), "': ", error.message()));
+}
+
+}  // namespace
+
+void check_file_name(const std::string& name) {
+  auto refuse = [&](const char* why) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("'", name, "' cannot be the name of a file of a checkpoint: ", why));
+  };
+  if (name == "manifest.json") refuse("it is the name of the list of files");
+  if (name.find('\0') != std::string::npos) refuse("it contains a zero byte");
+  for (size_t at = 0; at <= name.size();) {
+    size_t end = std::min(name.find('/', at), name.size());
+    std::string part = name.substr(at, end - at);
+    if (part.empty()) refuse("it must be relative and have no empty parts");
+    if (part == "." || part == "..") refuse("it must have no '.' or '..' between slashes");
+    at = end + 1;
+  }
+}
+
+// Removed again unless it is finished.
+class CheckpointFolder::Output {
+ public:
+  Output(CheckpointFolder& folder, const std::string& name) : folder_(folder), name_(name) {
+    check_file_name(name);
+    for (const CheckpointFile& file : folder.files_) {
+      if (file.name == name)
+        throw Error(ErrorKind::kInvalidArgument,
+                    str("the checkpoint has two files with the name '", name, "'"));
+    }
+    path_ = folder.path_ + "/" + name;
+    if (name.find('/') != std::string::npos) make_folders(fs::path(path_).parent_path());
+    fd_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    if (!fd_) throw_errno(str("creating '", path_, "'"));
+  }
+
+  ~Output() {
+    if (fd_) ::unlink(path_.c_str());
+  }
+
+  void write(const void* data, size_t size) {
+    // Each part is checksummed just before the kernel copies it: it comes from memory once.
+    for (auto at = static_cast<const char*>(data); size > 0;) {
+      size_t part = std::min(size, kLargestWrite);
+      checksum_.add(at, part);
+      train::write_all(fd_.get(), at, part, path_);
+      at += part;
+      size -= part;
+      size_ += part;
+    }
+  }
+
+  void finish() {
+    // Some file systems tell of a full disk only here.
+    if (::close(fd_.release()) != 0) {
+      int error = errno;
+      ::unlink(path_.c_str());
+      errno = error;
+      throw_errno(str("closing '", path_, "'"));
+    }
+    folder_.files_.push_back({name_, size_, checksum_.hex()});
+  }
+
+ private:
+  CheckpointFolder& folder_;
+  std::string name_;
+  std::string path_;
+  UniqueFd fd_;
+  Checksum checksum_;
+  uint64_t size_ = 0;
+};
+
+CheckpointFolder::CheckpointFolder(std::string path) : path_(std::move(path)) {
+  make_folders(path_);
+}
+
+void CheckpointFolder::write(const std::string& name, const std::vector<Piece>& pieces) {
+  Output output(*this, name);
+  for (const Piece& piece : pieces) output.write(piece.data, piece.size);
+  output.finish();
+}
+
+void CheckpointFolder::write(const std::string& name, const std::string& text) {
+  write(name, {{text.data(), text.size()}});
+}
+
+void CheckpointFolder::copy(const std::string& name, const std::string& from) {
+  UniqueFd source(::open(from.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!source && errno == ENOENT)
+    throw Error(ErrorKind::kNotFound, str("'", from, "', to be copied into the checkpoint as '",
+                                          name, "', does not exist"));
+  if (!source) throw_errno(str("opening '", from, "'"));
+  Output output(*this, name);
+  auto buffer = std::make_unique<char[]>(kLargestWrite);
+  for (;;) {
+    ssize_t got = ::read(source.get(), buffer.get(), kLargestWrite);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw_errno(str("reading '", from, "'"));
+    if (got == 0) break;
+    output.write(buffer.get(), static_cast<size_t>(got));
+  }
+  output.finish();
+}
+
+}  // namespace manta

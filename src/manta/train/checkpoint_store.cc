@@ -1,0 +1,274 @@
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+
+#include "manta/base/error.h"
+#include "manta/base/log.h"
+#include "manta/train/checkpoint_store_internal.h"
+#include "manta/train/file_internal.h"
+#include "manta/train/journal_internal.h"
+#include "manta/train/staging_internal.h"
+
+namespace manta::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPrefix = "checkpoint_";
+constexpr const char* kPartial = ".partial";
+constexpr const char* kStaging = ".staging";
+
+// The report's index, or nothing if it is not the name of a committed checkpoint.
+std::optional<int64_t> parse_name(const std::string& name) {
+  std::string prefix = kPrefix;
+  if (name.compare(0, prefix.size(), prefix) != 0) return std::nullopt;
+  std::string digits = name.substr(prefix.size());
+  if (digits.size() < 6 || digits.size() > 18 ||
+      digits.find_first_not_of("0123456789") != std::string::npos)
+    return std::nullopt;
+  return std::stoll(digits);
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+    names.push_back(it->path().filename());
+  if (error)
+    throw Error(ErrorKind::kIo, str("reading the folder '", folder, "': ", error.message()));
+  return names;
+}
+
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+void make_folders(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error)
+    throw Error(ErrorKind::kIo,
+                str("creating the folder '", path.string(), "': ", error.message()));
+}
+
+void rename_or_throw(const std::string& from, const std::string& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0)
+    throw_errno(str("renaming '", from, "' to '", to, "'"));
+}
+
+void check_names(const std::map<int, std::vector<CheckpointFile>>& files_by_rank, int64_t index) {
+  std::map<std::string, int> writers;
+  for (const auto& [rank, files] : files_by_rank) {
+    for (const CheckpointFile& file : files) {
+      check_file_name(file.name);
+      auto [known, fresh] = writers.emplace(file.name, rank);
+      if (fresh) continue;
+      throw Error(
+          ErrorKind::kInvalidArgument,
+          str("ranks ", known->second, " and ", rank, " both wrote a file '", file.name,
+              "' into the checkpoint of report ", index,
+              "; let only rank 0 write it, or give it a name with the rank in it, such as '",
+              file.name, ".rank-", rank, "'"));
+    }
+  }
+}
+
+}  // namespace
+
+std::string checkpoint_name(int64_t index) {
+  char digits[24];
+  std::snprintf(digits, sizeof digits, "%06lld", static_cast<long long>(index));
+  return str(kPrefix, digits);
+}
+
+CheckpointStore::CheckpointStore(std::string run_folder, CheckpointConfig config)
+    : run_folder_(std::move(run_folder)), config_(std::move(config)) {
+  if (config_.num_to_keep < 0)
+    throw Error(ErrorKind::kInvalidArgument,
+                str("CheckpointConfig::num_to_keep must be positive, or 0 "
+                    "to keep all (was ",
+                    config_.num_to_keep, ")"));
+  if (config_.checkpoint_score_order != "max" && config_.checkpoint_score_order != "min")
+    throw Error(ErrorKind::kInvalidArgument,
+                str("CheckpointConfig::checkpoint_score_order must be 'max' or 'min' (was '",
+                    config_.checkpoint_score_order, "')"));
+  for (const std::string& name : names_in(run_folder_)) {
+    auto index = parse_name(name);
+    if (!index) continue;
+    try {
+      Checkpoint checkpoint = Checkpoint::open(path(name));
+      double points =
+          score(checkpoint.metrics(), *index).value_or(-std::numeric_limits<double>::infinity());
+      stored_[*index] = {std::move(checkpoint), points};
+    } catch (const Error& error) {
+      log_warning(str(error.what(), "; it is not used"));
+    }
+  }
+}
+
+std::string CheckpointStore::staging_folder(int attempt, int64_t index, int rank) const {
+  return train::staging_folder(run_folder_, attempt, index, rank);
+}
+
+// Nothing if the metric is not there or not a number. A NaN, which files keep as null, is the
+// worst.
+std::optional<double> CheckpointStore::score(const Json& metrics, int64_t index) const {
+  if (config_.checkpoint_score_attribute.empty()) return static_cast<double>(index);
+  if (!metrics.is_object()) return std::nullopt;
+  auto metric = metrics.find(config_.checkpoint_score_attribute);
+  if (metric == metrics.end()) return std::nullopt;
+  if (metric->is_null()) return -std::numeric_limits<double>::infinity();
+  if (!metric->is_number() && !metric->is_boolean()) return std::nullopt;
+  double value = metric->is_boolean() ? metric->get<bool>() : metric->get<double>();
+  if (std::isnan(value)) return -std::numeric_limits<double>::infinity();
+  return config_.checkpoint_score_order == "min" ? -value : value;
+}
+
+Checkpoint CheckpointStore::commit(
+    const CheckpointReport& report,
+    const std::map<int, std::vector<CheckpointFile>>& files_by_rank) {
+  std::string name = checkpoint_name(report.index);
+  std::string partial = path(name + kPartial);
+  std::string staging = path(str(kStaging, "/attempt-", report.attempt, "/report-", report.index));
+  std::error_code ignored;
+  try {
+    check_names(files_by_rank, report.index);
+    auto points = score(report.metrics, report.index);
+    if (!points)
+      throw Error(
+          ErrorKind::kInvalidArgument,
+          str("report ", report.index, " came with a checkpoint, but its metrics ",
+              to_text(report.metrics), " have no number '", config_.checkpoint_score_attribute,
+              "', which CheckpointConfig::checkpoint_score_attribute names"));
+    Json manifest = {{"version", 1},
+                     {"report", report.index},
+                     {"attempt", report.attempt},
+                     {"time", seconds_since_epoch()},
+                     {"world_size", report.world_size},
+                     {"files", Json::array()},
+                     {"metrics", report.metrics},
+                     {"positions", report.positions}};
+    fs::remove_all(partial, ignored);
+    make_folders(partial);
+    move_files(files_by_rank, report, partial, manifest);
+    replace_file(partial + "/manifest.json", to_text(manifest, 1) + "\n");
+    discard(name);
+    rename_or_throw(partial, path(name));
+    stored_[report.index] = {Checkpoint::open(path(name)), *points};
+  } catch (...) {
+    fs::remove_all(partial, ignored);
+    fs::remove_all(staging, ignored);
+    throw;
+  }
+  fs::remove_all(staging, ignored);
+  Checkpoint checkpoint = stored_[report.index].checkpoint;
+  keep_only_the_best();
+  return checkpoint;
+}
+
+void CheckpointStore::move_files(const std::map<int, std::vector<CheckpointFile>>& files_by_rank,
+                                 const CheckpointReport& report, const std::string& partial,
+                                 Json& manifest) {
+  for (const auto& [rank, files] : files_by_rank) {
+    std::string from = staging_folder(report.attempt, report.index, rank);
+    for (const CheckpointFile& file : files) {
+      std::string source = from + "/" + file.name;
+      std::string target = partial + "/" + file.name;
+      struct stat info {};
+      if (::stat(source.c_str(), &info) != 0)
+        throw_errno(str("looking for '", source, "', which rank ", rank, " has written"));
+      if (static_cast<uint64_t>(info.st_size) != file.size)
+        throw Error(ErrorKind::kCorrupt,
+                    str("'", source, "' has ", info.st_size, " bytes, but rank ", rank,
+                        " has written ", file.size));
+      if (file.name.find('/') != std::string::npos) make_folders(fs::path(target).parent_path());
+      rename_or_throw(source, target);
+      manifest["files"].push_back(
+          {{"name", file.name}, {"size", file.size}, {"checksum", file.checksum}});
+    }
+  }
+}
+
+// From the worst to the best; of equals, the later one is better.
+std::vector<int64_t> CheckpointStore::best_last() const {
+  std::vector<int64_t> order;
+  for (const auto& [index, one] : stored_) order.push_back(index);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return stored_.at(a).score < stored_.at(b).score; });
+  return order;
+}
+
+void CheckpointStore::keep_only_the_best() {
+  if (config_.num_to_keep == 0) return;
+  std::vector<int64_t> order = best_last();
+  int64_t latest = stored_.rbegin()->first;
+  auto surplus = static_cast<int64_t>(order.size()) - config_.num_to_keep;
+  for (int64_t i = 0; i < surplus; ++i) {
+    int64_t index = order[static_cast<size_t>(i)];
+    if (index == latest) continue;
+    stored_.erase(index);
+    try {
+      discard(checkpoint_name(index));
+    } catch (const Error& error) {
+      log_warning(str("a checkpoint that is not needed any more stays: ", error.what()));
+    }
+  }
+}
+
+// The rename comes first: a half-removed checkpoint must not look like one.
+void CheckpointStore::discard(const std::string& name) {
+  std::string doomed = path(name + ".removed" + kPartial);
+  std::error_code error;
+  fs::remove_all(doomed, error);
+  if (::rename(path(name).c_str(), doomed.c_str()) != 0) {
+    if (errno == ENOENT) return;
+    throw_errno(str("renaming '", path(name), "' to '", doomed, "'"));
+  }
+  fs::remove_all(doomed, error);
+  if (error) log_warning(str("'", doomed, "' could not be removed: ", error.message()));
+}
+
+std::optional<Checkpoint> CheckpointStore::find_latest_valid() {
+  while (!stored_.empty()) {
+    auto latest = std::prev(stored_.end());
+    try {
+      return Checkpoint::from_directory(latest->second.checkpoint.path());
+    } catch (const Error& error) {
+      log_warning(str(error.what(), "; the one before it is used"));
+      stored_.erase(latest);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Checkpoint> CheckpointStore::find(int64_t index) const {
+  auto one = stored_.find(index);
+  if (one == stored_.end()) return std::nullopt;
+  return Checkpoint::open(one->second.checkpoint.path());
+}
+
+std::vector<std::pair<Checkpoint, Json>> CheckpointStore::best_checkpoints() const {
+  std::vector<std::pair<Checkpoint, Json>> result;
+  for (int64_t index : best_last()) {
+    const Checkpoint& checkpoint = stored_.at(index).checkpoint;
+    result.emplace_back(checkpoint, checkpoint.metrics());
+  }
+  return result;
+}
+
+void CheckpointStore::clean_up() {
+  for (const std::string& name : names_in(run_folder_)) {
+    bool partial = name.rfind(kPrefix, 0) == 0 && ends_with(name, kPartial);
+    if (name != kStaging && !partial) continue;
+    std::error_code error;
+    fs::remove_all(path(name), error);
+    if (error) throw Error(ErrorKind::kIo, str("removing '", path(name), "': ", error.message()));
+  }
+}
+
+}  // namespace manta::train

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "manta/base/json.h"
+#include "manta/train/checkpoint.h"
+#include "manta/train/config.h"
+
+namespace manta::train {
+
+/// "checkpoint_000007" for report 7.
+std::string checkpoint_name(int64_t index);
+
+/// What a commit needs to know of a report.
+struct CheckpointReport {
+  int64_t index = 0;
+  int attempt = 0;
+  int world_size = 1;
+  Json metrics = {};
+  Json positions = {};
+};
+
+/// The checkpoints of one run folder.
+///
+/// Ranks write below <run>/.staging; a commit moves their files to <run>/checkpoint_000007.partial,
+/// writes the manifest and renames that to <run>/checkpoint_000007. So whenever the process is
+/// killed, a folder of that name is complete. Nothing is fsync'ed: after a power cut, the newest
+/// ones may be damaged; their checksums tell, and find_latest_valid() takes the one before.
+class CheckpointStore {
+ public:
+  /// Looks at what is there. Throws Error(kInvalidArgument) if the config makes no sense.
+  CheckpointStore(std::string run_folder, CheckpointConfig config);
+
+  /// Where one rank writes its files of one report.
+  std::string staging_folder(int attempt, int64_t index, int rank) const;
+
+  /// Makes a checkpoint of the files that the ranks wrote to their staging folders, then removes
+  /// those that are not to be kept. Throws Error(kInvalidArgument) if two ranks wrote the same name
+  /// or the metric that the score is taken from is missing, Error(kIo), or Error(kCorrupt) if a
+  /// file is not as long as its writer said; then there is no checkpoint, and the files are gone.
+  Checkpoint commit(const CheckpointReport& report,
+                    const std::map<int, std::vector<CheckpointFile>>& files_by_rank);
+
+  /// The latest whose sizes and checksums are right. Warns about those that are not, and forgets
+  /// them: a later commit of the same report replaces them. Reads all of its files.
+  std::optional<Checkpoint> find_latest_valid();
+
+  /// The checkpoint of one report, if it is there. Looks only at the sizes.
+  std::optional<Checkpoint> find(int64_t index) const;
+
+  /// Those on disk and their metrics: best last if there is a score, else in their order.
+  std::vector<std::pair<Checkpoint, Json>> best_checkpoints() const;
+
+  /// Removes what commits and workers that were killed have left. Only while no group runs.
+  void clean_up();
+
+ private:
+  struct Stored {
+    Checkpoint checkpoint;
+    double score =
+        0;  // higher is better, -infinity is unknown; the index without a score attribute
+  };
+
+  std::string path(const std::string& name) const { return run_folder_ + "/" + name; }
+  std::optional<double> score(const Json& metrics, int64_t index) const;
+  std::vector<int64_t> best_last() const;
+  void move_files(const std::map<int, std::vector<CheckpointFile>>& files_by_rank,
+                  const CheckpointReport& report, const std::string& partial, Json& manifest);
+  void keep_only_the_best();
+  void discard(const std::string& name);
+
+  std::string run_folder_;
+  CheckpointConfig config_;
+  std::map<int64_t, Stored> stored_;
+};
+
+}  // namespace manta::train

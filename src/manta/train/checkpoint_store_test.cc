@@ -1,0 +1,256 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <random>
+#include <thread>
+
+#include "manta/train/checkpoint_store_internal.h"
+#include "manta/train/file_internal.h"
+#include "manta/train/temporary_folder_internal.h"
+
+namespace manta::train {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+namespace fs = std::filesystem;
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// One rank's files, written as a worker writes them.
+std::vector<CheckpointFile> write_files(const CheckpointStore& store, int64_t index, int rank,
+                                        const std::vector<std::string>& names, int attempt = 0) {
+  CheckpointFolder folder(store.staging_folder(attempt, index, rank));
+  for (const std::string& name : names) folder.write(name, str(name, " of report ", index));
+  return folder.files();
+}
+
+Checkpoint commit(CheckpointStore& store, int64_t index, const Json& metrics = Json::object()) {
+  return store.commit({.index = index, .metrics = metrics},
+                      {{0, write_files(store, index, 0, {"model"})}});
+}
+
+Error error_of(const std::function<void()>& function) {
+  try {
+    function();
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return Error(ErrorKind::kCancelled, "");
+}
+
+TEST(CheckpointStoreTest, FilesOfAllRanksBecomeOneCheckpoint) {
+  TemporaryFolder run;
+  CheckpointStore store(run.path(), {});
+  auto first = write_files(store, 7, 0, {"model", "optimizer"}, 2);
+  auto second = write_files(store, 7, 1, {"random/rank-1"}, 2);
+  EXPECT_TRUE(fs::exists(run / ".staging/attempt-2/report-7/rank-1/random/rank-1"));
+  Checkpoint checkpoint = store.commit({.index = 7,
+                                        .attempt = 2,
+                                        .world_size = 2,
+                                        .metrics = {{"loss", 1.5}},
+                                        .positions = {{"train", {{"epoch", 1}}}}},
+                                       {{0, first}, {1, second}});
+  EXPECT_EQ(checkpoint.path(), run / "checkpoint_000007");
+  EXPECT_THAT(checkpoint.files(), ElementsAre("model", "optimizer", "random/rank-1"));
+  EXPECT_EQ(read_text(checkpoint.file("random/rank-1")), "random/rank-1 of report 7");
+  EXPECT_EQ(Checkpoint::from_directory(checkpoint.path()).manifest(), checkpoint.manifest());
+  const Json& manifest = checkpoint.manifest();
+  EXPECT_EQ(manifest["report"], 7);
+  EXPECT_EQ(manifest["attempt"], 2);
+  EXPECT_EQ(manifest["world_size"], 2);
+  EXPECT_EQ(manifest["positions"]["train"]["epoch"], 1);
+  EXPECT_FALSE(fs::exists(run / ".staging/attempt-2/report-7"));
+  store.clean_up();
+  EXPECT_THAT(names_in(run.path()), ElementsAre("checkpoint_000007"));
+  EXPECT_TRUE(store.find(7));
+  EXPECT_FALSE(store.find(8));
+}
+
+TEST(CheckpointStoreTest, TheSameNameFromTwoRanksIsAConflict) {
+  TemporaryFolder run;
+  CheckpointStore store(run.path(), {});
+  auto first = write_files(store, 0, 1, {"a", "model"});
+  auto second = write_files(store, 0, 3, {"b", "model"});
+  Error error = error_of([&] { store.commit({.world_size = 4}, {{1, first}, {3, second}}); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.what(),
+              AllOf(HasSubstr("ranks 1 and 3"), HasSubstr("'model'"), HasSubstr("'model.rank-3'")));
+  store.clean_up();
+  EXPECT_THAT(names_in(run.path()), IsEmpty());
+}
+
+TEST(CheckpointStoreTest, AFileThatIsNotWhatItsWriterSaidIsAnError) {
+  TemporaryFolder run;
+  CheckpointStore store(run.path(), {});
+  commit(store, 0);
+  auto files = write_files(store, 1, 0, {"model"});
+  fs::resize_file(store.staging_folder(0, 1, 0) + "/model", 2);
+  Error error = error_of([&] { store.commit({.index = 1}, {{0, files}}); });
+  EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
+  EXPECT_THAT(error.what(), HasSubstr("has 2 bytes, but rank 0 has written 17"));
+  files = write_files(store, 1, 0, {"model", "b"});
+  fs::remove(store.staging_folder(0, 1, 0) + "/b");
+  error = error_of([&] { store.commit({.index = 1}, {{0, files}}); });
+  EXPECT_EQ(error.kind(), ErrorKind::kIo);
+  EXPECT_THAT(error.what(), HasSubstr("rank-0/b"));
+  store.clean_up();
+  EXPECT_THAT(names_in(run.path()), ElementsAre("checkpoint_000000"));
+  commit(store, 1);
+  EXPECT_EQ(store.find_latest_valid()->manifest()["report"], 1);
+}
+
+TEST(CheckpointStoreTest, RetentionTable) {
+  double nan = std::numeric_limits<double>::quiet_NaN();
+  struct {
+    CheckpointConfig config;
+    std::vector<double> scores;
+    std::vector<int> kept;  // the order is that of best_checkpoints()
+  } cases[] = {
+      {{}, {1, 2, 3, 4}, {0, 1, 2, 3}},
+      {{.num_to_keep = 1}, {1, 2, 3, 4}, {3}},
+      {{.num_to_keep = 2}, {9, 8, 7, 6}, {2, 3}},
+      {{.num_to_keep = 5}, {1, 2}, {0, 1}},
+      {{.num_to_keep = 2, .checkpoint_score_attribute = "score"}, {1, 4, 2, 3}, {3, 1}},
+      // The latest stays in addition.
+      {{.num_to_keep = 2, .checkpoint_score_attribute = "score"}, {9, 8, 7, 1}, {3, 1, 0}},
+      {{.num_to_keep = 1, .checkpoint_score_attribute = "score"}, {5, 1, 1, 1}, {3, 0}},
+      {{.num_to_keep = 2, .checkpoint_score_attribute = "score", .checkpoint_score_order = "min"},
+       {3, 1, 2, 0.5},
+       {1, 3}},
+      // Of equals, the later one is better.
+      {{.num_to_keep = 2, .checkpoint_score_attribute = "score"}, {1, 1, 1, 1}, {2, 3}},
+      {{.num_to_keep = 1, .checkpoint_score_attribute = "score", .checkpoint_score_order = "min"},
+       {2, nan, 3},
+       {2, 0}},
+      {{.checkpoint_score_attribute = "score"}, {2, 3, 1}, {2, 0, 1}},
+  };
+  for (size_t i = 0; i < std::size(cases); ++i) {
+    TemporaryFolder run;
+    const auto& one = cases[i];
+    CheckpointStore store(run.path(), one.config);
+    for (size_t index = 0; index < one.scores.size(); ++index)
+      commit(store, static_cast<int64_t>(index), {{"score", one.scores[index]}});
+    // What is on disk, as this store and one that looks at the folder anew see it.
+    for (const CheckpointStore& view : {store, CheckpointStore(run.path(), one.config)}) {
+      std::vector<int> kept;
+      for (const auto& [checkpoint, metrics] : view.best_checkpoints())
+        kept.push_back(checkpoint.manifest()["report"]);
+      EXPECT_EQ(kept, one.kept) << "case " << i;
+    }
+    store.clean_up();
+    EXPECT_EQ(names_in(run.path()).size(), one.kept.size()) << "case " << i;
+  }
+}
+
+TEST(CheckpointStoreTest, TheScoreMustBeAmongTheMetrics) {
+  for (Json metrics : {Json(), Json({{"accuracy", 1}}), Json({{"loss", "small"}})}) {
+    TemporaryFolder run;
+    CheckpointStore store(run.path(), {.num_to_keep = 1, .checkpoint_score_attribute = "loss"});
+    Error error = error_of([&] { commit(store, 0, metrics); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("'loss'"), HasSubstr(metrics.dump())));
+    store.clean_up();
+    EXPECT_THAT(names_in(run.path()), IsEmpty());
+  }
+}
+
+TEST(CheckpointStoreTest, ConfigsThatMakeNoSense) {
+  TemporaryFolder run;
+  EXPECT_EQ(error_of([&] { CheckpointStore(run.path(), {.num_to_keep = -1}); }).kind(),
+            ErrorKind::kInvalidArgument);
+  Error error = error_of([&] { CheckpointStore(run.path(), {.checkpoint_score_order = "up"}); });
+  EXPECT_THAT(error.what(), HasSubstr("'up'"));
+}
+
+TEST(CheckpointStoreTest, ADamagedOneIsNamedAndTheOneBeforeIsUsed) {
+  TemporaryFolder run;
+  {
+    CheckpointStore store(run.path(), {});
+    EXPECT_FALSE(store.find_latest_valid());
+    for (int64_t index = 0; index < 4; ++index) commit(store, index);
+  }
+  std::fstream(run / "checkpoint_000002/model", std::ios::in | std::ios::out).put('!');
+  fs::resize_file(run / "checkpoint_000003/manifest.json", 5);
+  testing::internal::CaptureStderr();
+  CheckpointStore store(run.path(), {});
+  auto found = store.find_latest_valid();
+  std::string warnings = testing::internal::GetCapturedStderr();
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->manifest()["report"], 1);
+  EXPECT_THAT(warnings, AllOf(HasSubstr("checkpoint_000002"), HasSubstr("checkpoint_000003"),
+                              HasSubstr("'model'")));
+  // The run makes these reports again; their checkpoints replace the damaged ones.
+  commit(store, 2);
+  commit(store, 3);
+  EXPECT_EQ(CheckpointStore(run.path(), {}).find_latest_valid()->manifest()["report"], 3);
+  store.clean_up();
+  EXPECT_EQ(names_in(run.path()).size(), 4u);
+}
+
+// A driver that is killed at any moment leaves whole checkpoints and what clean_up removes.
+TEST(CheckpointStoreTest, KilledDuringCommits) {
+  TemporaryFolder run;
+  std::mt19937 random(1);
+  int64_t last = -1;
+  for (int round = 0; round < 40; ++round) {
+    pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      try {
+        CheckpointStore store(run.path(), {.num_to_keep = 2});
+        for (int64_t index = last + 1;; ++index) {
+          auto first = write_files(store, index, 0, {"model", "parts/optimizer"});
+          auto second = write_files(store, index, 1, {"parts/rank-1"});
+          store.commit({.index = index, .world_size = 2}, {{0, first}, {1, second}});
+        }
+      } catch (const std::exception& error) {
+        ::_exit(1);
+      }
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(2000 + random() % 20'000));
+    ::kill(child, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "a commit failed in the child";
+
+    for (const std::string& name : names_in(run.path())) {
+      if (name == ".staging" || name.find(".partial") != std::string::npos) continue;
+      ASSERT_EQ(Checkpoint::from_directory(run / name).files().size(), 3u);
+    }
+    CheckpointStore store(run.path(), {.num_to_keep = 2});
+    if (auto latest = store.find_latest_valid()) {
+      int64_t index = latest->manifest()["report"];
+      ASSERT_GE(index, last);
+      last = index;
+    } else {
+      ASSERT_EQ(last, -1) << "checkpoints were lost";
+    }
+    store.clean_up();
+    for (const std::string& name : names_in(run.path()))
+      ASSERT_NO_THROW(Checkpoint::from_directory(run / name));
+  }
+  EXPECT_GE(last, 0) << "no child lived long enough for a single commit";
+  CheckpointStore store(run.path(), {.num_to_keep = 2});
+  commit(store, last + 1);  // removes what killed processes had not come to remove
+  store.clean_up();
+  EXPECT_THAT(names_in(run.path()), ElementsAre(checkpoint_name(last), checkpoint_name(last + 1)));
+}
+
+}  // namespace
+}  // namespace manta::train

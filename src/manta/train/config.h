@@ -1,0 +1,56 @@
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "manta/base/json.h"
+#include "manta/core/resources.h"
+#include "manta/train/checkpoint.h"
+
+namespace manta {
+
+/// What a data-parallel run needs.
+struct ScalingConfig {
+  int num_workers = 1;                  ///< Processes that train together.
+  bool use_gpu = false;                 ///< Gives each worker one GPU, beside its CPU.
+  Resources resources_per_worker = {};  ///< Held for as long as the worker lives. Default: one CPU.
+};
+
+/// What happens when a worker is lost or its loop throws.
+struct FailureConfig {
+  /// How often the whole group is started again, from the last checkpoint. -1: without limit.
+  int max_failures = 0;
+};
+
+/// Which checkpoints stay on disk.
+struct CheckpointConfig {
+  int num_to_keep = 0;  ///< The latest one always stays. 0: all.
+  /// A metric of the report that brought it. Keeps the best by it instead of the latest.
+  std::string checkpoint_score_attribute = {};
+  std::string checkpoint_score_order = "max";  ///< Or "min".
+};
+
+struct RunConfig {
+  std::string name = {};          ///< The run folder's name. Default: made from the time.
+  std::string storage_path = {};  ///< Where run folders are. Default: ~/manta_results.
+  FailureConfig failure_config = {};
+  CheckpointConfig checkpoint_config = {};
+  /// A worker that waits so long for another one in a collective operation fails, naming it.
+  std::chrono::milliseconds collective_timeout = std::chrono::minutes(5);
+  bool verbose = true;  ///< Progress and a summary on standard error.
+};
+
+/// What a run leaves behind. All of it is in the run folder, too.
+struct Result {
+  Json metrics;           ///< Of the last report; null if there was none.
+  Checkpoint checkpoint;  ///< The latest; empty if there was none.
+  std::string path;       ///< The run folder.
+  /// Checkpoints on disk and the metrics that came with them, best last if there is a score, else
+  /// in their order.
+  std::vector<std::pair<Checkpoint, Json>> best_checkpoints;
+  std::vector<Json> metrics_history;  ///< Each report once.
+};
+
+}  // namespace manta

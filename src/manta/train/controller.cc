@@ -1,0 +1,232 @@
+#include <algorithm>
+#include <type_traits>
+
+#include "manta/train/controller_internal.h"
+#include "manta/train/file_internal.h"
+
+namespace manta::train {
+namespace {
+
+std::string times(int64_t count) { return str(count, count == 1 ? " time" : " times"); }
+
+}  // namespace
+
+bool Controller::Pending::has_checkpoint() const {
+  return std::any_of(reported.begin(), reported.end(), [](const auto& one) { return one.second; });
+}
+
+bool Controller::Pending::complete(int num_workers) const {
+  if (static_cast<int>(reported.size()) < num_workers) return false;
+  return std::all_of(reported.begin(), reported.end(),
+                     [&](const auto& one) { return !one.second || written.count(one.first) > 0; });
+}
+
+Controller::Controller(int num_workers, FailureConfig config, Start start)
+    : num_workers_(num_workers), config_(config), restart_point_(start) {
+  MANTA_CHECK(num_workers > 0, "a run needs workers");
+}
+
+std::vector<Action> Controller::begin() {
+  MANTA_CHECK(phase_ == Phase::kIdle, "a run begins once");
+  start_attempt();
+  return std::exchange(actions_, {});
+}
+
+std::vector<Action> Controller::handle(const Event& event) {
+  std::visit(
+      [&](const auto& one) {
+        if (phase_ == Phase::kIdle || ended()) return;
+        if constexpr (!std::is_same_v<std::decay_t<decltype(one)>, Interrupted>) {
+          if (one.attempt != restart_point_.attempt) return;
+        }
+        on(one);
+      },
+      event);
+  return std::exchange(actions_, {});
+}
+
+void Controller::start_attempt() {
+  phase_ = Phase::kRunning;
+  ranks_.assign(static_cast<size_t>(num_workers_), Rank{restart_point_.next_report, false});
+  pending_.clear();
+  next_commit_ = restart_point_.next_report;
+  committing_ = group_stopped_ = false;
+  cause_.reset();
+  Json from = restart_point_.checkpoint ? Json(*restart_point_.checkpoint) : Json();
+  add(Note{kAttemptStarted,
+           {{"checkpoint", from}, {"next_report", restart_point_.next_report}},
+           restart_point_.attempt});
+  add(StartGroup{restart_point_.attempt, restart_point_.checkpoint, restart_point_.next_report});
+}
+
+void Controller::on(const GroupStarted& event) {
+  if (phase_ == Phase::kRunning)
+    add(Note{kGroupStarted, {{"workers", num_workers_}}, event.attempt});
+}
+
+void Controller::on(const Reported& event) {
+  if (phase_ != Phase::kRunning) return;
+  MANTA_CHECK(event.rank >= 0 && event.rank < num_workers_, str("rank ", event.rank));
+  Rank& rank = ranks_[static_cast<size_t>(event.rank)];
+  if (event.index != rank.reports || rank.finished) {
+    return fail({event.rank, ErrorKind::kCorrupt,
+                 str("rank ", event.rank, " made report ", event.index, " when ",
+                     rank.finished ? "it had finished" : str("report ", rank.reports, " was due")),
+                 false, true});
+  }
+  ++rank.reports;
+  for (int other = 0; other < num_workers_; ++other)
+    if (unequal(other, event.rank)) return;
+
+  Pending& report = pending_[event.index];
+  if (report.reported.empty()) {
+    report.positions = event.positions;
+    report.first_rank = event.rank;
+  } else if (report.positions != event.positions) {
+    return fail({event.rank, ErrorKind::kInvalidArgument,
+                 str("workers are at different places in the data at report ", event.index,
+                     ": rank ", report.first_rank, " at ", to_text(report.positions), ", rank ",
+                     event.rank, " at ", to_text(event.positions),
+                     "; between two reports every worker must take the same number of batches from "
+                     "each data set"),
+                 false, true});
+  }
+  if (event.rank == 0) report.metrics = event.metrics;
+  report.reported[event.rank] = event.has_checkpoint;
+  commit_next();
+}
+
+void Controller::on(const Wrote& event) {
+  if (phase_ != Phase::kRunning || event.index < next_commit_) return;
+  pending_[event.index].written.emplace(event.rank, event.files);
+  commit_next();
+}
+
+void Controller::on(const Finished& event) {
+  if (phase_ != Phase::kRunning) return;
+  MANTA_CHECK(event.rank >= 0 && event.rank < num_workers_, str("rank ", event.rank));
+  ranks_[static_cast<size_t>(event.rank)].finished = true;
+  for (int other = 0; other < num_workers_; ++other)
+    if (unequal(event.rank, other)) return;
+  stop_if_done();
+}
+
+// A rank that has finished cannot make the reports that another has made.
+bool Controller::unequal(int finished, int other) {
+  const Rank& less = ranks_[static_cast<size_t>(finished)];
+  const Rank& more = ranks_[static_cast<size_t>(other)];
+  if (!less.finished || less.reports >= more.reports) return false;
+  fail({finished, ErrorKind::kInvalidArgument,
+        str("rank ", finished, " finished after it had reported ", times(less.reports),
+            ", but rank ", other, " has reported ", times(more.reports),
+            "; every worker must call train::report equally often"),
+        false, true});
+  return true;
+}
+
+void Controller::on(const Failed& event) {
+  // Without work that is left to do, a worker has nothing left to lose.
+  if (phase_ != Phase::kRunning || all_work_is_done()) return;
+  bool consequence = event.failure.consequence && event.failure.rank != kDataReader;
+  if (!consequence) return fail(event.failure);
+  if (cause_) return;
+  cause_ = event.failure;
+  add(StartTimer{event.attempt, kWaitForCause});
+}
+
+void Controller::on(const TimerFired&) {
+  if (phase_ == Phase::kRunning && cause_) stop();
+}
+
+void Controller::on(const CommitDone& event) {
+  if (!committing_ || event.index != next_commit_) return;
+  committing_ = false;
+  if (!event.error.empty()) {
+    if (phase_ == Phase::kRunning)
+      return fail(
+          {kDriver, event.kind, event.error, false, event.kind == ErrorKind::kInvalidArgument});
+    return conclude();
+  }
+  if (pending_[event.index].has_checkpoint()) {
+    restart_point_.checkpoint = event.index;
+    restart_point_.next_report = event.index + 1;
+  }
+  pending_.erase(event.index);
+  ++next_commit_;
+  if (phase_ == Phase::kStopping) return conclude();
+  add(Acknowledge{event.attempt, event.index});
+  commit_next();
+  stop_if_done();
+}
+
+void Controller::on(const GroupStopped&) {
+  if (phase_ != Phase::kStopping) return;
+  group_stopped_ = true;
+  conclude();
+}
+
+void Controller::on(const Interrupted&) {
+  bool finished = phase_ == Phase::kStopping && !cause_;
+  if (interrupted_ || finished) return;
+  interrupted_ = true;
+  add(Note{kInterrupted, Json::object(), restart_point_.attempt});
+  if (phase_ == Phase::kRunning) stop();
+}
+
+void Controller::commit_next() {
+  auto next = pending_.find(next_commit_);
+  if (committing_ || next == pending_.end() || !next->second.complete(num_workers_)) return;
+  committing_ = true;
+  const Pending& report = next->second;
+  add(Commit{restart_point_.attempt, next_commit_, report.metrics, report.positions,
+             report.has_checkpoint(), report.written});
+}
+
+bool Controller::all_work_is_done() const {
+  return std::all_of(ranks_.begin(), ranks_.end(),
+                     [](const Rank& rank) { return rank.finished; }) &&
+         std::all_of(pending_.begin(), pending_.end(),
+                     [&](const auto& one) { return one.second.complete(num_workers_); });
+}
+
+void Controller::stop_if_done() {
+  if (phase_ != Phase::kRunning || !pending_.empty() || !all_work_is_done()) return;
+  cause_.reset();
+  stop();
+}
+
+void Controller::fail(Failure failure) {
+  cause_ = std::move(failure);
+  stop();
+}
+
+void Controller::stop() {
+  phase_ = Phase::kStopping;
+  add(StopGroup{restart_point_.attempt});
+}
+
+// What comes after an attempt, once its group is gone and its last commit is decided.
+void Controller::conclude() {
+  if (!group_stopped_ || committing_) return;
+  if (interrupted_) return end({std::nullopt, true}, "interrupted");
+  if (!cause_) return end({}, "finished");
+  bool again = decide(config_, failures_, *cause_) == FailureDecision::kRestart;
+  ++failures_;
+  add(Note{kAttemptFailed,
+           {{"rank", cause_->rank},
+            {"kind", kind_name(cause_->kind)},
+            {"message", cause_->message},
+            {"restart", again}},
+           restart_point_.attempt});
+  if (!again) return end({std::exchange(cause_, std::nullopt), false}, "failed");
+  ++restart_point_.attempt;
+  start_attempt();
+}
+
+void Controller::end(End end, const char* outcome) {
+  phase_ = Phase::kEnded;
+  add(Note{kRunEnded, {{"outcome", outcome}}, restart_point_.attempt});
+  add(std::move(end));
+}
+
+}  // namespace manta::train

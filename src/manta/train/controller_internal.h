@@ -1,0 +1,209 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "manta/base/error.h"
+#include "manta/base/json.h"
+#include "manta/train/checkpoint.h"
+#include "manta/train/config.h"
+
+namespace manta::train {
+
+/// The data reader of the group, where events name a rank.
+inline constexpr int kDataReader = -1;
+/// The driver itself, e.g. when a checkpoint cannot be committed.
+inline constexpr int kDriver = -2;
+
+/// Why a worker ended before its time.
+struct Failure {
+  int rank = 0;
+  ErrorKind kind = ErrorKind::kUserCode;
+  std::string message;
+  /// What another worker's end does to this one (a collective or the data feed broke off). It is
+  /// the cause only if nobody has a better one.
+  bool consequence = false;
+  bool fatal = false;  ///< Another attempt would end in the same way.
+};
+
+// ---- What happens. Every event of a group names its attempt; those of an older one are ignored.
+
+struct GroupStarted {  ///< All processes run.
+  int attempt = 0;
+};
+struct Reported {  ///< train::report was called.
+  int attempt = 0;
+  int rank = 0;
+  int64_t index = 0;  ///< 0, 1, ... over the whole run, restarts included.
+  Json metrics;
+  Json positions;  ///< Of the data sets; the same on every rank.
+  bool has_checkpoint = false;
+};
+struct Wrote {  ///< The files of a report with a checkpoint are on disk.
+  int attempt = 0;
+  int rank = 0;
+  int64_t index = 0;
+  std::vector<CheckpointFile> files;
+};
+struct Finished {  ///< The loop returned.
+  int attempt = 0;
+  int rank = 0;
+};
+struct Failed {  ///< A worker or the data reader ended before its time.
+  int attempt = 0;
+  Failure failure;
+};
+struct GroupStopped {  ///< Answer to StopGroup: no process is left.
+  int attempt = 0;
+};
+struct TimerFired {  ///< Answer to StartTimer.
+  int attempt = 0;
+};
+struct CommitDone {  ///< Answer to Commit.
+  int attempt = 0;
+  int64_t index = 0;
+  std::string error;                ///< Empty if it went well.
+  ErrorKind kind = ErrorKind::kIo;  ///< kInvalidArgument: no restart would help.
+};
+struct Interrupted {};  ///< Ctrl-C.
+using Event = std::variant<GroupStarted, Reported, Wrote, Finished, Failed, GroupStopped,
+                           TimerFired, CommitDone, Interrupted>;
+
+// ---- What is to be done.
+
+struct StartGroup {  ///< Start all workers.
+  int attempt = 0;
+  std::optional<int64_t> checkpoint;  ///< The report whose checkpoint it starts from.
+  int64_t next_report = 0;            ///< The index of the first report that it will make.
+};
+struct StopGroup {  ///< Kill all of it, answer when it is gone.
+  int attempt = 0;
+};
+struct StartTimer {  ///< Answer after the delay; a timer of an older attempt may be dropped.
+  int attempt = 0;
+  std::chrono::milliseconds delay{};
+};
+struct Commit {  ///< Every rank's report `index` is in.
+  int attempt = 0;
+  int64_t index = 0;
+  Json metrics;  ///< Rank 0's.
+  Json positions;
+  bool has_checkpoint = false;
+  std::map<int, std::vector<CheckpointFile>> files;  ///< By rank.
+};
+struct Acknowledge {  ///< Let the next report begin.
+  int attempt = 0;
+  int64_t index = 0;
+};
+struct Note {  ///< For the journal and the screen.
+  std::string event;
+  Json details;
+  int attempt = 0;
+};
+struct End {  ///< Nothing comes after it. Without failure or interrupt: the run is complete.
+  std::optional<Failure> failure;
+  bool interrupted = false;
+};
+using Action = std::variant<StartGroup, StopGroup, StartTimer, Commit, Acknowledge, Note, End>;
+
+/// Names of notes, which are also names of events in the journal.
+inline constexpr const char* kAttemptStarted = "attempt_started";  ///< checkpoint, next_report
+inline constexpr const char* kGroupStarted = "group_started";
+inline constexpr const char* kAttemptFailed = "attempt_failed";  ///< rank, kind, message, restart
+inline constexpr const char* kInterrupted = "interrupted";
+inline constexpr const char* kRunEnded = "run_ended";  ///< outcome: finished, failed, interrupted
+
+/// What to do about a failure, after `failures_so_far` others.
+enum class FailureDecision { kRestart, kRaise };
+FailureDecision decide(const FailureConfig& config, int failures_so_far, const Failure& failure);
+
+/// How long a failure that looks like a consequence waits for its cause to be known.
+inline constexpr std::chrono::milliseconds kWaitForCause{1000};
+
+/// One run as a state machine: takes an event, returns what is to be done, does nothing itself.
+///
+/// An attempt is one group of workers from StartGroup to GroupStopped. Within it, a report is
+/// committed once every rank has made it and its files are written, one at a time, in order. The
+/// first failure (a cause before a consequence) stops the group; a commit in progress is waited
+/// for, then the policy decides. The next attempt starts after the last committed checkpoint, so
+/// reports after that are made, and committed, again.
+class Controller {
+ public:
+  struct Start {  ///< Where the run begins; another place than 0 if it is restored.
+    std::optional<int64_t> checkpoint;
+    int64_t next_report = 0;
+    int attempt = 0;  ///< The number of the first attempt: higher than any in the journal.
+  };
+  Controller(int num_workers, FailureConfig config, Start start);
+
+  /// To be called once, before any event.
+  std::vector<Action> begin();
+  /// Events of other attempts, second ones of the same thing, and all those after End change
+  /// nothing.
+  std::vector<Action> handle(const Event& event);
+  bool ended() const { return phase_ == Phase::kEnded; }
+
+ private:
+  enum class Phase { kIdle, kRunning, kStopping, kEnded };
+  struct Rank {
+    int64_t reports = 0;  // the index of the next one
+    bool finished = false;
+  };
+  struct Pending {  // a report that is not committed
+    Json metrics;
+    Json positions;
+    int first_rank = 0;            // whose positions these are
+    std::map<int, bool> reported;  // rank -> has a checkpoint
+    std::map<int, std::vector<CheckpointFile>> written;
+    bool has_checkpoint() const;
+    bool complete(int num_workers) const;
+  };
+
+  void on(const GroupStarted& event);
+  void on(const Reported& event);
+  void on(const Wrote& event);
+  void on(const Finished& event);
+  void on(const Failed& event);
+  void on(const GroupStopped& event);
+  void on(const TimerFired& event);
+  void on(const CommitDone& event);
+  void on(const Interrupted& event);
+
+  template <class T>
+  void add(T action) {
+    actions_.emplace_back(std::in_place_type<T>, std::move(action));
+  }
+  void start_attempt();
+  void commit_next();
+  void stop_if_done();
+  bool all_work_is_done() const;
+  bool unequal(int finished, int other);
+  void fail(Failure failure);
+  void stop();
+  void conclude();
+  void end(End end, const char* outcome);
+
+  int num_workers_;
+  FailureConfig config_;
+  Start restart_point_;  // .attempt is the current one
+  int failures_ = 0;
+  bool interrupted_ = false;
+  std::vector<Action> actions_;  // what this event leads to
+
+  // Of the current attempt.
+  Phase phase_ = Phase::kIdle;
+  std::vector<Rank> ranks_;
+  std::map<int64_t, Pending> pending_;
+  int64_t next_commit_ = 0;
+  bool committing_ = false;
+  bool group_stopped_ = false;
+  std::optional<Failure> cause_;
+};
+
+}  // namespace manta::train

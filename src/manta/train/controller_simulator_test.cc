@@ -1,0 +1,374 @@
+// A simulated world around the controller: workers that report, write, finish, die; commits that
+// take their time or fail; late and repeated events; Ctrl-C. Every order of events is drawn from a
+// seed, and the controller's actions are checked after each of them.
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <random>
+
+#include "manta/train/controller_internal.h"
+
+namespace manta::train {
+namespace {
+
+struct Outcomes {
+  int finished = 0, failed = 0, fatal = 0, interrupted = 0, restarts = 0, late = 0;
+};
+
+class World {
+ public:
+  explicit World(uint32_t seed)
+      : random_(seed),
+        num_workers_(1 + up_to(3)),
+        num_reports_(up_to(6)),
+        max_failures_(up_to(4) - 1),
+        faults_left_(chance(30) ? 0 : up_to(6)),
+        runs_ahead_(chance(30)),
+        interrupt_(chance(10)),
+        controller_(num_workers_, {.max_failures = max_failures_}, start()) {
+    if (num_workers_ > 1 && num_reports_ > 0) {
+      if (chance(3)) short_rank_ = up_to(num_workers_ - 1);
+      if (chance(3)) astray_rank_ = up_to(num_workers_ - 1);
+    }
+    checkpoint_percent_ = chance(20) ? 0 : chance(30) ? 100 : 50;
+    has_checkpoint_.resize(static_cast<size_t>(num_reports_ * num_workers_));
+    for (size_t i = 0; i < has_checkpoint_.size(); ++i)
+      has_checkpoint_[i] = chance(checkpoint_percent_);
+  }
+
+  /// What went wrong, or nothing.
+  std::string run(Outcomes& outcomes) {
+    act(controller_.begin());
+    for (int step = 0; !end_ && problem_.empty(); ++step) {
+      if (step > 5000) return "the run does not end";
+      if (!move()) return "nothing can happen any more, but the run has not ended";
+    }
+    if (!problem_.empty()) return problem_;
+    for (const Event& event : delivered_) {
+      if (!controller_.handle(event).empty()) return "an action after the end";
+    }
+    if (!controller_.handle(Interrupted{}).empty()) return "an action after the end";
+    check_end();
+    if (end_->interrupted) {
+      ++outcomes.interrupted;
+    } else if (end_->failure) {
+      ++(end_->failure->fatal ? outcomes.fatal : outcomes.failed);
+    } else {
+      ++outcomes.finished;
+    }
+    outcomes.restarts += restarts_;
+    outcomes.late += late_deliveries_;
+    return problem_;
+  }
+
+ private:
+  struct Process {
+    int64_t next = 0;
+    std::deque<int64_t> to_write;
+    bool finished = false;
+    bool dead = false;
+    std::deque<Event> sent;  // in order, not yet delivered
+  };
+
+  int up_to(int max) { return static_cast<int>(random_() % (static_cast<uint32_t>(max) + 1)); }
+  bool chance(int percent) { return up_to(99) < percent; }
+  void require(bool condition, const char* what) {
+    if (!condition && problem_.empty()) problem_ = what;
+  }
+  Controller::Start start() {
+    if (num_reports_ > 0 && chance(20)) {
+      restart_.checkpoint = up_to(num_reports_ - 1);
+      restart_.next_report = *restart_.checkpoint + 1;
+      restart_.attempt = 1 + up_to(5);
+    }
+    return restart_;
+  }
+
+  bool has_checkpoint(int64_t index, int rank) const {
+    return has_checkpoint_[static_cast<size_t>(index * num_workers_ + rank)];
+  }
+  bool any_has_checkpoint(int64_t index) const {
+    for (int rank = 0; rank < num_workers_; ++rank)
+      if (has_checkpoint(index, rank)) return true;
+    return false;
+  }
+  int64_t reports_of(int rank) const { return num_reports_ - (rank == short_rank_ ? 1 : 0); }
+
+  void deliver(const Event& event) {
+    delivered_.push_back(event);
+    act(controller_.handle(event));
+  }
+
+  // One thing that can happen. False if nothing can.
+  bool move() {
+    enum Move { kStep, kDeliver, kCommit, kTimer, kStop, kLate, kRepeat, kInterrupt };
+    std::vector<std::pair<Move, size_t>> moves;
+    for (size_t rank = 0; alive_ && rank < processes_.size(); ++rank) {
+      if (can_step(rank)) moves.push_back({kStep, rank});
+      if (!processes_[rank].sent.empty()) moves.push_back({kDeliver, rank});
+    }
+    if (alive_ && !started_event_.empty()) moves.push_back({kDeliver, processes_.size()});
+    if (commit_) moves.push_back({kCommit, 0});
+    if (timer_) moves.push_back({kTimer, 0});
+    if (stopping_) moves.push_back({kStop, 0});
+    if (moves.empty()) return false;
+    // These alone do not keep a run going.
+    if (!late_.empty()) moves.push_back({kLate, 0});
+    if (!delivered_.empty() && chance(10)) moves.push_back({kRepeat, 0});
+    if (interrupt_ && chance(5)) moves.push_back({kInterrupt, 0});
+
+    auto [move, which] = moves[static_cast<size_t>(up_to(static_cast<int>(moves.size()) - 1))];
+    switch (move) {
+      case kStep:
+        step(which);
+        break;
+      case kDeliver: {
+        auto& queue = which < processes_.size() ? processes_[which].sent : started_event_;
+        Event event = queue.front();
+        queue.pop_front();
+        deliver(event);
+        break;
+      }
+      case kCommit: {
+        bool bad = faults_left_ > 0 && chance(10);
+        faults_left_ -= bad;
+        Commit commit = *commit_;
+        commit_.reset();
+        if (!bad) {
+          done_ = commit.index;
+          ++next_commit_;
+          if (commit.has_checkpoint) restart_ = {commit.index, commit.index + 1, restart_.attempt};
+        }
+        deliver(CommitDone{commit.attempt, commit.index, bad ? "disk full" : ""});
+        break;
+      }
+      case kTimer:
+        deliver(TimerFired{*std::exchange(timer_, std::nullopt)});
+        break;
+      case kStop: {
+        stopping_ = false;
+        alive_ = false;
+        for (Process& process : processes_) {
+          for (const Event& event : process.sent)
+            if (chance(50)) late_.push_back(event);
+        }
+        stopped_ = true;
+        deliver(GroupStopped{restart_.attempt});
+        break;
+      }
+      case kLate: {
+        Event event = late_.front();
+        late_.pop_front();
+        ++late_deliveries_;
+        deliver(event);
+        break;
+      }
+      case kRepeat:
+        repeat();
+        break;
+      case kInterrupt:
+        interrupted_ = true;
+        deliver(Interrupted{});
+        break;
+    }
+    return true;
+  }
+
+  // A report that comes twice in its own attempt is an error, not a repetition.
+  void repeat() {
+    Event event = delivered_[static_cast<size_t>(up_to(static_cast<int>(delivered_.size()) - 1))];
+    if (auto* report = std::get_if<Reported>(&event); report && report->attempt == restart_.attempt)
+      return;
+    if (std::holds_alternative<Interrupted>(event)) return;
+    act(controller_.handle(event));
+  }
+
+  bool can_step(size_t rank) const {
+    const Process& process = processes_[rank];
+    if (process.dead) return false;
+    if (!process.to_write.empty()) return true;
+    if (process.finished) return false;
+    if (process.next == reports_of(static_cast<int>(rank))) return true;
+    return runs_ahead_ || process.next <= acknowledged_ + 1;
+  }
+
+  void step(size_t which) {
+    Process& process = processes_[which];
+    int rank = static_cast<int>(which);
+    if (faults_left_ > 0 && chance(8)) return die(which);
+    if (!process.to_write.empty() && (process.finished || chance(50))) {
+      process.sent.push_back(Wrote{restart_.attempt, rank, process.to_write.front(), {}});
+      process.to_write.pop_front();
+    } else if (process.finished) {
+      return;
+    } else if (process.next < reports_of(rank)) {
+      if (!runs_ahead_ && process.next > acknowledged_ + 1) return;
+      bool astray = rank == astray_rank_;
+      process.sent.push_back(Reported{restart_.attempt, rank, process.next, Json(rank),
+                                      Json(process.next + astray),
+                                      has_checkpoint(process.next, rank)});
+      if (has_checkpoint(process.next, rank)) process.to_write.push_back(process.next);
+      ++process.next;
+    } else {
+      process.finished = true;
+      process.sent.push_back(Finished{restart_.attempt, rank});
+    }
+  }
+
+  // Its own failure may arrive late, as a consequence only, or with part of its messages lost;
+  // others may notice. Or the data reader dies.
+  void die(size_t which) {
+    --faults_left_;
+    auto failure = [&](int rank, bool consequence) {
+      return Failed{restart_.attempt, {rank, ErrorKind::kWorkerLost, "lost", consequence}};
+    };
+    bool reader = chance(10);
+    bool noticed = reader || chance(85);
+    if (reader) {
+      processes_[which].sent.push_back(failure(kDataReader, chance(50)));
+    } else {
+      Process& process = processes_[which];
+      process.dead = true;
+      if (!process.sent.empty() && chance(30)) process.sent.pop_back();
+      process.sent.push_back(failure(static_cast<int>(which), !noticed));
+    }
+    for (size_t other = 0; other < processes_.size(); ++other) {
+      if (other == which || processes_[other].finished || processes_[other].dead || !chance(50))
+        continue;
+      processes_[other].dead = true;
+      processes_[other].sent.push_back(failure(static_cast<int>(other), true));
+    }
+  }
+
+  void act(const std::vector<Action>& actions) {
+    for (const Action& action : actions) {
+      require(!end_, "an action after the end");
+      std::visit([&](const auto& one) { on(one); }, action);
+    }
+  }
+
+  void on(const StartGroup& action) {
+    require(!alive_, "two groups at a time");
+    require(!interrupted_, "a group starts after an interrupt");
+    require(!commit_, "a group starts while a commit is not decided");
+    if (begun_) {
+      require(stopped_, "a group starts before the other one has stopped");
+      require(action.attempt == restart_.attempt + 1, "attempts are not counted");
+      ++restarts_;
+      require(max_failures_ < 0 || restarts_ <= max_failures_, "too many restarts");
+    } else {
+      require(action.attempt == restart_.attempt, "the first attempt has another number");
+    }
+    require(action.checkpoint == restart_.checkpoint && action.next_report == restart_.next_report,
+            "an attempt does not start after the last committed checkpoint");
+    restart_.attempt = action.attempt;
+    next_commit_ = action.next_report;
+    acknowledged_ = action.next_report - 1;
+    done_.reset();
+    begun_ = alive_ = true;
+    stopped_ = false;
+    timer_.reset();
+    processes_.assign(static_cast<size_t>(num_workers_), {});
+    for (Process& process : processes_) process.next = action.next_report;
+    // Nobody has a report left to make: nobody can make one too few, or a wrong one.
+    if (action.next_report == num_reports_) short_rank_ = astray_rank_ = -1;
+    started_event_ = {GroupStarted{action.attempt}};
+  }
+  void on(const StopGroup& action) {
+    require(alive_ && !stopping_ && action.attempt == restart_.attempt, "a stop without a group");
+    stopping_ = true;
+  }
+  void on(const StartTimer& action) {
+    require(!timer_ && action.attempt == restart_.attempt, "two timers");
+    timer_ = action.attempt;
+  }
+  void on(const Commit& action) {
+    require(!commit_, "two commits at a time");
+    require(alive_ && !stopping_ && action.attempt == restart_.attempt, "a commit without a group");
+    require(action.index == next_commit_, "commits out of order");
+    for (int rank = 0; rank < num_workers_; ++rank) {
+      require(processes_[static_cast<size_t>(rank)].next > action.index, "a report is missing");
+      require(action.files.count(rank) == has_checkpoint(action.index, rank), "files are missing");
+    }
+    require(action.has_checkpoint == any_has_checkpoint(action.index), "not the right checkpoint");
+    require(action.metrics == Json(0), "not the metrics of rank 0");
+    commit_ = action;
+  }
+  void on(const Acknowledge& action) {
+    require(action.attempt == restart_.attempt && done_ == action.index && !commit_,
+            "an acknowledgement before the commit is done");
+    require(action.index == acknowledged_ + 1, "acknowledgements out of order");
+    acknowledged_ = action.index;
+  }
+  void on(const Note& action) {
+    require(!action.event.empty() && action.details.is_object(), "an empty note");
+  }
+  void on(const End& action) { end_ = action; }
+
+  void check_end() {
+    require(!alive_ && stopped_ && !commit_, "the end comes before the group has stopped");
+    require(controller_.ended(), "ended() is wrong");
+    if (end_->interrupted) {
+      require(interrupted_, "nobody interrupted it");
+    } else if (!end_->failure) {
+      require(next_commit_ == num_reports_, "reports are missing at the end");
+      require(short_rank_ < 0, "workers that report unequally often must fail");
+      require(astray_rank_ < 0, "workers at different positions must fail");
+    } else if (interrupted_) {
+      require(false, "an interrupted run fails");
+    } else if (end_->failure->fatal) {
+      require(short_rank_ >= 0 || astray_rank_ >= 0, "fatal without a reason");
+    } else {
+      require(restarts_ == max_failures_, "it could have been tried again");
+    }
+  }
+
+  std::mt19937 random_;
+  int num_workers_;
+  int num_reports_;
+  int max_failures_;
+  int faults_left_;
+  bool runs_ahead_;
+  bool interrupt_;
+  int checkpoint_percent_ = 0;
+  int short_rank_ = -1;
+  int astray_rank_ = -1;
+  std::vector<bool> has_checkpoint_;
+
+  // What the controller should know, found independently of it.
+  Controller::Start restart_;
+  int64_t next_commit_ = 0;
+  int64_t acknowledged_ = -1;
+  std::optional<int64_t> done_;
+  int restarts_ = 0;
+  bool begun_ = false, alive_ = false, stopping_ = false, stopped_ = false, interrupted_ = false;
+  std::vector<Process> processes_;
+  std::deque<Event> started_event_;
+  std::optional<Commit> commit_;
+  std::optional<int> timer_;
+  std::deque<Event> late_;
+  std::vector<Event> delivered_;
+  int late_deliveries_ = 0;
+  std::optional<End> end_;
+  std::string problem_;
+  Controller controller_;
+};
+
+TEST(ControllerSimulatorTest, AHundredThousandOrdersOfEvents) {
+  Outcomes outcomes;
+  for (uint32_t seed = 0; seed < 100'000; ++seed) {
+    std::string problem = World(seed).run(outcomes);
+    ASSERT_EQ(problem, "") << "seed " << seed;
+  }
+  // The simulator has seen what it is for.
+  EXPECT_GT(outcomes.finished, 10'000);
+  EXPECT_GT(outcomes.failed, 1'000);
+  EXPECT_GT(outcomes.fatal, 100);
+  EXPECT_GT(outcomes.interrupted, 100);
+  EXPECT_GT(outcomes.restarts, 10'000);
+  EXPECT_GT(outcomes.late, 1'000);
+}
+
+}  // namespace
+}  // namespace manta::train

@@ -1,0 +1,299 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "manta/train/controller_internal.h"
+
+namespace manta::train {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+TEST(FailurePolicyTest, Table) {
+  Failure plain{.rank = 1, .message = "x"};
+  Failure fatal{.rank = 1, .message = "x", .fatal = true};
+  struct {
+    int max_failures;
+    int so_far;
+    Failure failure;
+    FailureDecision expected;
+  } cases[] = {
+      {0, 0, plain, FailureDecision::kRaise},       {1, 0, plain, FailureDecision::kRestart},
+      {1, 1, plain, FailureDecision::kRaise},       {3, 2, plain, FailureDecision::kRestart},
+      {3, 3, plain, FailureDecision::kRaise},       {-1, 0, plain, FailureDecision::kRestart},
+      {-1, 9999, plain, FailureDecision::kRestart}, {3, 0, fatal, FailureDecision::kRaise},
+      {-1, 0, fatal, FailureDecision::kRaise},
+  };
+  for (const auto& one : cases) {
+    EXPECT_EQ(decide({.max_failures = one.max_failures}, one.so_far, one.failure), one.expected)
+        << one.max_failures << ' ' << one.so_far << ' ' << one.failure.fatal;
+  }
+}
+
+// A short text for each action, notes left out: "start 1 from 3 next 4".
+std::string to_string(const std::vector<Action>& actions) {
+  std::string text;
+  auto add = [&](const std::string& one) { text += (text.empty() ? "" : "; ") + one; };
+  for (const Action& action : actions) {
+    if (auto* start = std::get_if<StartGroup>(&action)) {
+      add(str("start ", start->attempt, " from ",
+              start->checkpoint ? std::to_string(*start->checkpoint) : "none", " next ",
+              start->next_report));
+    } else if (auto* stop = std::get_if<StopGroup>(&action)) {
+      add(str("stop ", stop->attempt));
+    } else if (auto* timer = std::get_if<StartTimer>(&action)) {
+      add(str("timer ", timer->attempt));
+    } else if (auto* commit = std::get_if<Commit>(&action)) {
+      add(str("commit ", commit->index, commit->has_checkpoint ? " with checkpoint" : ""));
+    } else if (auto* acknowledge = std::get_if<Acknowledge>(&action)) {
+      add(str("acknowledge ", acknowledge->index));
+    } else if (auto* end = std::get_if<End>(&action)) {
+      add(end->interrupted ? "end interrupted" : end->failure ? "end failed" : "end");
+    }
+  }
+  return text;
+}
+
+// Feeds events to a controller; keeps the end.
+struct Story {
+  explicit Story(int num_workers, int max_failures = 0, Controller::Start start = {})
+      : controller(num_workers, {.max_failures = max_failures}, start) {
+    begun = to_string(controller.begin());
+  }
+  std::string operator()(const Event& event) {
+    auto actions = controller.handle(event);
+    for (const Action& action : actions) {
+      if (auto* last = std::get_if<End>(&action)) end = *last;
+      if (auto* last = std::get_if<Commit>(&action)) commit = *last;
+      if (auto* note = std::get_if<Note>(&action)) notes.push_back(*note);
+    }
+    return to_string(actions);
+  }
+  Controller controller;
+  std::string begun;
+  std::optional<End> end;
+  std::optional<Commit> commit;
+  std::vector<Note> notes;
+};
+
+Reported report(int attempt, int rank, int64_t index, bool has_checkpoint = false,
+                Json positions = {}) {
+  return {attempt, rank, index, {{"rank", rank}}, std::move(positions), has_checkpoint};
+}
+Failed failed(int attempt, int rank, const std::string& message, bool consequence = false) {
+  return {attempt, {rank, ErrorKind::kUserCode, message, consequence}};
+}
+
+TEST(ControllerTest, AReportIsCommittedWhenEveryRankHasMadeIt) {
+  Story story(2);
+  EXPECT_EQ(story.begun, "start 0 from none next 0");
+  EXPECT_EQ(story(GroupStarted{0}), "");
+  EXPECT_EQ(story(report(0, 1, 0)), "");
+  EXPECT_EQ(story(report(0, 0, 0)), "commit 0");
+  EXPECT_EQ(story.commit->metrics, Json({{"rank", 0}}));
+  EXPECT_EQ(story(CommitDone{0, 0, ""}), "acknowledge 0");
+  EXPECT_EQ(story(CommitDone{0, 0, ""}), "");
+  EXPECT_EQ(story(Finished{0, 0}), "");
+  EXPECT_EQ(story(Finished{0, 1}), "stop 0");
+  EXPECT_FALSE(story.controller.ended());
+  EXPECT_EQ(story(GroupStopped{0}), "end");
+  EXPECT_TRUE(story.controller.ended());
+  EXPECT_EQ(story(Interrupted{}), "");
+  EXPECT_EQ(story(failed(0, 0, "late")), "");
+}
+
+TEST(ControllerTest, ACheckpointWaitsForTheFilesOfThoseWhoHaveOne) {
+  Story story(3);
+  EXPECT_EQ(story(report(0, 0, 0, true)), "");
+  EXPECT_EQ(story(report(0, 1, 0, false)), "");
+  EXPECT_EQ(story(report(0, 2, 0, true)), "");
+  EXPECT_EQ(story(Wrote{0, 2, 0, {{"b", 2, "y"}}}), "");
+  EXPECT_EQ(story(Wrote{0, 2, 0, {{"again", 2, "y"}}}), "");
+  EXPECT_EQ(story(Wrote{0, 0, 0, {{"a", 1, "x"}}}), "commit 0 with checkpoint");
+  ASSERT_EQ(story.commit->files.size(), 2u);
+  EXPECT_EQ(story.commit->files[0][0].name, "a");
+  EXPECT_EQ(story.commit->files[2][0].name, "b");
+}
+
+TEST(ControllerTest, CommitsAreOneAtATimeAndInOrder) {
+  Story story(1);
+  EXPECT_EQ(story(report(0, 0, 0, true)), "");
+  EXPECT_EQ(story(report(0, 0, 1)), "");
+  EXPECT_EQ(story(Finished{0, 0}), "");
+  EXPECT_EQ(story(Wrote{0, 0, 0, {}}), "commit 0 with checkpoint");
+  EXPECT_EQ(story(CommitDone{0, 0, ""}), "acknowledge 0; commit 1");
+  EXPECT_EQ(story(failed(0, 0, "at exit, with nothing left to do")), "");
+  EXPECT_EQ(story(CommitDone{0, 1, ""}), "acknowledge 1; stop 0");
+  EXPECT_EQ(story(Interrupted{}), "");  // it is done already
+  EXPECT_EQ(story(GroupStopped{0}), "end");
+}
+
+TEST(ControllerTest, ARestartBeginsAfterTheLastCheckpoint) {
+  Story story(1, 2);
+  for (int64_t i = 0; i < 3; ++i) {
+    story(report(0, 0, i, i == 1));
+    if (i == 1) story(Wrote{0, 0, 1, {}});
+    EXPECT_EQ(story(CommitDone{0, i, ""}), str("acknowledge ", i));
+  }
+  EXPECT_EQ(story(failed(0, 0, "boom")), "stop 0");
+  EXPECT_EQ(story(failed(0, 0, "second")), "");
+  EXPECT_EQ(story(GroupStopped{0}), "start 1 from 1 next 2");
+  EXPECT_EQ(story(GroupStopped{0}), "");
+  EXPECT_EQ(story(report(0, 0, 3)), "");  // of the old attempt
+  EXPECT_EQ(story(report(1, 0, 2)), "commit 2");
+  EXPECT_EQ(story(CommitDone{1, 2, ""}), "acknowledge 2");
+  EXPECT_EQ(story(failed(1, 0, "boom")), "stop 1");
+  EXPECT_EQ(story(GroupStopped{1}), "start 2 from 1 next 2");
+  EXPECT_EQ(story(failed(2, 0, "boom 3")), "stop 2");
+  EXPECT_EQ(story(GroupStopped{2}), "end failed");
+  EXPECT_EQ(story.end->failure->message, "boom 3");
+}
+
+TEST(ControllerTest, ARestoredRunGoesOn) {
+  Story story(1, 1, {.checkpoint = 4, .next_report = 5, .attempt = 3});
+  EXPECT_EQ(story.begun, "start 3 from 4 next 5");
+  EXPECT_EQ(story(report(3, 0, 5)), "commit 5");
+  EXPECT_EQ(story(failed(3, 0, "boom")), "stop 3");
+  EXPECT_EQ(story(CommitDone{3, 5, ""}), "");
+  EXPECT_EQ(story(GroupStopped{3}), "start 4 from 4 next 5");
+}
+
+TEST(ControllerTest, ACommitInProgressCountsForTheRestart) {
+  for (bool commit_first : {true, false}) {
+    for (bool good : {true, false}) {
+      Story story(1, 1);
+      story(report(0, 0, 0, true));
+      EXPECT_EQ(story(Wrote{0, 0, 0, {}}), "commit 0 with checkpoint");
+      EXPECT_EQ(story(failed(0, 0, "boom")), "stop 0");
+      CommitDone done{0, 0, good ? "" : "disk full"};
+      EXPECT_EQ(commit_first ? story(done) : story(GroupStopped{0}), "");
+      EXPECT_EQ(commit_first ? story(GroupStopped{0}) : story(done),
+                good ? "start 1 from 0 next 1" : "start 1 from none next 0");
+    }
+  }
+}
+
+TEST(ControllerTest, ACauseOutranksConsequences) {
+  Story story(3);
+  EXPECT_EQ(story(failed(0, 0, "peer is gone", true)), "timer 0");
+  EXPECT_EQ(story(failed(0, 1, "peer is gone, too", true)), "");
+  EXPECT_EQ(story(failed(0, 2, "segmentation fault")), "stop 0");
+  EXPECT_EQ(story(TimerFired{0}), "");
+  EXPECT_EQ(story(GroupStopped{0}), "end failed");
+  EXPECT_EQ(story.end->failure->rank, 2);
+  EXPECT_EQ(story.end->failure->message, "segmentation fault");
+}
+
+TEST(ControllerTest, WithoutABetterCauseTheFirstConsequenceIsTheCause) {
+  Story story(2);
+  EXPECT_EQ(story(TimerFired{0}), "");
+  EXPECT_EQ(story(failed(0, 1, "first", true)), "timer 0");
+  EXPECT_EQ(story(failed(0, 0, "second", true)), "");
+  EXPECT_EQ(story(TimerFired{0}), "stop 0");
+  EXPECT_EQ(story(GroupStopped{0}), "end failed");
+  EXPECT_EQ(story.end->failure->message, "first");
+}
+
+TEST(ControllerTest, TheDataReaderIsACause) {
+  Story story(2);
+  EXPECT_EQ(story(failed(0, 0, "no more data", true)), "timer 0");
+  EXPECT_EQ(story(failed(0, kDataReader, "reader killed", true)), "stop 0");
+  EXPECT_EQ(story(GroupStopped{0}), "end failed");
+  EXPECT_EQ(story.end->failure->rank, kDataReader);
+}
+
+TEST(ControllerTest, AFailedCommitIsAFailure) {
+  Story story(1, 1);
+  EXPECT_EQ(story(report(0, 0, 0)), "commit 0");
+  EXPECT_EQ(story(CommitDone{0, 0, "disk full"}), "stop 0");
+  EXPECT_EQ(story(GroupStopped{0}), "start 1 from none next 0");
+  EXPECT_EQ(story(report(1, 0, 0)), "commit 0");
+  EXPECT_EQ(story(CommitDone{1, 0, "disk full"}), "stop 1");
+  EXPECT_EQ(story(GroupStopped{1}), "end failed");
+  EXPECT_EQ(story.end->failure->kind, ErrorKind::kIo);
+  EXPECT_EQ(story.end->failure->rank, kDriver);
+}
+
+TEST(ControllerTest, ACommitThatCannotSucceedIsNotTriedAgain) {
+  Story story(1, -1);
+  EXPECT_EQ(story(report(0, 0, 0)), "commit 0");
+  EXPECT_EQ(story(CommitDone{0, 0, "no metric 'loss'", ErrorKind::kInvalidArgument}), "stop 0");
+  EXPECT_EQ(story(GroupStopped{0}), "end failed");
+}
+
+TEST(ControllerTest, RanksAtDifferentPositionsFailTheRun) {
+  Story story(2, -1);
+  EXPECT_EQ(story(report(0, 1, 0, false, {{"train", 10}})), "");
+  EXPECT_EQ(story(report(0, 0, 0, false, {{"train", 12}})), "stop 0");
+  EXPECT_EQ(story(GroupStopped{0}), "end failed");
+  EXPECT_THAT(story.end->failure->message,
+              AllOf(HasSubstr("rank 1 at {\"train\":10}"), HasSubstr("rank 0 at {\"train\":12}")));
+}
+
+TEST(ControllerTest, AReportOutOfOrderFailsTheRun) {
+  for (int64_t index : {0, 2}) {
+    Story story(1, -1);
+    story(report(0, 0, 0));
+    EXPECT_EQ(story(report(0, 0, index)), "stop 0");
+    story(CommitDone{0, 0, ""});
+    EXPECT_EQ(story(GroupStopped{0}), "end failed");
+    EXPECT_THAT(story.end->failure->message, HasSubstr("when report 1 was due"));
+  }
+}
+
+TEST(ControllerTest, UnequalNumbersOfReportsFailTheRun) {
+  for (bool finished_first : {true, false}) {
+    Story story(2, -1);
+    story(report(0, 0, 0));
+    if (finished_first) {
+      EXPECT_EQ(story(Finished{0, 1}), "stop 0");
+    } else {
+      story(report(0, 1, 0));
+      story(CommitDone{0, 0, ""});
+      EXPECT_EQ(story(Finished{0, 1}), "");
+      EXPECT_EQ(story(report(0, 0, 1)), "stop 0");
+    }
+    EXPECT_EQ(story(GroupStopped{0}), "end failed");
+    EXPECT_THAT(
+        story.end->failure->message,
+        HasSubstr(finished_first ? "rank 1 finished after it had reported 0 times, but rank 0 has "
+                                   "reported 1 time;"
+                                 : "rank 1 finished after it had reported 1 time, but rank 0 has "
+                                   "reported 2 times;"));
+  }
+}
+
+TEST(ControllerTest, AnInterruptStopsTheGroup) {
+  Story story(2, 5);
+  story(report(0, 0, 0));
+  EXPECT_EQ(story(Interrupted{}), "stop 0");
+  EXPECT_EQ(story(Interrupted{}), "");
+  EXPECT_EQ(story(failed(0, 0, "killed")), "");
+  EXPECT_EQ(story(GroupStopped{0}), "end interrupted");
+}
+
+TEST(ControllerTest, AnInterruptEndsARunThatWouldBeRestarted) {
+  Story story(1, 5);
+  EXPECT_EQ(story(failed(0, 0, "boom")), "stop 0");
+  EXPECT_EQ(story(Interrupted{}), "");
+  EXPECT_EQ(story(GroupStopped{0}), "end interrupted");
+}
+
+TEST(ControllerTest, NotesTellTheStory) {
+  Story story(1, 1);
+  story(GroupStarted{0});
+  story(failed(0, 0, "boom"));
+  story(GroupStopped{0});
+  story(Finished{1, 0});
+  story(GroupStopped{1});
+  std::vector<std::string> events;
+  for (const Note& note : story.notes) events.push_back(str(note.attempt, ' ', note.event));
+  EXPECT_THAT(events, testing::ElementsAre("0 group_started", "0 attempt_failed",
+                                           "1 attempt_started", "1 run_ended"));
+  EXPECT_EQ(story.notes[1].details["message"], "boom");
+  EXPECT_EQ(story.notes[1].details["restart"], true);
+  EXPECT_EQ(story.notes[3].details["outcome"], "finished");
+}
+
+}  // namespace
+}  // namespace manta::train

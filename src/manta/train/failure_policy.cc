@@ -1,0 +1,10 @@
+#include "manta/train/controller_internal.h"
+
+namespace manta::train {
+
+FailureDecision decide(const FailureConfig& config, int failures_so_far, const Failure& failure) {
+  bool again = config.max_failures < 0 || failures_so_far < config.max_failures;
+  return again && !failure.fatal ? FailureDecision::kRestart : FailureDecision::kRaise;
+}
+
+}  // namespace manta::train

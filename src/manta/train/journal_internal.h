@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "manta/base/json.h"
+#include "manta/io/unique_fd.h"
+
+namespace manta::train {
+
+/// A report was committed: index, metrics, positions, checkpoint (the folder's name or null). The
+/// other names of events are those of the controller's notes.
+inline constexpr const char* kReport = "report";
+
+struct JournalEvent {
+  double time = 0;  ///< Seconds since 1970.
+  int attempt = 0;
+  std::string event;
+  Json details;
+};
+
+/// The time of an event that happens now.
+double seconds_since_epoch();
+
+/// Appends events to <run>/journal.jsonl, one JSON object per line. Each is one write(2), so a
+/// reader or a killed driver's successor sees whole lines, but possibly for the last one.
+class Journal {
+ public:
+  /// Made if it is not there; a torn last line is cut off. Throws Error(kIo), or Error(kCorrupt) as
+  /// read_journal.
+  explicit Journal(std::string path);
+  /// Throws Error(kIo), e.g. when the disk is full; the event is not in the journal then.
+  void append(const JournalEvent& event);
+
+ private:
+  std::string path_;
+  UniqueFd fd_;
+};
+
+/// All events. A torn last line is left out: its event never happened. Throws Error(kNotFound), or
+/// Error(kCorrupt) naming the line if another one is not an event.
+std::vector<JournalEvent> read_journal(const std::string& path);
+
+/// A committed report.
+struct ReportRecord {
+  int64_t index = 0;
+  int attempt = 0;
+  double time = 0;          ///< Seconds since 1970.
+  double time_total_s = 0;  ///< Of training that led to it; what was lost or idle is not counted.
+  Json metrics;
+  std::string checkpoint;  ///< Its folder's name, or empty.
+};
+
+/// What the events of a journal come to.
+class History {
+ public:
+  /// Takes constant time, but for an attempt that discards reports of the ones before.
+  void apply(const JournalEvent& event);
+
+  /// In order, each index once, from the attempt that lasted.
+  const std::vector<ReportRecord>& reports() const { return reports_; }
+  /// The indexes of reports that have a checkpoint. (Retention may have removed it since.)
+  std::vector<int64_t> checkpoints() const;
+  int last_attempt() const { return last_attempt_; }  ///< -1: none has started.
+  int failures() const { return failures_; }          ///< Attempts that failed.
+  const std::string& outcome() const {
+    return outcome_;
+  }  ///< Empty: not ended, or the driver died.
+
+ private:
+  std::vector<ReportRecord> reports_;
+  int last_attempt_ = -1;
+  int failures_ = 0;
+  std::string outcome_;
+  double attempt_began_ = 0;
+  double trained_before_ = 0;
+};
+
+History history(const std::vector<JournalEvent>& events);
+
+}  // namespace manta::train

@@ -1,0 +1,175 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+
+#include "manta/train/controller_internal.h"
+#include "manta/train/file_internal.h"
+#include "manta/train/journal_internal.h"
+#include "manta/train/temporary_folder_internal.h"
+
+namespace manta::train {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+JournalEvent started(double time, int attempt, int64_t next_report) {
+  Json from = next_report > 0 ? Json(next_report - 1) : Json();
+  return {time, attempt, kAttemptStarted, {{"checkpoint", from}, {"next_report", next_report}}};
+}
+JournalEvent report(double time, int attempt, int64_t index, bool checkpoint = false) {
+  return {time,
+          attempt,
+          kReport,
+          {{"index", index},
+           {"metrics", {{"loss", time}}},
+           {"checkpoint", checkpoint ? Json(str("checkpoint_", index)) : Json()}}};
+}
+
+TEST(JournalTest, KeepsEvents) {
+  TemporaryFolder folder;
+  std::string path = folder / "journal.jsonl";
+  {
+    Journal journal(path);
+    journal.append(started(1.25, 0, 0));
+  }
+  Journal(path).append({2, 1, "note", {{"text", "line\nbreak \xff"}, {"nan", std::nan("")}}});
+  auto events = read_journal(path);
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[0].time, 1.25);
+  EXPECT_EQ(events[0].event, kAttemptStarted);
+  EXPECT_EQ(events[1].attempt, 1);
+  EXPECT_EQ(events[1].details["text"], "line\nbreak \xef\xbf\xbd");
+  EXPECT_TRUE(events[1].details["nan"].is_null());
+}
+
+TEST(JournalTest, ATornLastLineNeverHappened) {
+  for (const std::string& torn :
+       std::vector<std::string>{"{\"time\": 1, \"att", "{", "{}\n", std::string(3, '\0')}) {
+    TemporaryFolder folder;
+    std::string path = folder / "journal.jsonl";
+    Journal(path).append(started(1, 0, 0));
+    std::string whole = read_text(path);
+    std::ofstream(path, std::ios::app) << torn;
+    EXPECT_EQ(read_journal(path).size(), 1u) << torn;
+    EXPECT_EQ(read_text(path), whole + torn);  // a reader changes nothing
+    Journal(path).append(report(2, 0, 0));
+    EXPECT_EQ(read_journal(path).size(), 2u) << torn;
+  }
+}
+
+// Every prefix of a journal is a journal of the events before.
+TEST(JournalTest, CutAnywhere) {
+  TemporaryFolder folder;
+  std::string path = folder / "journal.jsonl";
+  {
+    Journal journal(path);
+    for (int i = 0; i < 3; ++i) journal.append(report(i, 0, i));
+  }
+  std::string whole = read_text(path);
+  for (size_t size = 0; size <= whole.size(); ++size) {
+    replace_file(path, whole.substr(0, size));
+    auto lines = std::count(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size), '\n');
+    ASSERT_EQ(read_journal(path).size(), static_cast<size_t>(lines)) << size;
+  }
+}
+
+TEST(JournalTest, DamageInTheMiddleNamesTheLine) {
+  TemporaryFolder folder;
+  std::string path = folder / "journal.jsonl";
+  Journal(path).append(started(1, 0, 0));
+  std::string line = read_text(path);
+  replace_file(path, line + "garbage\n" + line);
+  for (bool write : {true, false}) {
+    try {
+      write ? Journal(path), void() : static_cast<void>(read_journal(path));
+      FAIL() << "damage was not found";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("line 2"), HasSubstr(path), HasSubstr("garbage")));
+    }
+  }
+  try {
+    read_journal(folder / "nowhere");
+    FAIL() << "there is no such file";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kNotFound);
+  }
+}
+
+TEST(JournalTest, AFullDiskLeavesTheEventsBefore) {
+  TemporaryFolder folder;
+  std::string path = folder / "journal.jsonl";
+  Journal journal(path);
+  journal.append(started(1, 0, 0));
+  ::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  rlimit limited = before;
+  limited.rlim_cur = 10'000;
+  ::setrlimit(RLIMIT_FSIZE, &limited);
+  JournalEvent large{2, 0, "note", {{"text", std::string(20'000, 'x')}}};
+  ErrorKind kind = ErrorKind::kCancelled;
+  std::string message;
+  try {
+    journal.append(large);
+  } catch (const Error& error) {
+    kind = error.kind();
+    message = error.what();
+  }
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_EQ(kind, ErrorKind::kIo);
+  EXPECT_THAT(message, HasSubstr(path));
+  EXPECT_EQ(read_journal(path).size(), 1u);
+  journal.append(large);
+  EXPECT_EQ(read_journal(path).size(), 2u);
+}
+
+TEST(HistoryTest, EachReportOnceFromTheAttemptThatLasted) {
+  History none = history({});
+  EXPECT_THAT(none.reports(), IsEmpty());
+  EXPECT_EQ(none.last_attempt(), -1);
+
+  History result = history({started(100, 0, 0),
+                            report(101, 0, 0),
+                            report(103, 0, 1, true),
+                            report(106, 0, 2),
+                            report(107, 0, 3),
+                            {108, 0, kAttemptFailed, {{"message", "boom"}}},
+                            started(200, 1, 2),
+                            report(202, 1, 2, true),
+                            {203, 1, kAttemptFailed, {{"message", "boom"}}},
+                            started(300, 2, 3),
+                            report(301, 2, 3, true),
+                            report(304, 2, 4),
+                            {305, 2, kRunEnded, {{"outcome", "finished"}}}});
+  std::vector<std::string> reports;
+  for (const ReportRecord& one : result.reports())
+    reports.push_back(str(one.index, " of attempt ", one.attempt, " at ", one.metrics["loss"],
+                          " after ", one.time_total_s));
+  EXPECT_THAT(reports,
+              ElementsAre("0 of attempt 0 at 101.0 after 1", "1 of attempt 0 at 103.0 after 3",
+                          "2 of attempt 1 at 202.0 after 5", "3 of attempt 2 at 301.0 after 6",
+                          "4 of attempt 2 at 304.0 after 9"));
+  EXPECT_THAT(result.checkpoints(), ElementsAre(1, 2, 3));
+  EXPECT_EQ(result.last_attempt(), 2);
+  EXPECT_EQ(result.failures(), 2);
+  EXPECT_EQ(result.outcome(), "finished");
+}
+
+TEST(HistoryTest, ARestartFromTheBeginningDiscardsAll) {
+  History result = history({started(0, 0, 0), report(1, 0, 0), report(2, 0, 1), started(5, 1, 0)});
+  EXPECT_THAT(result.reports(), IsEmpty());
+  EXPECT_THAT(result.checkpoints(), IsEmpty());
+  EXPECT_EQ(result.outcome(), "");
+}
+
+}  // namespace
+}  // namespace manta::train

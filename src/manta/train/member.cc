@@ -1,0 +1,81 @@
+#include <cstdio>
+#include <iostream>
+
+#include "manta/base/log.h"
+#include "manta/train/controller_internal.h"
+#include "manta/train/member_internal.h"
+#include "manta/train/session_internal.h"
+
+namespace manta::train {
+namespace {
+
+// How long the others may take to be there.
+constexpr std::chrono::seconds kJoinDeadline{60};
+
+void run_reader(BeginReading begin) {
+  std::vector<UniqueFd> workers;
+  for (auto& fd : begin.workers) workers.push_back(fd.take());
+  data::FeedOptions options;
+  options.threads = begin.threads;
+  options.timeout = std::chrono::milliseconds(begin.timeout_ms);
+  data::serve_feed(begin.plans, std::move(workers), options);
+}
+
+void run_loop(const BeginTraining& begin) {
+  auto [thunk, target] = resolve_function(begin.loop);
+  Value arguments;
+  if (begin.loop_takes_config) arguments = to_value(begin.config);
+  const std::vector<RefArgument> no_references;
+  const std::vector<Value> no_values;
+  Invocation call;
+  call.target = target;
+  call.args = &arguments;
+  call.ref_args = &no_references;
+  call.ref_values = &no_values;
+  thunk(call);
+}
+
+void run_worker_loop(const std::shared_ptr<Channel>& channel, BeginTraining begin) {
+  auto send = [&](const auto& message) {
+    channel->send([&](OutBuffer& out) { encode_message<FromMember>(out, message); });
+  };
+  Session session(channel, std::move(begin));
+  try {
+    run_loop(session.begin());
+    session.finish();
+    std::cout.flush();
+    std::fflush(nullptr);  // before the driver may end this process
+    send(SendDone{});
+  } catch (const std::exception& error) {
+    auto* ours = dynamic_cast<const Error*>(&error);
+    std::string type = ours ? "" : demangle(typeid(error).name()) + ": ";
+    std::cerr << "the training loop failed: " << type << error.what() << std::endl;
+    std::fflush(nullptr);
+    send(SendFailure{ours ? ours->kind() : ErrorKind::kUserCode, type + error.what(),
+                     session.is_consequence(error)});
+  } catch (...) {
+    send(SendFailure{ErrorKind::kUserCode, "it threw something that is no std::exception", false});
+  }
+}
+
+}  // namespace
+
+void Member::run(const std::string& address, const std::string& token, int attempt, int rank) {
+  auto channel = std::make_shared<Channel>(connect_unix(address));
+  channel->send([&](OutBuffer& out) {
+    encode_message<FromMember>(out, Join{token, attempt, rank});
+  });
+  Frame frame;
+  if (!channel->receive(&frame, Deadline::after(kJoinDeadline)))
+    return;  // the group is being ended
+  auto message = decode_message<ToMember>(frame);
+  if (auto* reading = std::get_if<BeginReading>(&message)) {
+    run_reader(std::move(*reading));
+  } else if (auto* training = std::get_if<BeginTraining>(&message)) {
+    run_worker_loop(channel, std::move(*training));
+  } else {
+    throw Error(ErrorKind::kCorrupt, "the driver's first message does not say what to do");
+  }
+}
+
+}  // namespace manta::train

@@ -1,0 +1,122 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+
+#include "manta/train/progress_internal.h"
+
+namespace manta::train {
+namespace {
+
+// Without a terminal, between two lines that only say that it goes on.
+constexpr std::chrono::seconds kPlainInterval{10};
+constexpr double kSmoothing = 0.3;
+
+}  // namespace
+
+std::string short_count(double count) {
+  if (count >= 1e9) return fmt::format("{:.2f} G", count / 1e9);
+  if (count >= 1e6) return fmt::format("{:.2f} M", count / 1e6);
+  if (count >= 1e3) return fmt::format("{:.1f} k", count / 1e3);
+  return fmt::format("{:.0f}", count);
+}
+
+std::string short_time(double seconds) {
+  if (seconds < 60) return fmt::format("{:.1f} s", seconds);
+  auto whole = static_cast<long>(std::lround(seconds));
+  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
+  return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
+}
+
+std::string summarize(const Json& metrics, size_t max_length) {
+  std::string text;
+  for (const auto& [name, value] : metrics.items()) {
+    std::string shown;
+    if (value.is_number_float()) {
+      shown = fmt::format("{:.4g}", value.get<double>());
+    } else if (value.is_primitive()) {
+      shown = value.is_string() ? value.get<std::string>().substr(0, 30) : value.dump();
+    } else {
+      continue;
+    }
+    std::string part = fmt::format("{}{} {}", text.empty() ? "" : ", ", name, shown);
+    if (text.size() + part.size() > max_length) return text + ", ...";
+    text += part;
+  }
+  return text;
+}
+
+Progress::Progress(bool verbose, bool terminal, int num_workers)
+    : verbose_(verbose), terminal_(terminal), num_workers_(num_workers) {}
+
+Progress::~Progress() { clear_line(); }
+
+void Progress::update(const SendProgress& progress) {
+  auto now = Clock::now();
+  double seconds = std::chrono::duration<double>(now - last_time_).count();
+  bool goes_on = progress.dataset == last_.dataset && progress.rows >= last_.rows && seconds > 0;
+  if (goes_on && last_.steps > 0) {
+    double rate = static_cast<double>(progress.rows - last_.rows) * num_workers_ / seconds;
+    double wait = std::clamp((progress.wait_seconds - last_.wait_seconds) / seconds, 0.0, 1.0);
+    bool first = rows_per_second_ == 0;
+    rows_per_second_ += (first ? 1 : kSmoothing) * (rate - rows_per_second_);
+    wait_share_ += (first ? 1 : kSmoothing) * (wait - wait_share_);
+  }
+  last_ = progress;
+  last_time_ = now;
+  if (!terminal_ && now - last_shown_ < kPlainInterval) return;
+  show();
+}
+
+void Progress::report(int64_t index, const Json& metrics, const std::string& checkpoint) {
+  metrics_ = summarize(metrics);
+  if (terminal_) return show();
+  say(fmt::format("report {}: {}{}", index, metrics_,
+                  checkpoint.empty() ? "" : " (" + checkpoint + ")"));
+}
+
+void Progress::say(const std::string& text) {
+  if (!verbose_) return;
+  clear_line();
+  std::cerr << "manta: " << text << std::endl;
+  last_shown_ = Clock::now();
+}
+
+std::string Progress::line() const {
+  std::string text;
+  if (last_.steps > 0) {
+    text = fmt::format("epoch {}, step {}", last_.epoch, last_.steps);
+    if (last_.epoch_total > 0) {
+      text += fmt::format(" ({:.0f}%)", 100.0 * static_cast<double>(last_.epoch_rows) /
+                                            static_cast<double>(last_.epoch_total));
+    }
+  }
+  if (!metrics_.empty()) text += (text.empty() ? "" : " | ") + metrics_;
+  if (rows_per_second_ > 0) {
+    text += fmt::format(" | {} rows/s | data wait {:.0f}%", short_count(rows_per_second_),
+                        100 * wait_share_);
+    if (last_.epoch_total > last_.epoch_rows) {
+      text += fmt::format(
+          " | epoch ends in {}",
+          short_time(static_cast<double>(last_.epoch_total - last_.epoch_rows) / rows_per_second_));
+    }
+  }
+  return text;
+}
+
+void Progress::show() {
+  if (!verbose_) return;
+  if (!terminal_) return say(line());
+  std::cerr << "\r\033[K" << line().substr(0, 160) << std::flush;
+  line_shown_ = true;
+  last_shown_ = Clock::now();
+}
+
+void Progress::clear_line() {
+  if (!line_shown_) return;
+  std::cerr << "\r\033[K" << std::flush;
+  line_shown_ = false;
+}
+
+}  // namespace manta::train

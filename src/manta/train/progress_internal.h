@@ -1,0 +1,49 @@
+#pragma once
+
+#include <string>
+
+#include "manta/base/deadline.h"
+#include "manta/base/json.h"
+#include "manta/train/messages_internal.h"
+
+namespace manta::train {
+
+/// What the user sees of a run, on standard error. On a terminal: one line that is kept current.
+/// Otherwise: a line for each report, and one now and then in between.
+class Progress {
+ public:
+  /// `verbose` false: nothing at all. `terminal`: whether standard error is one.
+  Progress(bool verbose, bool terminal, int num_workers);
+  ~Progress();
+
+  void update(const SendProgress& progress);
+  void report(int64_t index, const Json& metrics, const std::string& checkpoint);
+  /// A line of its own.
+  void say(const std::string& text);
+
+  /// The current line, without colours or carriage returns.
+  std::string line() const;
+
+ private:
+  void show();
+  void clear_line();
+
+  const bool verbose_, terminal_;
+  const int num_workers_;
+  SendProgress last_;
+  double rows_per_second_ = 0;  // of all workers, smoothed
+  double wait_share_ = 0;
+  Clock::time_point last_time_ = Clock::now();
+  Clock::time_point last_shown_ = Clock::now();
+  std::string metrics_;
+  bool line_shown_ = false;
+};
+
+/// "loss 0.123, epoch 2": numbers and short strings, in a few words.
+std::string summarize(const Json& metrics, size_t max_length = 100);
+/// "12.3 k", "1.25 M".
+std::string short_count(double count);
+/// "1.2 s", "3 min 20 s", "2 h 5 min".
+std::string short_time(double seconds);
+
+}  // namespace manta::train

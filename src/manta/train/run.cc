@@ -1,0 +1,231 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+
+#include "manta/core/init.h"
+#include "manta/train/checkpoint_store_internal.h"
+#include "manta/train/group_internal.h"
+#include "manta/train/interrupt_internal.h"
+#include "manta/train/params_internal.h"
+#include "manta/train/progress_internal.h"
+#include "manta/train/run_folder_internal.h"
+
+namespace manta::train {
+namespace {
+
+// How soon Ctrl-C is noticed.
+constexpr std::chrono::milliseconds kLook{50};
+
+std::string name_of(int rank) {
+  if (rank == kDataReader) return "the data reader";
+  if (rank == kDriver) return "the driver";
+  return str("rank ", rank);
+}
+
+/// Does what the controller decides, and tells it what comes of it.
+class Run {
+ public:
+  explicit Run(const Training& training)
+      : training_(training),
+        folder_(training.restore_from.empty() ? RunFolder::create(training.run, params_of(training))
+                                              : RunFolder::open(training.restore_from)),
+        store_(folder_->path(), training.run.checkpoint_config),
+        progress_(training.run.verbose, ::isatty(STDERR_FILENO) == 1,
+                  training.scaling.num_workers) {
+    std::filesystem::create_directories(folder_->path() + "/logs");
+  }
+
+  Result execute() {
+    if (folder_->history().outcome() == "finished") return result();
+    Controller::Start start;
+    store_.clean_up();
+    if (!training_.restore_from.empty()) start = folder_->resume(store_.find_latest_valid());
+    Controller controller(training_.scaling.num_workers, training_.run.failure_config, start);
+    auto began = Clock::now();
+    perform(controller.begin());
+    while (!controller.ended()) {
+      auto item = events_.pop(next_deadline());
+      if (interrupts_.interrupted() && !told_of_interrupt_) {
+        told_of_interrupt_ = true;
+        perform(controller.handle(Interrupted{}));
+      }
+      if (timer_ && timer_->second.passed()) {
+        int attempt = std::exchange(timer_, std::nullopt)->first;
+        perform(controller.handle(TimerFired{attempt}));
+      }
+      if (!item) continue;
+      if (item->progress) progress_.update(*item->progress);
+      if (item->event) perform(controller.handle(*item->event));
+    }
+    group_.reset();
+    store_.clean_up();
+    if (end_.interrupted) {
+      throw Error(ErrorKind::kCancelled, str("the run was interrupted; TorchTrainer::restore(\"",
+                                             folder_->path(), "\", ...) goes on with it"));
+    }
+    if (end_.failure) throw_failure(*end_.failure);
+    Result finished = result();
+    progress_.say(str("finished in ",
+                      short_time(std::chrono::duration<double>(Clock::now() - began).count()),
+                      finished.metrics.is_null() ? "" : ": " + summarize(finished.metrics)));
+    progress_.say("results in " + folder_->path());
+    return finished;
+  }
+
+ private:
+  Deadline next_deadline() const {
+    Deadline look = Deadline::after(kLook);
+    return timer_ && timer_->second.at() < look.at() ? timer_->second : look;
+  }
+
+  void perform(const std::vector<Action>& actions) {
+    for (const auto& action : actions) std::visit([&](const auto& each) { perform(each); }, action);
+  }
+
+  void perform(const StartGroup& action) {
+    Group::Plan plan;
+    plan.attempt = action.attempt;
+    plan.next_report = action.next_report;
+    plan.run_folder = folder_->path();
+    plan.run_name = std::filesystem::path(plan.run_folder).filename().string();
+    plan.checkpoint = training_.resume_from_checkpoint.path();
+    if (action.checkpoint) {
+      auto checkpoint = store_.find(*action.checkpoint);
+      if (!checkpoint) {
+        throw Error(ErrorKind::kNotFound,
+                    str(checkpoint_name(*action.checkpoint), " has disappeared from '",
+                        folder_->path(), "' while the run was going on"));
+      }
+      plan.checkpoint = checkpoint->path();
+      for (const auto& [name, position] : checkpoint->manifest().at("positions").items()) {
+        plan.positions[name] = data::Position::from_json(position);
+      }
+    }
+    group_.reset();
+    store_.clean_up();
+    group_ = std::make_unique<Group>(training_, std::move(plan), events_);
+  }
+
+  void perform(const StopGroup& action) {
+    timer_.reset();
+    group_->stop();
+    events_.push(GroupStopped{action.attempt});
+  }
+
+  void perform(const StartTimer& action) {
+    timer_ = {action.attempt, Deadline::after(action.delay)};
+  }
+
+  void perform(const Commit& action) {
+    CommitDone done{action.attempt, action.index, {}, ErrorKind::kIo};
+    try {
+      std::string checkpoint;
+      if (action.has_checkpoint) {
+        store_.commit({action.index, action.attempt, training_.scaling.num_workers, action.metrics,
+                       action.positions},
+                      action.files);
+        checkpoint = checkpoint_name(action.index);
+      }
+      folder_->report(action.attempt, action.index, action.metrics, action.positions, checkpoint);
+      progress_.report(action.index, action.metrics, checkpoint);
+    } catch (const Error& error) {
+      done.error = error.what();
+      done.kind = error.kind();
+    }
+    events_.push(std::move(done));
+  }
+
+  void perform(const Acknowledge& action) { group_->acknowledge(action.index); }
+
+  void perform(const Note& note) {
+    folder_->note(note);
+    if (note.event == kAttemptFailed) {
+      bool restart = note.details.value("restart", false);
+      progress_.say(str(name_of(note.details.value("rank", 0)),
+                        " failed: ", note.details.value("message", ""),
+                        restart ? "; the group is started again" : ""));
+    } else if (note.event == kAttemptStarted && note.details.contains("checkpoint") &&
+               !note.details["checkpoint"].is_null()) {
+      progress_.say("going on from " + checkpoint_name(note.details["checkpoint"]));
+    }
+  }
+
+  void perform(const End& end) { end_ = end; }
+
+  [[noreturn]] void throw_failure(const Failure& failure) {
+    std::string message = str(name_of(failure.rank), " failed: ", failure.message);
+    if (failure.rank >= kDataReader) {
+      std::string log = failure.rank == kDataReader ? "data-reader" : str("rank-", failure.rank);
+      message += str("\n  its log: ", folder_->path(), "/logs/", log, ".log");
+    }
+    message += str("\n  the run: ", folder_->path());
+    auto checkpoints = folder_->history().checkpoints();
+    if (!checkpoints.empty()) {
+      message += str(", whose last checkpoint is ", checkpoint_name(checkpoints.back()),
+                     "; restore() goes on from there");
+    }
+    throw Error(failure.kind, message);
+  }
+
+  Result result() {
+    Result result;
+    result.path = folder_->path();
+    for (const auto& report : folder_->history().reports()) {
+      result.metrics_history.push_back(report.metrics);
+    }
+    if (!result.metrics_history.empty()) result.metrics = result.metrics_history.back();
+    result.best_checkpoints = store_.best_checkpoints();
+    auto checkpoints = folder_->history().checkpoints();
+    if (!checkpoints.empty()) {
+      if (auto latest = store_.find(checkpoints.back())) result.checkpoint = *latest;
+    }
+    return result;
+  }
+
+  const Training& training_;
+  InterruptGuard interrupts_;
+  bool told_of_interrupt_ = false;
+  std::unique_ptr<RunFolder> folder_;
+  CheckpointStore store_;
+  Progress progress_;
+  EventQueue events_;
+  std::unique_ptr<Group> group_;
+  std::optional<std::pair<int, Deadline>> timer_;
+  End end_;
+};
+
+}  // namespace
+
+void check_training(const Training& training) {
+  const auto& run = training.run;
+  if (training.scaling.num_workers < 1) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("scaling_config.num_workers must be at least 1 (was ",
+                    training.scaling.num_workers, ")"));
+  }
+  if (run.collective_timeout.count() <= 0) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("run_config.collective_timeout must be positive (was ",
+                    run.collective_timeout.count(), " ms)"));
+  }
+  if (run.failure_config.max_failures < -1) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("failure_config.max_failures must be -1 (no limit) or more (was ",
+                    run.failure_config.max_failures, ")"));
+  }
+  if (!training.config.is_object() && !training.config.is_null()) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("train_loop_config must be a JSON object; received ",
+                    training.config.dump().substr(0, 100)));
+  }
+  check_resources(training.scaling.resources_per_worker, "scaling_config.resources_per_worker");
+}
+
+Result run_training(const Training& training) {
+  check_training(training);
+  return Run(training).execute();
+}
+
+}  // namespace manta::train

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "manta/base/json.h"
+#include "manta/io/unique_fd.h"
+#include "manta/train/checkpoint.h"
+#include "manta/train/config.h"
+#include "manta/train/controller_internal.h"
+#include "manta/train/journal_internal.h"
+#include "manta/train/result_files_internal.h"
+
+namespace manta::train {
+
+/// The folder of one run: params.json, journal.jsonl, and what is made from it. One driver at a
+/// time: it holds a lock that the kernel releases when it ends, however it ends.
+class RunFolder {
+ public:
+  /// Makes <storage_path>/<name>. Throws Error(kInvalidArgument) if there is a run in it already,
+  /// or the name is not one of a folder; Error(kIo) if another program uses it.
+  static std::unique_ptr<RunFolder> create(const RunConfig& config, const Json& params);
+  /// The folder of a run whose driver has ended. Throws Error(kNotFound) if there is no run in it,
+  /// Error(kIo) if its driver still runs.
+  static std::unique_ptr<RunFolder> open(const std::string& path);
+
+  const std::string& path() const { return path_; }  ///< Absolute.
+  const Json& params() const { return params_; }
+  /// Of this run, up to date.
+  const History& history() const { return history_; }
+
+  /// Where a restored run goes on, given the latest valid checkpoint. If the driver died between
+  /// the commit of that and its report's entry in the journal, makes the entry.
+  Controller::Start resume(const std::optional<Checkpoint>& checkpoint);
+
+  /// Appends a note of the controller to the journal. An attempt that starts before the last report
+  /// makes the result files anew. Throws Error(kIo), as does `report`.
+  void note(const Note& note);
+  /// Appends a report that is committed, to the journal first, then to the result files.
+  /// `checkpoint` is its folder's name, or empty.
+  void report(int attempt, int64_t index, const Json& metrics, const Json& positions,
+              const std::string& checkpoint);
+
+ private:
+  RunFolder(std::string path, UniqueFd lock, Json params);
+  void append(JournalEvent event);
+  void append_report(double time, int attempt, int64_t index, const Json& metrics,
+                     const Json& positions, const std::string& checkpoint);
+
+  std::string path_;
+  UniqueFd lock_;
+  Json params_;
+  Journal journal_;
+  History history_;
+  ResultFiles results_;
+};
+
+}  // namespace manta::train

@@ -1,0 +1,215 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+#include <functional>
+
+#include "manta/train/checkpoint_store_internal.h"
+#include "manta/train/file_internal.h"
+#include "manta/train/run_folder_internal.h"
+#include "manta/train/temporary_folder_internal.h"
+
+namespace manta::train {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+Error error_of(const std::function<void()>& function) {
+  try {
+    function();
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return Error(ErrorKind::kCancelled, "");
+}
+
+Note attempt_started(int attempt, int64_t next_report) {
+  Json from = next_report > 0 ? Json(next_report - 1) : Json();
+  return {kAttemptStarted, {{"checkpoint", from}, {"next_report", next_report}}, attempt};
+}
+
+// The lines of result.json without times.
+std::vector<std::string> results_in(const std::string& folder) {
+  std::vector<std::string> lines;
+  std::ifstream file(folder + "/result.json");
+  for (std::string line; std::getline(file, line);) {
+    Json json = Json::parse(line);
+    EXPECT_TRUE(json["timestamp"].is_number_integer() && json["time_total_s"].is_number());
+    json.erase("timestamp");
+    json.erase("time_total_s");
+    lines.push_back(json.dump());
+  }
+  return lines;
+}
+
+// The rows of progress.csv without times.
+std::vector<std::string> table_in(const std::string& folder) {
+  std::vector<std::string> rows;
+  std::ifstream file(folder + "/progress.csv");
+  for (std::string line; std::getline(file, line);) {
+    size_t first = line.find(','), second = line.find(',', first + 1),
+           third = line.find(',', second + 1);
+    rows.push_back(line.substr(0, first) + line.substr(third));
+  }
+  return rows;
+}
+
+TEST(RunFolderTest, KeepsTheResultFilesCurrent) {
+  TemporaryFolder storage;
+  auto run = RunFolder::create({.name = "run", .storage_path = storage.path()}, {{"lr", 0.1}});
+  EXPECT_EQ(run->path(), storage / "run");
+  EXPECT_EQ(Json::parse(read_text(run->path() + "/params.json")), Json({{"lr", 0.1}}));
+  EXPECT_THAT(table_in(run->path()), ElementsAre("training_iteration,checkpoint_dir_name"));
+  run->note(attempt_started(0, 0));
+  run->report(0, 0, {{"loss", 2}}, {}, "");
+  EXPECT_THAT(results_in(run->path()), ElementsAre(R"({"loss":2,"training_iteration":1})"));
+  run->report(0, 1, {{"loss", 1.5}, {"note", "a, \"b\""}, {"list", {1, 2}}, {"eval", {{"f1", 1}}}},
+              {}, "checkpoint_000001");
+  run->report(0, 2, {{"loss", std::nan("")}, {"note", true}}, {}, "");
+  EXPECT_EQ(results_in(run->path()).size(), 3u);
+  EXPECT_THAT(table_in(run->path()),
+              ElementsAre("training_iteration,checkpoint_dir_name,loss,eval/f1,note", "1,,2,,",
+                          "2,checkpoint_000001,1.5,1,\"a, \"\"b\"\"\"", "3,,,,true"));
+
+  // The third report is made again.
+  run->note(attempt_started(1, 2));
+  EXPECT_EQ(results_in(run->path()).size(), 2u);
+  EXPECT_EQ(table_in(run->path()).size(), 3u);
+  run->report(1, 2, {{"loss", 0.5}}, {}, "");
+  EXPECT_EQ(results_in(run->path()).back(), R"({"loss":0.5,"training_iteration":3})");
+  EXPECT_EQ(table_in(run->path()).back(), "3,,0.5,,");
+  EXPECT_EQ(run->history().reports().size(), 3u);
+}
+
+TEST(RunFolderTest, AFolderWithARunIsNotUsedAgain) {
+  TemporaryFolder storage;
+  RunConfig config{.name = "run", .storage_path = storage.path()};
+  fs::create_directory(storage / "run");  // empty: fine
+  RunFolder::create(config, {});
+  Error error = error_of([&] { RunFolder::create(config, {}); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.what(), AllOf(HasSubstr(storage / "run"), HasSubstr("RunConfig::name"),
+                                  HasSubstr("restore")));
+}
+
+TEST(RunFolderTest, DefaultNamesDiffer) {
+  TemporaryFolder home;
+  ::setenv("HOME", home.path().c_str(), 1);
+  auto first = RunFolder::create({}, {});
+  auto second = RunFolder::create({.storage_path = "~/manta_results"}, {});
+  EXPECT_NE(first->path(), second->path());
+  for (const auto& run : {first.get(), second.get()})
+    EXPECT_THAT(
+        run->path(),
+        testing::MatchesRegex(home / "manta_results/TorchTrainer_....-..-.._..-..-..(_[0-9]+)?"));
+  ::unsetenv("HOME");
+  EXPECT_THAT(error_of([] { RunFolder::create({}, {}); }).what(), HasSubstr("storage_path"));
+}
+
+TEST(RunFolderTest, NamesAndStorageAreChecked) {
+  TemporaryFolder storage;
+  for (std::string name : {"a/b", "..", ".", "/tmp"}) {
+    Error error =
+        error_of([&] { RunFolder::create({.name = name, .storage_path = storage.path()}, {}); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_THAT(error.what(), HasSubstr("'" + name + "'"));
+  }
+  EXPECT_EQ(error_of([&] { RunFolder::create({.storage_path = "s3://bucket/x"}, {}); }).kind(),
+            ErrorKind::kInvalidArgument);
+  std::ofstream(storage / "file") << "x";
+  Error error = error_of([&] { RunFolder::create({.storage_path = storage / "file/x"}, {}); });
+  EXPECT_EQ(error.kind(), ErrorKind::kIo);
+  EXPECT_THAT(error.what(), HasSubstr("file/x"));
+}
+
+TEST(RunFolderTest, OneDriverAtATime) {
+  TemporaryFolder storage;
+  RunConfig config{.name = "run", .storage_path = storage.path()};
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    auto run = RunFolder::create(config, {});
+    if (::write(ready[1], "x", 1) != 1) ::_exit(1);
+    ::pause();
+  }
+  char byte;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  for (auto attempt : {+[](const RunConfig& c) { RunFolder::create(c, {}); },
+                       +[](const RunConfig& c) { RunFolder::open(c.storage_path + "/run"); }}) {
+    Error error = error_of([&] { attempt(config); });
+    EXPECT_EQ(error.kind(), ErrorKind::kIo);
+    EXPECT_THAT(error.what(), HasSubstr("in use by another program"));
+  }
+  ::kill(child, SIGKILL);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_EQ(RunFolder::open(storage / "run")->path(), storage / "run");
+}
+
+TEST(RunFolderTest, GoesOnWhereADeadDriverStopped) {
+  TemporaryFolder storage;
+  std::string path = storage / "run";
+  {
+    auto run = RunFolder::create({.name = "run", .storage_path = storage.path()}, {{"lr", 1}});
+    CheckpointStore store(path, {});
+    run->note(attempt_started(0, 0));
+    run->report(0, 0, {{"loss", 3}}, {}, "");
+    // It dies after the commit, before the journal knows of it, and while it writes other files.
+    CheckpointFolder folder(store.staging_folder(0, 1, 0));
+    folder.write("model", "m");
+    store.commit({.index = 1, .metrics = {{"loss", 2}}, .positions = {{"train", 5}}},
+                 {{0, folder.files()}});
+  }
+  std::ofstream(path + "/result.json", std::ios::app) << "{\"loss\": 1";
+  std::ofstream(path + "/journal.jsonl", std::ios::app) << "{\"ti";
+
+  for (int attempt = 1; attempt <= 2; ++attempt) {
+    auto run = RunFolder::open(path + "/");
+    EXPECT_EQ(run->params(), Json({{"lr", 1}}));
+    CheckpointStore store(path, {});
+    Controller::Start start = run->resume(store.find_latest_valid());
+    EXPECT_EQ(start.checkpoint, 1);
+    EXPECT_EQ(start.next_report, 2);
+    EXPECT_EQ(start.attempt, attempt);
+    EXPECT_THAT(
+        results_in(path),
+        testing::Contains(
+            R"({"checkpoint_dir_name":"checkpoint_000001","loss":2,"training_iteration":2})"));
+    run->note(attempt_started(start.attempt, start.next_report));
+    run->report(attempt, 2, {{"loss", attempt}}, {}, "");
+    EXPECT_EQ(results_in(path).size(), 3u);
+  }
+  History last = history(read_journal(path + "/journal.jsonl"));
+  ASSERT_EQ(last.reports().size(), 3u);
+  EXPECT_EQ(last.reports()[1].checkpoint, "checkpoint_000001");
+  EXPECT_EQ(last.reports()[2].attempt, 2);
+}
+
+TEST(RunFolderTest, WithoutACheckpointARestoredRunBeginsAgain) {
+  TemporaryFolder storage;
+  {
+    auto run = RunFolder::create({.name = "run", .storage_path = storage.path()}, {});
+    run->note(attempt_started(3, 0));
+    run->report(3, 0, {{"loss", 3}}, {}, "");
+  }
+  auto run = RunFolder::open(storage / "run");
+  Controller::Start start = run->resume(std::nullopt);
+  EXPECT_FALSE(start.checkpoint);
+  EXPECT_EQ(start.next_report, 0);
+  EXPECT_EQ(start.attempt, 4);
+  Error error = error_of([&] { RunFolder::open(storage / "nothing"); });
+  EXPECT_EQ(error.kind(), ErrorKind::kNotFound);
+  EXPECT_THAT(error.what(), HasSubstr("nothing"));
+}
+
+}  // namespace
+}  // namespace manta::train

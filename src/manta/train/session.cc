@@ -1,0 +1,274 @@
+#include "manta/train/session.h"
+
+#include <filesystem>
+
+#include "manta/train/session_internal.h"
+#include "manta/train/staging_internal.h"
+
+namespace manta::train {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kProgressInterval{200};
+
+Session* current_session = nullptr;
+
+// A folder of the user's own: copied before report() returns.
+class FolderSource : public CheckpointSource {
+ public:
+  FolderSource(std::string from, std::string copy)
+      : from_(std::move(from)), copy_(std::move(copy)) {}
+  void stage() override {
+    std::error_code error;
+    if (!std::filesystem::is_directory(from_, error)) {
+      throw Error(ErrorKind::kNotFound,
+                  str("the checkpoint to report, '", from_, "', is not a folder"));
+    }
+    std::filesystem::create_directories(copy_, error);
+    if (!error) {
+      std::filesystem::copy(from_, copy_, std::filesystem::copy_options::recursive, error);
+    }
+    if (error) {
+      throw Error(ErrorKind::kIo, str("copying the checkpoint '", from_, "': ", error.message()));
+    }
+  }
+  void write(CheckpointFolder& folder) override {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(copy_)) {
+      if (!entry.is_regular_file()) continue;
+      folder.copy(std::filesystem::relative(entry.path(), copy_).string(), entry.path().string());
+    }
+    std::filesystem::remove_all(copy_);
+  }
+
+ private:
+  std::string from_, copy_;
+};
+
+}  // namespace
+
+Session::Session(std::shared_ptr<Channel> channel, BeginTraining begin)
+    : channel_(std::move(channel)),
+      begin_(std::move(begin)),
+      next_report_(begin_.next_report),
+      acknowledged_(begin_.next_report - 1) {
+  if (UniqueFd feed = begin_.feed.take()) {
+    feed_ = std::make_shared<data::FeedClient>(std::move(feed), begin_.rank, begin_.world_size,
+                                               timeout());
+  }
+  current_session = this;
+  writer_ = std::thread([this] { write(); });
+  receiver_ = std::thread([this] { receive(); });
+}
+
+Session::~Session() {
+  {
+    std::lock_guard lock(mutex_);
+    closing_ = true;
+    changed_.notify_all();
+  }
+  writer_.join();
+  receiver_.join();
+  current_session = nullptr;
+}
+
+Session* Session::current_or_null() { return current_session; }
+
+Session& Session::current(const char* api) {
+  if (!current_session) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("train::", api, " works only inside a training loop that a trainer runs"));
+  }
+  return *current_session;
+}
+
+template <class Message>
+void Session::send(const Message& message) {
+  channel_->send([&](OutBuffer& out) { encode_message<FromMember>(out, message); });
+}
+
+void Session::report(const Json& metrics, std::shared_ptr<CheckpointSource> checkpoint) {
+  if (!metrics.is_object()) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("metrics must be a JSON object such as {{\"loss\", 0.5}}; received ",
+                    metrics.dump().substr(0, 100)));
+  }
+  wait_acknowledged(next_report_ - 1);
+  if (checkpoint) checkpoint->stage();
+  int64_t index = next_report_++;
+  send(SendReport{index, metrics, positions(), checkpoint != nullptr});
+  if (!checkpoint) return;
+  std::lock_guard lock(mutex_);
+  to_write_ = {index, std::move(checkpoint)};
+  changed_.notify_all();
+}
+
+void Session::finish() { wait_acknowledged(next_report_ - 1); }
+
+void Session::wait_acknowledged(int64_t index) {
+  std::unique_lock lock(mutex_);
+  bool done = changed_.wait_for(
+      lock, timeout(), [&] { return acknowledged_ >= index || driver_gone_ || write_error_; });
+  if (write_error_) throw *write_error_;
+  if (driver_gone_) throw Error(ErrorKind::kWorkerLost, "the driver has gone");
+  if (!done) {
+    throw Error(ErrorKind::kTimeout,
+                str("rank ", begin_.rank, " waited ", timeout().count(), " ms for report ", index,
+                    " to be complete: another worker has not made it, or a checkpoint takes longer "
+                    "to write than the run's collective_timeout"));
+  }
+}
+
+Json Session::positions() const {
+  Json all = Json::object();
+  for (const auto& [name, from] : begin_.datasets) {
+    auto shard = shards_.find(name);
+    all[name] = (shard == shards_.end() ? from : shard->second->position).to_json();
+  }
+  return all;
+}
+
+Checkpoint Session::checkpoint() const {
+  return begin_.checkpoint.empty() ? Checkpoint() : Checkpoint::from_directory(begin_.checkpoint);
+}
+
+DataShard Session::shard(const std::string& name) {
+  auto found = begin_.datasets.find(name);
+  if (found == begin_.datasets.end()) {
+    std::string names;
+    for (const auto& [each, from] : begin_.datasets) names += str(names.empty() ? "" : ", ", each);
+    throw Error(ErrorKind::kNotFound,
+                str("the trainer was given no data set '", name,
+                    "'; it has: ", names.empty() ? "none (set `datasets`)" : names));
+  }
+  std::lock_guard lock(mutex_);
+  auto& state = shards_[name];
+  if (!state) state = std::make_shared<data::ShardState>(feed_, name, found->second);
+  return DataShard(state);
+}
+
+void Session::receive() {
+  auto next_progress = Clock::now() + kProgressInterval;
+  while (true) {
+    {
+      std::lock_guard lock(mutex_);
+      if (closing_) return;
+    }
+    if (begin_.rank == 0 && Clock::now() >= next_progress) {
+      send_progress();
+      next_progress = Clock::now() + kProgressInterval;
+    }
+    Frame frame;
+    bool there = false;
+    try {
+      there = channel_->receive(&frame, Deadline::after(milliseconds(20)));
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kTimeout) continue;
+    }
+    std::lock_guard lock(mutex_);
+    if (!there) {
+      driver_gone_ = true;
+      changed_.notify_all();
+      return;
+    }
+    auto message = decode_message<ToMember>(frame);
+    if (auto* acknowledged = std::get_if<Acknowledged>(&message)) {
+      acknowledged_ = acknowledged->index;
+    } else if (auto* reply = std::get_if<StoreReply>(&message)) {
+      replies_[reply->request] = std::move(*reply);
+    }
+    changed_.notify_all();
+  }
+}
+
+void Session::send_progress() {
+  SendProgress progress;
+  std::unique_lock lock(mutex_);
+  for (const auto& [name, shard] : shards_) {
+    if (shard->steps == 0 || (progress.steps > 0 && shard->steps <= progress.steps)) continue;
+    progress = {name,
+                shard->epoch,
+                shard->steps,
+                shard->rows,
+                shard->epoch_rows,
+                shard->epoch_total,
+                feed_->wait_seconds()};
+  }
+  lock.unlock();
+  if (progress.steps > 0) send(progress);
+}
+
+void Session::write() {
+  while (true) {
+    std::pair<int64_t, std::shared_ptr<CheckpointSource>> job;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return closing_ || to_write_; });
+      if (!to_write_) return;
+      job = std::move(*to_write_);
+      to_write_.reset();
+    }
+    try {
+      CheckpointFolder folder(
+          staging_folder(begin_.run_folder, begin_.attempt, job.first, begin_.rank));
+      job.second->write(folder);
+      job.second.reset();
+      send(SendFiles{job.first, folder.files()});
+    } catch (const std::exception& error) {
+      auto* ours = dynamic_cast<const Error*>(&error);
+      ErrorKind kind = ours ? ours->kind() : ErrorKind::kIo;
+      std::lock_guard lock(mutex_);
+      write_error_ =
+          Error(kind, str("writing the checkpoint of report ", job.first, ": ", error.what()));
+      send(SendFailure{kind, write_error_->what(), false});
+      changed_.notify_all();
+    }
+  }
+}
+
+bool Session::is_consequence(const std::exception& error) const {
+  if (auto* ours = dynamic_cast<const Error*>(&error)) {
+    return ours->kind() == ErrorKind::kWorkerLost || ours->kind() == ErrorKind::kTimeout;
+  }
+  return consequence_check_ && consequence_check_(error);
+}
+
+StoreReply Session::ask_store(StoreRequest request, milliseconds timeout) {
+  std::unique_lock lock(mutex_);
+  request.request = next_request_++;
+  send(request);
+  bool answered = changed_.wait_for(
+      lock, timeout, [&] { return driver_gone_ || replies_.contains(request.request); });
+  if (driver_gone_) throw Error(ErrorKind::kWorkerLost, "the driver has gone");
+  if (!answered) {
+    throw Error(ErrorKind::kTimeout, str("rank ", begin_.rank, " waited ", timeout.count(),
+                                         " ms for '", request.keys.empty() ? "" : request.keys[0],
+                                         "', which another worker has to provide"));
+  }
+  auto reply = std::move(replies_.at(request.request));
+  replies_.erase(request.request);
+  return reply;
+}
+
+Context get_context() {
+  const auto& begin = Session::current("get_context").begin();
+  return {begin.rank,     begin.world_size, begin.rank,   begin.world_size,
+          begin.run_name, begin.run_folder, begin.attempt};
+}
+
+void report(const Json& metrics) { Session::current("report").report(metrics, nullptr); }
+void report(const Json& metrics, std::shared_ptr<CheckpointSource> checkpoint) {
+  Session::current("report").report(metrics, std::move(checkpoint));
+}
+void report(const Json& metrics, const std::string& checkpoint_folder) {
+  Session& session = Session::current("report");
+  std::string copy =
+      staging_folder(session.begin().run_folder, session.begin().attempt, -1, session.begin().rank);
+  session.report(metrics, std::make_shared<FolderSource>(checkpoint_folder, copy));
+}
+Checkpoint get_checkpoint() { return Session::current("get_checkpoint").checkpoint(); }
+DataShard get_dataset_shard(const std::string& name) {
+  return Session::current("get_dataset_shard").shard(name);
+}
+
+}  // namespace manta::train

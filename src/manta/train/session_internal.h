@@ -1,0 +1,83 @@
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "manta/data/shard_internal.h"
+#include "manta/io/channel.h"
+#include "manta/train/messages_internal.h"
+#include "manta/train/session.h"
+
+namespace manta::train {
+
+/// A worker's side of a run: its connection to the driver, its data, its reports. One a process.
+class Session {
+ public:
+  Session(std::shared_ptr<Channel> channel, BeginTraining begin);
+  ~Session();
+
+  /// The process's. Throws Error(kInvalidArgument) naming `api` outside of a training loop.
+  static Session& current(const char* api);
+  static Session* current_or_null();
+
+  const BeginTraining& begin() const { return begin_; }
+  std::chrono::milliseconds timeout() const { return std::chrono::milliseconds(begin_.timeout_ms); }
+
+  void report(const Json& metrics, std::shared_ptr<CheckpointSource> checkpoint);
+  Checkpoint checkpoint() const;
+  DataShard shard(const std::string& name);
+  /// Waits until every report is committed.
+  void finish();
+
+  /// What this worker's gradient counts for in the current step; 1 if all count the same.
+  double step_weight() const { return feed_ ? feed_->last_weight() : 1; }
+  /// Writable memory that the workers of this host share; once.
+  UniqueFd take_region() { return begin_.region.take(); }
+  /// A request to the key-value store in the driver. Throws Error(kTimeout).
+  StoreReply ask_store(StoreRequest request, std::chrono::milliseconds timeout);
+  /// Tells errors that come from another worker's end, for those that are not Manta's own.
+  void set_consequence_check(std::function<bool(const std::exception&)> check) {
+    consequence_check_ = std::move(check);
+  }
+  bool is_consequence(const std::exception& error) const;
+  /// Something that lives as long as the session, by name: process groups.
+  std::shared_ptr<void>& attachment(const std::string& name) { return attachments_[name]; }
+
+ private:
+  void receive();
+  void write();
+  void send_progress();
+  template <class Message>
+  void send(const Message& message);
+  void wait_acknowledged(int64_t index);
+  Json positions() const;
+
+  const std::shared_ptr<Channel> channel_;
+  BeginTraining begin_;
+  std::shared_ptr<data::FeedClient> feed_;
+  std::map<std::string, std::shared_ptr<data::ShardState>> shards_;
+  std::map<std::string, std::shared_ptr<void>> attachments_;
+  std::function<bool(const std::exception&)> consequence_check_;
+  int64_t next_report_;
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  int64_t acknowledged_;  // the last one
+  bool closing_ = false;
+  bool driver_gone_ = false;
+  std::optional<std::pair<int64_t, std::shared_ptr<CheckpointSource>>> to_write_;
+  std::optional<Error> write_error_;
+  uint64_t next_request_ = 1;
+  std::map<uint64_t, StoreReply> replies_;
+
+  std::thread writer_;
+  std::thread receiver_;
+};
+
+}  // namespace manta::train

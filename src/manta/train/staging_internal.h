@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "manta/base/error.h"
+
+namespace manta::train {
+
+/// Where one rank writes its files of one report, until they are committed.
+inline std::string staging_folder(const std::string& run_folder, int attempt, int64_t index,
+                                  int rank) {
+  return str(run_folder, "/.staging/attempt-", attempt, "/report-", index, "/rank-", rank);
+}
+
+}  // namespace manta::train

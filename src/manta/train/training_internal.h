@@ -1,0 +1,38 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "manta/core/function.h"
+#include "manta/data/dataset.h"
+#include "manta/train/config.h"
+
+namespace manta::train {
+
+/// Everything about a data-parallel run: what a trainer of any framework makes of its options.
+struct Training {
+  std::string trainer;  ///< "TorchTrainer"
+  Function loop;
+  bool loop_takes_config = true;
+  Json config;
+  ScalingConfig scaling;
+  RunConfig run;
+  std::map<std::string, Dataset> datasets;
+  Json framework;                     ///< For the framework's own use in the workers.
+  std::string restore_from;           ///< A run folder to go on with; empty for a new run.
+  Checkpoint resume_from_checkpoint;  ///< Where a new run begins.
+};
+
+/// Throws Error(kInvalidArgument) if the options make no sense.
+void check_training(const Training& training);
+
+/// Blocks until the run has ended.
+Result run_training(const Training& training);
+
+/// What params.json of an earlier run holds. Throws Error(kNotFound) if there is no run.
+Json read_params(const std::string& run_folder);
+/// Makes of it what it says: everything but the loop.
+Training training_from_params(const std::string& run_folder);
+
+}  // namespace manta::train
