@@ -204,6 +204,17 @@ bool Plan::has(OperationKind kind) const {
                      [&](const auto& operation) { return operation.kind == kind; });
 }
 
+int64_t Plan::estimated_rows() const {
+  int64_t rows = 0;
+  for (const auto& fragment : source->fragments()) rows += fragment.rows;
+  for (const auto& operation : operations) {
+    if (operation.kind != OperationKind::kSplit) continue;
+    rows = 0;
+    for (size_t i = 0; i < operation.split->rows.size(); ++i) rows += operation.split->kept(i);
+  }
+  return rows;
+}
+
 Json Plan::to_json() const {
   Json list = Json::array();
   for (const auto& operation : operations) list.push_back(operation_to_json(operation));

@@ -78,6 +78,9 @@ struct Plan {
   static std::shared_ptr<const Plan> from_json(const Json& json);
 
   bool has(OperationKind kind) const;
+  /// About how many rows an epoch has: what is known without reading rows, before filters and
+  /// functions that come after a split (or after the files, if there is none).
+  int64_t estimated_rows() const;
 };
 
 /// The schema that comes out of a plan's first `count` operations (all if negative). Null after a

@@ -58,7 +58,7 @@ struct SendDone {  // the loop has returned
   void serialize(Archive&) {}
 };
 struct SendProgress {  // now and then
-  std::string dataset;
+  std::string dataset = {};
   int64_t epoch = 0, steps = 0;
   int64_t rows = 0;                         // of this process
   int64_t epoch_rows = 0, epoch_total = 0;  // of all; the total is 0 if it is not known yet

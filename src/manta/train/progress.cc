@@ -85,21 +85,23 @@ void Progress::say(const std::string& text) {
 
 std::string Progress::line() const {
   std::string text;
+  int64_t total = last_.epoch_total;
+  auto expected = expected_.find(last_.dataset);
+  if (total == 0 && expected != expected_.end()) total = expected->second;
   if (last_.steps > 0) {
     text = fmt::format("epoch {}, step {}", last_.epoch, last_.steps);
-    if (last_.epoch_total > 0) {
-      text += fmt::format(" ({:.0f}%)", 100.0 * static_cast<double>(last_.epoch_rows) /
-                                            static_cast<double>(last_.epoch_total));
+    if (total > 0) {
+      double share = static_cast<double>(last_.epoch_rows) / static_cast<double>(total);
+      text += fmt::format(" ({:.0f}%)", 100 * std::min(share, 1.0));
     }
   }
   if (!metrics_.empty()) text += (text.empty() ? "" : " | ") + metrics_;
   if (rows_per_second_ > 0) {
     text += fmt::format(" | {} rows/s | data wait {:.0f}%", short_count(rows_per_second_),
                         100 * wait_share_);
-    if (last_.epoch_total > last_.epoch_rows) {
-      text += fmt::format(
-          " | epoch ends in {}",
-          short_time(static_cast<double>(last_.epoch_total - last_.epoch_rows) / rows_per_second_));
+    if (total > last_.epoch_rows) {
+      double seconds = static_cast<double>(total - last_.epoch_rows) / rows_per_second_;
+      text += fmt::format(" | epoch ends in {}", short_time(seconds));
     }
   }
   return text;

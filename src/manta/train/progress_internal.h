@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "manta/base/deadline.h"
@@ -16,6 +17,8 @@ class Progress {
   Progress(bool verbose, bool terminal, int num_workers);
   ~Progress();
 
+  /// About how many rows an epoch of that data set has, until it is known.
+  void expect(const std::string& dataset, int64_t rows) { expected_[dataset] = rows; }
   void update(const SendProgress& progress);
   void report(int64_t index, const Json& metrics, const std::string& checkpoint);
   /// A line of its own.
@@ -30,6 +33,7 @@ class Progress {
 
   const bool verbose_, terminal_;
   const int num_workers_;
+  std::map<std::string, int64_t> expected_;
   SendProgress last_;
   double rows_per_second_ = 0;  // of all workers, smoothed
   double wait_share_ = 0;

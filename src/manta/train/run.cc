@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "manta/core/init.h"
+#include "manta/data/plan_internal.h"
 #include "manta/train/checkpoint_store_internal.h"
 #include "manta/train/group_internal.h"
 #include "manta/train/interrupt_internal.h"
@@ -35,6 +36,9 @@ class Run {
         progress_(training.run.verbose, ::isatty(STDERR_FILENO) == 1,
                   training.scaling.num_workers) {
     std::filesystem::create_directories(folder_->path() + "/logs");
+    for (const auto& [name, dataset] : training.datasets) {
+      progress_.expect(name, dataset.plan()->estimated_rows());
+    }
   }
 
   Result execute() {

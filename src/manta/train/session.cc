@@ -1,5 +1,7 @@
 #include "manta/train/session.h"
 
+#include <sys/socket.h>
+
 #include <filesystem>
 
 #include "manta/train/session_internal.h"
@@ -67,6 +69,7 @@ Session::~Session() {
     closing_ = true;
     changed_.notify_all();
   }
+  ::shutdown(channel_->fd(), SHUT_RD);  // wakes the receiver
   writer_.join();
   receiver_.join();
   current_session = nullptr;
@@ -161,7 +164,7 @@ void Session::receive() {
     Frame frame;
     bool there = false;
     try {
-      there = channel_->receive(&frame, Deadline::after(milliseconds(20)));
+      there = channel_->receive(&frame, Deadline::after(kProgressInterval));
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::kTimeout) continue;
     }

@@ -1,0 +1,255 @@
+// The trainer as a user sees it. What is killed on the way is in tests/training_test.cc.
+
+#include "manta/torch/torch_trainer.h"
+
+#include <arrow/api.h>
+#include <arrow/io/file.h>
+#include <gmock/gmock.h>
+#include <parquet/arrow/writer.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "manta/io/arrow_status.h"
+#include "manta/torch.h"
+#include "manta/train/session.h"
+#include "manta/train/temporary_folder_internal.h"
+
+namespace manta {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+template <class F>
+std::string message_of(F function) {
+  try {
+    function();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+// 203 rows: x (double), y = 3 x + 1 (float), flag (bool), count (int32, null in row 5), text.
+std::string write_rows(const std::string& path) {
+  arrow::DoubleBuilder x;
+  arrow::FloatBuilder y;
+  arrow::BooleanBuilder flag;
+  arrow::Int32Builder count;
+  arrow::StringBuilder text;
+  for (int i = 0; i < 203; ++i) {
+    double value = (i * 37 % 203) / 203.0;
+    check(x.Append(value), "x");
+    check(y.Append(static_cast<float>(3 * value + 1)), "y");
+    check(flag.Append(i % 3 == 0), "flag");
+    check(i == 5 ? count.AppendNull() : count.Append(i), "count");
+    check(text.Append("t"), "text");
+  }
+  auto table = arrow::Table::Make(
+      arrow::schema({arrow::field("x", arrow::float64()), arrow::field("y", arrow::float32()),
+                     arrow::field("flag", arrow::boolean()), arrow::field("count", arrow::int32()),
+                     arrow::field("text", arrow::utf8())}),
+      {check(x.Finish(), "x"), check(y.Finish(), "y"), check(flag.Finish(), "flag"),
+       check(count.Finish(), "count"), check(text.Finish(), "text")});
+  auto out = check(arrow::io::FileOutputStream::Open(path), "test file");
+  check(parquet::arrow::WriteTable(*table, arrow::default_memory_pool(), out, 50), "test file");
+  check(out->Close(), "test file");
+  return path;
+}
+
+struct NetImpl : torch::nn::Module {
+  NetImpl() : linear(register_module("linear", torch::nn::Linear(1, 1))) {}
+  torch::Tensor forward(const torch::Tensor& x) { return linear->forward(x); }
+  torch::nn::Linear linear;
+};
+TORCH_MODULE(Net);
+
+void fit_line(const Json& config) {
+  torch::manual_seed(train::get_context().world_rank);  // rank 0's start counts
+  auto shard = train::get_dataset_shard("train");
+  auto model = train::prepare_model(Net());
+  torch::optim::SGD optimizer(model->parameters(), 0.1);
+  for (int64_t epoch = shard.epoch(); epoch < config.value("epochs", 3); ++epoch) {
+    for (auto& batch : shard.iter_torch_batches({.global_batch_size = 32})) {
+      auto loss = torch::mse_loss(model->forward(batch.columns({"x"})), batch["y"].unsqueeze(1));
+      optimizer.zero_grad();
+      loss.backward();
+      optimizer.step();
+    }
+    train::report({{"epoch", epoch}}, TorchCheckpoint::from_model(model, optimizer));
+  }
+}
+
+class TorchTrainerTest : public testing::Test {
+ protected:
+  TorchTrainerOptions options(TrainLoop loop, int workers = 2) {
+    TorchTrainerOptions options;
+    options.train_loop_per_worker = loop;
+    options.scaling_config = {.num_workers = workers, .resources_per_worker = {.cpus = 0.25}};
+    options.run_config = {.storage_path = folder_.path(), .verbose = false};
+    options.run_config.name = "run-" + std::to_string(runs_++);
+    options.datasets = {{"train", data::read_parquet(write_rows(folder_ / "rows.parquet"))}};
+    return options;
+  }
+  train::TemporaryFolder folder_;
+  int runs_ = 0;
+};
+
+std::vector<double> weights(const Checkpoint& checkpoint) {
+  std::vector<double> values;
+  TorchCheckpoint saved(checkpoint);
+  for (const auto& item : saved.tensors()) values.push_back(item.tensor.item<double>());
+  return values;
+}
+
+TEST_F(TorchTrainerTest, AnyNumberOfWorkersLearnsTheSame) {
+  auto alone = weights(TorchTrainer(options(fit_line, 1)).fit().checkpoint);
+  ASSERT_EQ(alone.size(), 2);
+  for (int workers : {2, 3, 4}) {
+    for (const char* backend : {"auto", "gloo"}) {
+      auto many = options(fit_line, workers);
+      many.torch_config.backend = backend;
+      auto learned = weights(TorchTrainer(many).fit().checkpoint);
+      for (size_t i = 0; i < 2; ++i) EXPECT_NEAR(learned[i], alone[i], 1e-5) << workers << backend;
+    }
+  }
+}
+
+TEST_F(TorchTrainerTest, TheResultIsWhatWasReported) {
+  auto keep = options(fit_line);
+  keep.run_config.checkpoint_config = {.num_to_keep = 2};
+  keep.train_loop_config = {{"epochs", 4}};
+  Result result = TorchTrainer(keep).fit();
+  EXPECT_EQ(result.metrics.at("epoch"), 3);
+  EXPECT_EQ(result.metrics_history.size(), 4);
+  EXPECT_EQ(result.best_checkpoints.size(), 2);
+  EXPECT_EQ(result.path, folder_ / "run-0");
+  EXPECT_THAT(result.checkpoint.path(), HasSubstr("checkpoint_000003"));
+  for (const char* file : {"params.json", "result.json", "progress.csv", "journal.jsonl",
+                           "logs/rank-0.log", "logs/data-reader.log"}) {
+    EXPECT_TRUE(std::filesystem::exists(result.path + "/" + file)) << file;
+  }
+  auto predictor = TorchPredictor::from_checkpoint(result.checkpoint, Net());
+  auto table = predictor.predict(data::read_parquet(folder_ / "rows.parquet"),
+                                 {.feature_columns = {"x"}, .keep_columns = {"y"}});
+  EXPECT_EQ(table->num_rows(), 203);
+  EXPECT_EQ(table->schema()->ToString(), "y: float\npredictions: float");
+}
+
+TEST_F(TorchTrainerTest, BatchesConvertColumns) {
+  auto loop = [] {
+    auto shard = train::get_dataset_shard();
+    for (auto& batch : shard.iter_torch_batches({.batch_size = 300})) {
+      bool good = batch.rows() == 203 && batch["flag"].sum().item<double>() == 68 &&
+                  batch["count"].dtype() == torch::kFloat32 &&
+                  batch["count"][5].isnan().item<bool>() && batch["count"][6].item<double>() == 6 &&
+                  batch.column("flag", torch::kBool).sum().item<int64_t>() == 68 &&
+                  batch.column("x", torch::kFloat64)[1].item<double>() == 37 / 203.0 &&
+                  batch.columns({"x", "y"}).sizes() == torch::IntArrayRef({203, 2}) &&
+                  torch::allclose(batch.columns({"y", "x"}).select(1, 0), batch["y"]);
+      std::string errors = message_of([&] { batch.column("count", torch::kInt64); }) + "|" +
+                           message_of([&] { batch["text"]; }) + "|" +
+                           message_of([&] { batch["z"]; });
+      train::report({{"good", good}, {"errors", errors}});
+    }
+  };
+  Result result = TorchTrainer(options(loop, 1)).fit();
+  EXPECT_EQ(result.metrics.at("good"), true);
+  EXPECT_THAT(
+      result.metrics.at("errors").get<std::string>(),
+      AllOf(HasSubstr("column 'count' has a null"), HasSubstr("column 'text' is of type string"),
+            HasSubstr("no column 'z'; it has: x, y, flag, count, text")));
+  EXPECT_FALSE(result.checkpoint);
+}
+
+TEST_F(TorchTrainerTest, FilesOfEveryWorkerMakeACheckpoint) {
+  auto loop = [] {
+    auto context = train::get_context();
+    std::string folder = context.run_folder + "/mine-" + std::to_string(context.world_rank);
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder + "/part-" + std::to_string(context.world_rank)) << context.world_rank;
+    train::report({{"n", 1}}, folder);
+    std::filesystem::remove_all(folder);  // it was copied
+  };
+  auto plain = options(loop);
+  plain.datasets.clear();
+  Result result = TorchTrainer(plain).fit();
+  EXPECT_THAT(result.checkpoint.files(), testing::UnorderedElementsAre("part-0", "part-1"));
+
+  auto same = [] {
+    std::string folder = train::get_context().run_folder + "/same-" +
+                         std::to_string(train::get_context().world_rank);
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder + "/part") << "x";
+    train::report({{"n", 1}}, folder);
+  };
+  auto clash = options(same);
+  EXPECT_THAT(message_of([&] { TorchTrainer(clash).fit(); }), HasSubstr("part"));
+}
+
+TEST_F(TorchTrainerTest, BadOptionsAreSaid) {
+  EXPECT_THAT(message_of([] { TorchTrainer{TorchTrainerOptions()}; }),
+              HasSubstr("needs a train_loop_per_worker"));
+  auto none = options(fit_line, 0);
+  EXPECT_THAT(message_of([&] { TorchTrainer{none}; }),
+              HasSubstr("scaling_config.num_workers must be at least 1 (was 0)"));
+  auto backend = options(fit_line);
+  backend.torch_config.backend = "mpi";
+  EXPECT_THAT(message_of([&] { TorchTrainer{backend}; }), HasSubstr("was 'mpi'"));
+  auto many = options(fit_line, 3);
+  many.scaling_config.resources_per_worker = {.cpus = 1};
+  EXPECT_THAT(message_of([&] { TorchTrainer(many).fit(); }), HasSubstr("there is only 2 CPU"));
+  EXPECT_THAT(message_of([&] { TorchTrainer::restore(folder_ / "nothing", {}); }),
+              HasSubstr("is no run folder"));
+  EXPECT_FALSE(TorchTrainer::can_restore(folder_ / "nothing"));
+  auto twice = options(fit_line);
+  TorchTrainer(twice).fit();
+  EXPECT_THAT(message_of([&] { TorchTrainer(twice).fit(); }), HasSubstr("restore"));
+}
+
+TEST_F(TorchTrainerTest, BadCallsInTheLoopAreSaid) {
+  EXPECT_THAT(message_of([] {
+                train::report({{"a", 1}});
+              }),
+              HasSubstr("works only inside a training loop"));
+  auto no_such_data = [] { train::get_dataset_shard("valid"); };
+  EXPECT_THAT(message_of([&] { TorchTrainer(options(no_such_data)).fit(); }),
+              HasSubstr("no data set 'valid'; it has: train"));
+  auto no_object = [] { train::report(5); };
+  EXPECT_THAT(message_of([&] { TorchTrainer(options(no_object)).fit(); }),
+              HasSubstr("metrics must be a JSON object"));
+  auto unequal = [] {
+    if (train::get_context().world_rank == 0) train::report({{"a", 1}});
+  };
+  EXPECT_THAT(message_of([&] { TorchTrainer(options(unequal)).fit(); }), HasSubstr("report"));
+  auto different = [] {
+    int64_t size = train::get_context().world_rank == 0 ? 10 : 20;
+    for (auto& batch : train::get_dataset_shard().iter_torch_batches({.batch_size = size}))
+      (void)batch;
+  };
+  EXPECT_THAT(message_of([&] { TorchTrainer(options(different)).fit(); }),
+              HasSubstr("workers must iterate over the same data in the same way"));
+  auto greedy = options([] {
+    for (auto& batch : train::get_dataset_shard().iter_torch_batches()) (void)batch;
+  });
+  greedy.datasets = {
+      {"train", data::read_parquet(folder_ / "rows.parquet").filter(col("x") < 0.001)}};
+  EXPECT_THAT(message_of([&] { TorchTrainer(greedy).fit(); }),
+              HasSubstr("data set 'train' gives 1 rows, which is not one for each of 2 workers"));
+}
+
+TEST_F(TorchTrainerTest, ACheckpointMayBeWhereARunBegins) {
+  Result first = TorchTrainer(options(fit_line)).fit();
+  auto loop = [] {
+    TorchCheckpoint saved(train::get_checkpoint());
+    train::report({{"tensors", saved.tensors().size()}});
+  };
+  auto second = options(loop);
+  second.resume_from_checkpoint = first.checkpoint;
+  EXPECT_EQ(TorchTrainer(second).fit().metrics.at("tensors"), 2);
+}
+
+}  // namespace
+}  // namespace manta
