@@ -57,15 +57,16 @@ def end_group(process):
 
 
 def measure(argv, wanted, deadline_s):
-    """One run of a contestant: {name: value} for each name in `wanted`, from the JSON object on its last line."""
+    """One run of a contestant: {name: value} for {name: what the contestant calls it}, from the JSON object on its
+    last line."""
     # The clock of the cold start begins here for every contestant, whatever language it is written in.
     start_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     lines = run_to_end([*argv, "--start-ns", str(start_ns)], deadline_s).splitlines() or [""]
     try:
         values = json.loads(lines[-1])
-        missing = [name for name in wanted if not values.get(name, 0) > 0]
+        missing = [figure for figure in wanted.values() if not values.get(figure, 0) > 0]
     except (ValueError, TypeError, AttributeError):
         raise Failed(f"{argv[0]}: the last line of its stdout must be a JSON object of numbers, was: '{lines[-1]}'")
     if missing:
         raise Failed(f"{argv[0]}: no positive value for {', '.join(missing)} in: {lines[-1]}")
-    return {name: values[name] for name in wanted}
+    return {name: values[figure] for name, figure in wanted.items()}

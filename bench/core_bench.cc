@@ -3,7 +3,6 @@
 //   core_bench --idle-only          only the memory of an idle run
 
 #include <arrow/api.h>
-#include <dirent.h>
 #include <manta/manta.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,11 +10,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <iostream>
-#include <map>
 #include <thread>
 #include <vector>
+
+#include "tree_pss.h"
 
 using namespace manta;
 using namespace std::chrono_literals;
@@ -101,38 +100,6 @@ double get_table_us() {
   }
   std::sort(times.begin(), times.end());
   return times[times.size() / 2];
-}
-
-double pss_mb(const std::string& pid) {
-  std::ifstream in("/proc/" + pid + "/smaps_rollup");
-  for (std::string line; std::getline(in, line);) {
-    if (line.rfind("Pss:", 0) == 0) return std::stod(line.substr(4)) * 1024 / 1e6;
-  }
-  return 0;
-}
-
-// This process and everything below it.
-double tree_pss_mb() {
-  std::multimap<std::string, std::string> children;
-  DIR* proc = ::opendir("/proc");
-  while (auto* entry = ::readdir(proc)) {
-    if (!std::isdigit(static_cast<unsigned char>(entry->d_name[0]))) continue;
-    std::ifstream in(std::string("/proc/") + entry->d_name + "/stat");
-    std::string text((std::istreambuf_iterator<char>(in)), {});
-    size_t end = text.rfind(')');
-    if (end == std::string::npos) continue;
-    text = text.substr(end + 4);
-    children.emplace(text.substr(0, text.find(' ')), entry->d_name);
-  }
-  ::closedir(proc);
-  std::vector<std::string> tree{std::to_string(::getpid())};
-  double sum = 0;
-  for (size_t i = 0; i < tree.size(); ++i) {
-    sum += pss_mb(tree[i]);
-    auto [begin, end] = children.equal_range(tree[i]);
-    for (auto it = begin; it != end; ++it) tree.push_back(it->second);
-  }
-  return sum;
 }
 
 // In a run of its own: this one has had tasks.

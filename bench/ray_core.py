@@ -4,68 +4,24 @@ Run it with the python that setup_ray.sh prints. The last line of stdout is one 
 """
 
 import argparse
-import contextlib
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 
-os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # Reports nothing to anybody, and does not spend time on it.
-os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"  # The coming default; unset, every worker warns about it.
+from ray_cluster import cluster, say, start_of_process, tree_pss_mb
 
 WARM_UP_S, MEASURE_S = 1.0, 3.0
 IN_FLIGHT = 1000
 
 
-def start_of_process():
-    """When this process was started, if the caller did not say: exact to a clock tick (10 ms), as the kernel is."""
-    with open("/proc/self/stat") as f:
-        ticks = int(f.read().rsplit(")", 1)[1].split()[19])
-    since_boot = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - ticks * 10**9 // os.sysconf("SC_CLK_TCK")
-    return time.clock_gettime_ns(time.CLOCK_MONOTONIC) - since_boot
-
-
-def say(text):
-    print(f"ray_core: {text}", file=sys.stderr, flush=True)
-
-
-@contextlib.contextmanager
-def cluster():
-    """A local cluster of 2 CPUs. On the way out it waits until every process of the cluster is gone."""
-    import psutil
-    import ray
-
-    folder = tempfile.mkdtemp(prefix="ray-")  # Ray keeps logs and sockets there and never deletes them.
-    try:
-        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR", _temp_dir=folder)
-        yield ray
-    finally:
-        # All of them descend from this process: ray.init starts the daemons, and those start the workers.
-        processes = psutil.Process().children(recursive=True)
-        ray.shutdown()
-        _, alive = psutil.wait_procs(processes, timeout=20)
-        for process in alive:
-            say(f"killing {process}, which outlived ray.shutdown() by 20 s")
-            process.kill()
-        psutil.wait_procs(alive, timeout=10)
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def idle_pss_mb():
     """Proportional set size of the driver and of everything below it, 3 s after ray.init and before any task."""
     with cluster():
-        import psutil
-
         time.sleep(3)
-        driver, total = psutil.Process(), 0
-        for process in [driver, *driver.children(recursive=True)]:
-            with contextlib.suppress(psutil.NoSuchProcess):  # Ray's monitors run short commands now and then.
-                total += process.memory_full_info().pss
-        return total / 1e6
+        return tree_pss_mb()
 
 
 def per_second(batch, calls):

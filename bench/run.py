@@ -3,8 +3,8 @@
 
     bench/run.py --build-dir build/release [--only core] [--rounds 3]
 
-The contestants of a suite run in turn (manta, ray, manta, ray, ...), so that a slow phase of the machine hits all of
-them, and the median over the rounds counts. What there is to run and to measure is in suites.py.
+The contestants that are compared run in turn (manta, ray, manta, ray, ...), so that a slow phase of the machine hits
+all of them, and the median over the rounds counts. What there is to run and to measure is in suites.py.
 """
 
 import argparse
@@ -27,13 +27,13 @@ def say(text):
     print(text, flush=True)
 
 
-def rows_of(suite, runs):
-    """The rows of results.json from the runs so far, {contestant: [{metric: value}, ...]}."""
+def rows_of(suite, contest, runs):
+    """The rows of results.json from a contest's runs so far, {contestant: [{metric: value}, ...]}."""
     rows = []
-    for metric in suite.metrics:
+    for metric in contest.metrics:
         manta = statistics.median(run[metric.name] for run in runs["manta"])
-        for peer_name in suite.peers:
-            if metric not in suite.measured_by(peer_name):
+        for peer_name in contest.peers:
+            if metric not in contest.measured_by(peer_name):
                 continue
             peer = statistics.median(run[metric.name] for run in runs[peer_name])
             ratio = manta / peer if metric.better == "higher" else peer / manta
@@ -54,20 +54,26 @@ def rows_of(suite, runs):
     return rows
 
 
+def prepare(contest, build_dir):
+    """{contestant: command line}, with everything in place that it needs."""
+    manta = contest.manta(build_dir)
+    if not Path(manta[0]).exists():  # Before minutes go into installing a peer.
+        raise Failed(f"{manta[0]} does not exist: build it, or give another --build-dir")
+    return {"manta": manta, **{name: peer(build_dir) for name, peer in contest.peers.items()}}
+
+
 def run_suite(suite, build_dir, rounds):
-    contestants = {"manta": suite.manta(build_dir)}
-    if not Path(contestants["manta"][0]).exists():  # Before minutes go into installing a peer.
-        raise Failed(f"{contestants['manta'][0]} does not exist: build it, or give another --build-dir")
-    for peer_name, prepare in suite.peers.items():
-        say(f"{suite.name}: preparing {peer_name}")
-        contestants[peer_name] = prepare()
-    runs = {name: [] for name in contestants}
+    say(f"{suite.name}: preparing")
+    commands = [prepare(contest, build_dir) for contest in suite.contests]
+    runs = [{name: [] for name in contestants} for contestants in commands]
     for n in range(1, rounds + 1):
-        for name, argv in contestants.items():
-            start = time.monotonic()
-            runs[name].append(measure(argv, [m.name for m in suite.measured_by(name)], suite.deadline_s))
-            say(f"{suite.name}: round {n} of {rounds}: {name} took {time.monotonic() - start:.1f} s")
-        rows = rows_of(suite, runs)
+        for contest, contestants, results in zip(suite.contests, commands, runs):
+            for name, argv in contestants.items():
+                start, metrics = time.monotonic(), contest.measured_by(name)
+                results[name].append(measure(argv, {m.name: m.figure or m.name for m in metrics}, contest.deadline_s))
+                took = f"{time.monotonic() - start:.1f} s"
+                say(f"{suite.name}: round {n} of {rounds}: {', '.join(m.name for m in metrics)}: {name} took {took}")
+        rows = [row for contest, results in zip(suite.contests, runs) for row in rows_of(suite, contest, results)]
         say(report.plain_table(suite, rows))
     return rows
 

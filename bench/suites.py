@@ -1,9 +1,12 @@
 """What is measured. To add a suite, append a Suite to SUITES; run.py and report.py know nothing of any one of them.
 
-A contestant is a command line. It is called with `--start-ns <CLOCK_MONOTONIC, taken right before it is started>`,
-runs everything, and prints one JSON object {"metric": value, ...} as the last line of its stdout.
+A suite is made of contests, each with contestants that are compared. A contestant is a command line. It is called with
+`--start-ns <CLOCK_MONOTONIC, taken right before it is started>`, runs everything, and prints one JSON object
+{"figure": value, ...} as the last line of its stdout.
 """
 
+import functools
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Callable
@@ -12,6 +15,9 @@ from contestant import run_to_end
 
 BENCH = Path(__file__).resolve().parent
 RAY = "Ray 2.59.0"
+ARROW = "pyarrow 26.0.1"
+BARE = "libtorch 2.13.0 alone"
+ONE_WORKER = "Manta, 1 worker"
 
 
 @dataclass(frozen=True)
@@ -20,17 +26,18 @@ class Metric:
     unit: str
     better: str  # "higher" or "lower"
     meaning: str  # One line, for RESULTS.md.
-    peers: tuple = ()  # Those that measure it, at least one. Default: every peer of the suite.
+    peers: tuple = ()  # Those that measure it, at least one. Default: every peer of the contest.
     goal_ratio: dict = field(default_factory=dict)  # {peer: how many times better than it Manta is to be, at least}
+    figure: str = ""  # What the contestants call it. Default: its name.
     goal_value: float | None = None  # What Manta's own figure is to stay below, or, if higher is better, to reach.
 
 
 @dataclass(frozen=True)
-class Suite:
-    name: str
-    about: str  # One line, for RESULTS.md.
+class Contest:
+    """Contestants and what they are compared by. They run in turn, one right after the other."""
+
     manta: Callable[[Path], list]  # Build folder -> command line.
-    peers: dict  # {name: function that installs the peer where it is missing and returns its command line}
+    peers: dict  # {name: the same, installing first what is missing}
     metrics: list
     deadline_s: int = 600  # For one run of one contestant.
 
@@ -39,9 +46,48 @@ class Suite:
         return [m for m in self.metrics if contestant == "manta" or not m.peers or contestant in m.peers]
 
 
-def ray_core():
-    python = run_to_end([str(BENCH / "setup_ray.sh")], deadline_s=1800, show_stderr=True).strip()
-    return [python, str(BENCH / "ray_core.py")]
+@dataclass(frozen=True)
+class Suite:
+    name: str
+    about: str  # One line, for RESULTS.md.
+    contests: list
+
+    @property
+    def metrics(self):
+        return [metric for contest in self.contests for metric in contest.metrics]
+
+
+@functools.cache
+def ray_python():
+    return run_to_end([str(BENCH / "setup_ray.sh")], deadline_s=1800, show_stderr=True).strip()
+
+
+def program(*arguments):
+    """Manta's, e.g. program("core_bench", "--flag")."""
+    return lambda build: [str(build / "bench" / arguments[0]), *map(str, arguments[1:])]
+
+
+def script(*arguments):
+    """One that the python of the Ray installation runs."""
+    return lambda build: [ray_python(), str(BENCH / arguments[0]), *map(str, arguments[1:])]
+
+
+def taxi(command, rows, row_group, *options):
+    """A program or script with a file of taxi trips as its argument, which is made first if it is missing."""
+
+    def command_line(build):
+        # Made once: it takes seconds and stays the same.
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "manta" / "bench"
+        file = folder / f"taxi_{rows}_{row_group}.parquet"
+        if not file.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            partial = file.with_suffix(".partial")
+            make = program("taxi_bench", "make", partial, "--rows", rows, "--row-group", row_group)
+            run_to_end(make(build), deadline_s=600)
+            partial.rename(file)
+        return [*command(build), str(file), *map(str, options)]
+
+    return command_line
 
 
 def rate(name, meaning):
@@ -51,23 +97,109 @@ def rate(name, meaning):
 CORE = Suite(
     name="core",
     about="Tasks, actors and objects on one machine, with 2 worker processes.",
-    manta=lambda build: [str(build / "bench" / "core_bench")],
-    peers={RAY: ray_core},
-    metrics=[
-        Metric("first_task_cold_ms", "ms", "lower", "start of the program until its first no-op task has its result"),
-        Metric("first_task_warm_ms", "ms", "lower", goal_value=20,
-               meaning="a no-op task on an idle initialised runtime, for which a new worker process has to start "
-               "(Ray: forced by a runtime environment of the task's own, whose set-up is included)"),
-        rate("tasks_sync_per_s", "no-op tasks, each waited for before the next is submitted"),
-        rate("tasks_async_per_s", "no-op tasks, 1,000 submitted and then all waited for, repeatedly"),
-        rate("actor_calls_sync_per_s", "calls of one actor's no-op method, each waited for before the next"),
-        rate("actor_calls_async_per_s", "calls of one actor's no-op method, 1,000 in flight as above"),
-        Metric("get_100mb_table_us", "µs", "lower",
-               "getting a 100 MB Arrow table of float64 columns that was put before, in the driver; median"),
-        Metric("idle_pss_mb", "MB", "lower", goal_value=70,
-               meaning="memory (PSS, in 10^6 bytes) of all processes, driver included, 3 s after the runtime is "
-               "initialised and before any task"),
+    contests=[Contest(
+        manta=program("core_bench"),
+        peers={RAY: script("ray_core.py")},
+        metrics=[
+            Metric("first_task_cold_ms", "ms", "lower",
+                   "start of the program until its first no-op task has its result"),
+            Metric("first_task_warm_ms", "ms", "lower", goal_value=20,
+                   meaning="a no-op task on an idle initialised runtime, for which a new worker process has to start "
+                   "(Ray: forced by a runtime environment of the task's own, whose set-up is included)"),
+            rate("tasks_sync_per_s", "no-op tasks, each waited for before the next is submitted"),
+            rate("tasks_async_per_s", "no-op tasks, 1,000 submitted and then all waited for, repeatedly"),
+            rate("actor_calls_sync_per_s", "calls of one actor's no-op method, each waited for before the next"),
+            rate("actor_calls_async_per_s", "calls of one actor's no-op method, 1,000 in flight as above"),
+            Metric("get_100mb_table_us", "µs", "lower",
+                   "getting a 100 MB Arrow table of float64 columns that was put before, in the driver; median"),
+            Metric("idle_pss_mb", "MB", "lower", goal_value=70,
+                   meaning="memory (PSS, in 10^6 bytes) of all processes, driver included, 3 s after the runtime is "
+                   "initialised and before any task"),
+        ],
+    )],
+)  # fmt: skip
+
+SMALL, BIG = (200_000, 65_536), (6_400_000, 262_144)  # Rows, and rows of a row group.
+TRAIN, BARE_TRAIN = program("taxi_bench", "train"), program("taxi_bench", "bare")
+FEW_ROWS = ("--rows", 1_600_000)  # Of the big file, so that a run takes seconds.
+
+
+def training(name, peer, goal, meaning, manta, other):
+    """Rows a second of the taxi training loop."""
+    metric = Metric(name, "rows/s", "higher", meaning, figure="rows_per_s", goal_ratio={peer: goal})
+    return Contest(manta=manta, peers={peer: other}, metrics=[metric])
+
+
+TRAINING = Suite(
+    name="train",
+    about="Training a small model on one machine (the taxi example: an MLP of 6-256-16-1 with BatchNorm, Adam, one "
+    "thread), and what a training run costs beside the training. Rates are those of a whole epoch after a first one, "
+    "reading included, and count the rows of all workers.",
+    contests=[
+        Contest(
+            manta=program("train_bench", "fit"),
+            peers={RAY: script("ray_train.py", "fit")},
+            metrics=[
+                Metric("empty_fit_2_workers_s", "s", "lower", goal_value=0.2,
+                       meaning="TorchTrainer::fit() of a loop that only reports, 2 workers, not the program's first"),
+                Metric("empty_fit_cold_s", "s", "lower", goal_value=1,
+                       meaning="start of the program until its first such fit() has returned"),
+            ],
+        ),
+        training("taxi_b64_1w_vs_bare", BARE, 0.92, "taxi, batches of 64 rows, 1 worker; peer: tensors in memory",
+                 taxi(TRAIN, *SMALL, "--batch", 64), taxi(BARE_TRAIN, *SMALL, "--batch", 64)),
+        training("taxi_b64_2w_vs_1w", ONE_WORKER, 1.5, "taxi, batches of 64 rows, 2 workers",
+                 taxi(TRAIN, *SMALL, "--batch", 64, "--workers", 2), taxi(TRAIN, *SMALL, "--batch", 64)),
+        training("taxi_b4096_1w_vs_bare", BARE, 0.95, "taxi, batches of 4,096 rows, 1 worker; peer: tensors in memory",
+                 taxi(TRAIN, *BIG, "--batch", 4096, *FEW_ROWS), taxi(BARE_TRAIN, *BIG, "--batch", 4096, *FEW_ROWS)),
+        training("taxi_b4096_2w_vs_ray", RAY, 2, "taxi, batches of 4,096 rows, 2 workers",
+                 taxi(TRAIN, *BIG, "--batch", 4096, "--workers", 2, *FEW_ROWS),
+                 taxi(script("ray_train.py", "taxi"), *BIG, "--batch", 4096, "--workers", 2, *FEW_ROWS)),
+        Contest(
+            manta=program("train_bench", "kill"),
+            peers={RAY: script("ray_train.py", "kill")},
+            metrics=[Metric("recovery_s", "s", "lower", goal_value=0.2,
+                            meaning="SIGKILL of one of two workers until the loop runs again in both")],
+        ),
+        Contest(
+            manta=program("train_bench", "checkpoint"),
+            peers={RAY: script("ray_train.py", "checkpoint")},
+            metrics=[
+                Metric("checkpoint_1gib_hold_s", "s", "lower", goal_value=0.15,
+                       meaning="how long saving a model of 1 GiB holds the loop (Ray: torch.save and report), second "
+                       "and later checkpoints of a run"),
+                Metric("checkpoint_1gib_first_hold_s", "s", "lower", "the same, a run's first checkpoint"),
+            ],
+        ),
     ],
 )  # fmt: skip
 
-SUITES = [CORE]
+DATA = Suite(
+    name="data",
+    about="Reading 6.4 million taxi trips from Parquet, filtering them and computing features.",
+    contests=[
+        Contest(
+            manta=taxi(program("taxi_bench", "ingest"), *BIG),
+            peers={
+                ARROW: taxi(script("arrow_scan.py"), *BIG),
+                RAY: taxi(script("ray_data.py", "ingest"), *BIG),
+            },
+            metrics=[
+                Metric("ingest_vs_arrow_scan", "rows/s", "higher", figure="rows_per_s", peers=(ARROW,),
+                       goal_ratio={ARROW: 0.77},
+                       meaning="rows as float tensors in batches of 4,096, in one training worker; peer: pyarrow's "
+                       "scanner with the same expressions pushed down, neither cut into batches nor made tensors"),
+                Metric("ingest_vs_ray", "rows/s", "higher", figure="rows_per_s", peers=(RAY,), goal_ratio={RAY: 8},
+                       meaning="the same; peer: iter_torch_batches in the driver, after a first pass"),
+            ],
+        ),
+        Contest(
+            manta=taxi(program("taxi_bench", "ingest-peak"), *BIG),
+            peers={RAY: taxi(script("ray_data.py", "ingest-peak"), *BIG)},
+            metrics=[Metric("ingest_peak_mb", "MB", "lower", goal_value=400,
+                            meaning="memory (PSS, in 10^6 bytes) of all processes meanwhile at most, driver included")],
+        ),
+    ],
+)  # fmt: skip
+
+SUITES = [CORE, TRAINING, DATA]

@@ -61,6 +61,20 @@ FeedClient::FeedClient(UniqueFd socket, int rank, int world_size, std::chrono::m
 
 FeedClient::~FeedClient() = default;
 
+void FeedClient::set_weight(const void* loop, double weight) {
+  if (weights_.empty() || weights_.back().first != loop) {
+    std::erase_if(weights_, [&](const auto& each) { return each.first == loop; });
+    weights_.emplace_back(loop, weight);
+  }
+  weights_.back().second = weight;
+  last_weight_ = weight;
+}
+
+void FeedClient::forget_weight(const void* loop) {
+  std::erase_if(weights_, [&](const auto& each) { return each.first == loop; });
+  last_weight_ = weights_.empty() ? 1 : weights_.back().second;
+}
+
 void FeedClient::receive() {
   Frame frame;
   auto begin = Clock::now();
@@ -108,6 +122,7 @@ void FeedClient::on(NewBlock message) {
   arrow::ipc::DictionaryMemo memo;
   auto batch = check(arrow::ipc::ReadRecordBatch(found->second->schema_, &memo, options, &reader),
                      "reading a block from shared memory");
+  found->second->known_ = message.first_row + batch->num_rows();
   found->second->blocks_.push_back(
       {std::move(batch), message.first_row, message.window, message.window_first_row});
 }
@@ -127,8 +142,9 @@ void FeedClient::on(PassFailed message) {
 FeedClient::Pass::Pass(std::shared_ptr<FeedClient> feed, OpenPass open)
     : feed_(std::move(feed)), number_(feed_->next_pass_++) {
   open.pass = number_;
-  feed_->passes_[number_] = this;
+  known_ = open.from.rows;
   send(*feed_->channel_, open);
+  feed_->passes_[number_] = this;
 }
 
 FeedClient::Pass::~Pass() {
@@ -141,6 +157,9 @@ FeedClient::Pass::~Pass() {
 }
 
 std::optional<FeedBlock> FeedClient::Pass::next() {
+  if (blocks_.empty() && !ended_ && !failed_) {
+    send(*feed_->channel_, WantRows{number_, known_});
+  }
   while (blocks_.empty()) {
     if (failed_) throw Error(failed_->kind, failed_->message);
     if (ended_) return std::nullopt;

@@ -62,6 +62,14 @@ struct ReleaseBlock {
     archive(block);
   }
 };
+struct WantRows {  // this worker can do nothing before it has the row `from`
+  uint64_t pass = 0;
+  int64_t from = 0;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(pass, from);
+  }
+};
 struct ClosePass {  // this worker wants no more of it
   uint64_t pass = 0;
   template <class Archive>
@@ -69,7 +77,7 @@ struct ClosePass {  // this worker wants no more of it
     archive(pass);
   }
 };
-using ToReader = std::variant<OpenPass, ReleaseBlock, ClosePass>;
+using ToReader = std::variant<OpenPass, ReleaseBlock, WantRows, ClosePass>;
 
 // ---- What the reader says.
 
@@ -131,8 +139,9 @@ using FromReader =
     std::variant<NewSegment, DropSegment, PassSchema, NewBlock, EndOfPass, PassFailed>;
 
 struct FeedOptions {
-  int threads = 1;                 ///< That decode and compute, for each pass.
-  int64_t byte_budget = 64 << 20;  ///< Of blocks in shared memory, unless one step needs more.
+  int threads = 1;  ///< That decode and compute, for each pass.
+  int64_t byte_budget =
+      64 << 20;  ///< Of blocks in shared memory, unless every worker waits for more.
   int64_t read_ahead = 128 << 20;  ///< Of decoded rows before that.
   /// A pass that some worker never begins is an error after this.
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
@@ -177,6 +186,7 @@ class FeedClient : public std::enable_shared_from_this<FeedClient> {
     const uint64_t number_;
     std::shared_ptr<arrow::Schema> schema_;
     std::deque<FeedBlock> blocks_;
+    int64_t known_ = 0;  // the row behind the last block
     bool ended_ = false;
     int64_t rows_decoded_ = 0;
     std::optional<PassFailed> failed_;
@@ -185,9 +195,11 @@ class FeedClient : public std::enable_shared_from_this<FeedClient> {
   /// Seconds spent waiting for rows.
   double wait_seconds() const { return wait_seconds_.load(); }
   /// Rows of this worker's last slice, times the workers, over the rows of that step: what its
-  /// gradient counts for in the average.
+  /// gradient counts for in the average. Of the loop that took a batch last and is not over; 1 if
+  /// there is none.
   double last_weight() const { return last_weight_.load(); }
-  void set_last_weight(double weight) { last_weight_ = weight; }
+  void set_weight(const void* loop, double weight);
+  void forget_weight(const void* loop);
 
  private:
   struct Segment;
@@ -208,6 +220,7 @@ class FeedClient : public std::enable_shared_from_this<FeedClient> {
   std::map<uint32_t, std::shared_ptr<Segment>> segments_;
   std::atomic<double> wait_seconds_{0};
   std::atomic<double> last_weight_{1};
+  std::vector<std::pair<const void*, double>> weights_;  // the latest last
 };
 
 }  // namespace manta::data

@@ -1,4 +1,5 @@
 #include <arrow/buffer.h>
+#include <arrow/compute/cast.h>
 #include <arrow/io/memory.h>
 #include <arrow/ipc/reader.h>
 #include <arrow/ipc/writer.h>
@@ -22,6 +23,7 @@ namespace {
 
 // Segments differ little in size, so that most blocks fit into most of them.
 constexpr uint64_t kSegmentUnit = 256 << 10;
+constexpr int64_t kMaxBlockBytes = 8 << 20;
 
 std::string describe(const OpenPass& open) {
   return str("epoch ", open.from.epoch, " of '", open.dataset, "' from row ", open.from.rows,
@@ -31,6 +33,21 @@ std::string describe(const OpenPass& open) {
 bool same(const OpenPass& a, const OpenPass& b) {
   return a.dataset == b.dataset && a.from == b.from && a.global_batch == b.global_batch &&
          a.drop_last == b.drop_last;
+}
+
+// Blocks carry no dictionaries: columns of them travel as what they stand for.
+std::shared_ptr<arrow::RecordBatch> without_dictionaries(
+    std::shared_ptr<arrow::RecordBatch> batch) {
+  for (int i = 0; i < batch->num_columns(); ++i) {
+    auto column = batch->column(i);
+    if (column->type_id() != arrow::Type::DICTIONARY) continue;
+    auto type = static_cast<const arrow::DictionaryType&>(*column->type()).value_type();
+    auto plain = check(arrow::compute::Cast(*column, type), "decoding a dictionary column");
+    const auto& name = batch->schema()->field(i)->name();
+    batch =
+        check(batch->SetColumn(i, arrow::field(name, type), plain), "decoding a dictionary column");
+  }
+  return batch;
 }
 
 class Reader {
@@ -56,7 +73,10 @@ class Reader {
         polled.push_back({channels_[rank]->fd(), POLLIN, 0});
         ranks.push_back(rank);
       }
-      if (::poll(polled.data(), polled.size(), 1000) < 0 && errno != EINTR) throw_errno("poll");
+      auto look = std::clamp<int64_t>(options_.timeout.count() / 20, 1, 1000);
+      if (::poll(polled.data(), polled.size(), static_cast<int>(look)) < 0 && errno != EINTR) {
+        throw_errno("poll");
+      }
       for (size_t i = 0; i < polled.size(); ++i) {
         if (polled[i].revents != 0) read(ranks[i]);
       }
@@ -73,14 +93,12 @@ class Reader {
   struct Block {
     std::unique_ptr<Segment> segment;
     std::set<size_t> holders;
-    uint64_t pass = 0;
-    int64_t rows = 0;
   };
   struct Pass {
     OpenPass open;
     std::vector<bool> opened, closed;
     Clock::time_point since = Clock::now();
-    int64_t rows_out = 0;  // in blocks that somebody holds
+    std::vector<int64_t> wanted;  // by rank: the row that it waits for, -1 if it does not
     bool stopping = false;
     bool done = false;  // its thread has nothing more to do
     std::thread thread;
@@ -122,6 +140,8 @@ class Reader {
       pass->open = message;
       pass->opened.assign(channels_.size(), false);
       pass->closed.assign(channels_.size(), false);
+      pass->wanted.assign(channels_.size(), -1);
+      pass->opened[rank] = true;
       if (!plans_.contains(message.dataset)) {
         return fail(*pass, ErrorKind::kNotFound,
                     str("no data set is named '", message.dataset, "'"));
@@ -147,6 +167,13 @@ class Reader {
     changed_.notify_all();
   }
 
+  void on(size_t rank, const WantRows& message) {
+    std::lock_guard lock(mutex_);
+    auto found = passes_.find(message.pass);
+    if (found != passes_.end()) found->second->wanted[rank] = message.from;
+    changed_.notify_all();
+  }
+
   void on(size_t rank, const ClosePass& message) {
     std::lock_guard lock(mutex_);
     auto found = passes_.find(message.pass);
@@ -166,9 +193,6 @@ class Reader {
     if (found == blocks_.end() || found->second.holders.erase(rank) == 0) return;
     if (!found->second.holders.empty()) return;
     in_use_ -= static_cast<int64_t>(found->second.segment->region.size());
-    if (auto pass = passes_.find(found->second.pass); pass != passes_.end()) {
-      pass->second->rows_out -= found->second.rows;
-    }
     free_.push_back(std::move(found->second.segment));
     blocks_.erase(found);
   }
@@ -250,11 +274,11 @@ class Reader {
         int64_t skip =
             std::clamp<int64_t>(open.from.rows - block->first_row, 0, block->batch->num_rows());
         if (skip == block->batch->num_rows()) continue;
-        auto batch = block->batch->Slice(skip);
+        auto batch = without_dictionaries(block->batch->Slice(skip));
         if (first) send_schema(pass, *batch->schema());
         first = false;
         rows = block->first_row + skip + batch->num_rows();
-        if (!send_block(pass, *batch, block->first_row + skip, *block)) break;
+        if (!send_blocks(pass, *batch, block->first_row + skip, *block)) break;
       }
       std::lock_guard lock(mutex_);
       if (!pass.stopping) send_all(pass, EndOfPass{open.pass, rows, stream.rows_decoded()});
@@ -275,14 +299,27 @@ class Reader {
     send_all(pass, PassSchema{pass.open.pass, bytes->ToString()});
   }
 
-  // False if nobody wants more.
+  // In parts of a few megabytes. False if nobody wants more.
+  bool send_blocks(Pass& pass, const arrow::RecordBatch& batch, int64_t first_row,
+                   const StreamBlock& from) {
+    int64_t size = 0;
+    check(arrow::ipc::GetRecordBatchSize(batch, &size), "measuring a block");
+    int64_t parts = std::clamp<int64_t>(size / kMaxBlockBytes + 1, 1, batch.num_rows());
+    for (int64_t i = 0; i < parts; ++i) {
+      int64_t begin = batch.num_rows() * i / parts, end = batch.num_rows() * (i + 1) / parts;
+      if (!send_block(pass, *batch.Slice(begin, end - begin), first_row + begin, from))
+        return false;
+    }
+    return true;
+  }
+
   bool send_block(Pass& pass, const arrow::RecordBatch& batch, int64_t first_row,
                   const StreamBlock& from) {
     auto options = arrow::ipc::IpcWriteOptions::Defaults();
     options.alignment = 64;
     int64_t size = 0;
     check(arrow::ipc::GetRecordBatchSize(batch, options, &size), "measuring a block");
-    auto segment = take_segment(pass, static_cast<uint64_t>(size));
+    auto segment = take_segment(pass, static_cast<uint64_t>(size), first_row);
     if (!segment) return false;
     auto buffer = std::make_shared<arrow::MutableBuffer>(segment->region.data(), size);
     arrow::io::FixedSizeBufferWriter writer(buffer);
@@ -294,7 +331,7 @@ class Reader {
     std::lock_guard lock(mutex_);
     NewBlock message{pass.open.pass, next_block_++,    segment->id, static_cast<uint64_t>(size),
                      first_row,      batch.num_rows(), from.window, from.window_first_row};
-    Block block{std::move(segment), {}, pass.open.pass, batch.num_rows()};
+    Block block{std::move(segment), {}};
     for (size_t rank = 0; rank < channels_.size(); ++rank) {
       if (!open_[rank] || pass.closed[rank]) continue;
       block.holders.insert(rank);
@@ -309,19 +346,24 @@ class Reader {
       free_.push_back(std::move(block.segment));
       return false;
     }
-    pass.rows_out += block.rows;
     in_use_ += static_cast<int64_t>(block.segment->region.size());
     blocks_.emplace(message.block, std::move(block));
     return true;
   }
 
-  // Waits until the budget allows it; a worker can always be given what its next step needs.
-  std::unique_ptr<Segment> take_segment(Pass& pass, uint64_t size) {
-    StepRule rule{pass.open.global_batch, static_cast<int>(channels_.size()), pass.open.drop_last};
+  // Waits until the budget allows it, or until no worker can do anything before it has the row
+  // `first_row`: then it must be given whatever else is held.
+  std::unique_ptr<Segment> take_segment(Pass& pass, uint64_t size, int64_t first_row) {
     std::unique_lock lock(mutex_);
+    auto all_want = [&] {
+      for (size_t rank = 0; rank < channels_.size(); ++rank) {
+        if (!pass.closed[rank] && pass.wanted[rank] < first_row) return false;
+      }
+      return true;
+    };
     changed_.wait(lock, [&] {
       return pass.stopping || in_use_ + static_cast<int64_t>(size) <= options_.byte_budget ||
-             pass.rows_out < 2 * rows_to_look_at(rule);
+             all_want();
     });
     if (pass.stopping) return nullptr;
     auto fits = free_.end();

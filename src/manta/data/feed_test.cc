@@ -1,6 +1,7 @@
 // The promise about rows: what a step is made of depends on (data, plan, epoch, global batch) only.
 // The reader and the workers run as threads here; tests/ has them as processes.
 
+#include <arrow/compute/api.h>
 #include <gmock/gmock.h>
 
 #include <future>
@@ -194,6 +195,18 @@ TEST_F(FeedTest, DropLastLeavesTheRestOut) {
       walk(dataset, 2, {.options = {.global_batch_size = 32, .drop_last = true}, .epochs = 2});
   ASSERT_EQ(walked.steps.size(), 6);
   for (const auto& step : walked.steps) EXPECT_EQ(step.size(), 32);
+  Dataset one_more = read_parquet(folder_.write_rows("one.parquet", 0, 97, 50));
+  auto dropped = walk(one_more, 2, {.options = {.global_batch_size = 32, .drop_last = true}});
+  EXPECT_EQ(dropped.steps.size(), 3);
+}
+
+TEST_F(FeedTest, MoreWorkersGoOnWhereARestIsTooShortForThem) {
+  Dataset dataset = read_parquet(folder_.write_rows("rest.parquet", 0, 37, 50));
+  auto first = walk(dataset, 1, {.options = {.global_batch_size = 8}});
+  ASSERT_EQ(first.steps.size(), 5);  // the last one of 5 rows
+  auto rest = walk(dataset, 8,
+                   {.options = {.global_batch_size = 8}, .from = first.positions[3], .epochs = 2});
+  EXPECT_EQ(rest.steps.size(), 3);  // the second epoch's: 8, 8, 21
 }
 
 TEST_F(FeedTest, ResumesAtAnyStepWithAnyNumberOfWorkers) {
@@ -235,6 +248,73 @@ TEST_F(FeedTest, AStepLargerThanTheBudgetIsServed) {
                       .feed = {.threads = 2, .byte_budget = 1, .read_ahead = 1}});
   ASSERT_EQ(walked.steps.size(), 2);
   EXPECT_EQ(walked.steps[0].size(), 1243);  // a rest of under half a step joins the last
+}
+
+// What is held must never keep a worker from the rows that it needs to let go of anything.
+TEST_F(FeedTest, ABudgetThatIsUsedUpDoesNotStopAnybody) {
+  Dataset dataset = rows();
+  FeedOptions options{.threads = 2, .byte_budget = 1, .read_ahead = 1};
+  std::vector<UniqueFd> ends;
+  std::vector<std::shared_ptr<FeedClient>> clients;
+  for (int rank = 0; rank < 2; ++rank) {
+    auto [mine, other] = socket_pair();
+    clients.push_back(std::make_shared<FeedClient>(std::move(mine), rank, 2, seconds(60)));
+    ends.push_back(std::move(other));
+  }
+  std::thread reader([&] {
+    serve_feed({{"train", dataset.to_json()}, {"valid", dataset.to_json()}}, std::move(ends),
+               options);
+  });
+  std::vector<std::future<size_t>> counts;
+  for (int rank = 0; rank < 2; ++rank) {
+    counts.push_back(std::async(std::launch::async, [client = clients[static_cast<size_t>(rank)]] {
+      DataShard train(std::make_shared<ShardState>(client, "train", Position()));
+      DataShard valid(std::make_shared<ShardState>(client, "valid", Position()));
+      std::vector<std::shared_ptr<arrow::RecordBatch>> kept;
+      for (const auto& batch : train.iter_batches({.batch_size = 64})) {
+        kept.push_back(batch);
+        for (const auto& other : valid.iter_batches({.batch_size = 10})) kept.push_back(other);
+      }
+      return kept.size();
+    }));
+  }
+  clients.clear();
+  EXPECT_EQ(counts[0].get(), 10 + 10 * 62);  // 1243 rows in steps of 128 and of 20
+  EXPECT_EQ(counts[1].get(), 10 + 10 * 62);
+  reader.join();
+}
+
+TEST_F(FeedTest, DictionaryColumnsTravelAsWhatTheyStandFor) {
+  auto type = arrow::dictionary(arrow::int32(), arrow::utf8());
+  auto column =
+      check(arrow::json::ArrayFromJSONString(arrow::utf8(), R"(["a", "b", "a", "c"])"), "c");
+  auto encoded = check(arrow::compute::DictionaryEncode(column), "encoding").make_array();
+  arrow::Int64Builder ids;
+  check(ids.AppendValues({0, 1, 2, 3}), "ids");
+  auto table = arrow::Table::Make(
+      arrow::schema({arrow::field("id", arrow::int64()), arrow::field("kind", type)}),
+      {check(ids.Finish(), "ids"), encoded});
+  auto out = check(arrow::io::FileOutputStream::Open(folder_.file("d.parquet")), "open");
+  auto properties = parquet::ArrowWriterProperties::Builder().store_schema()->build();
+  check(parquet::arrow::WriteTable(*table, arrow::default_memory_pool(), out, 10,
+                                   parquet::default_writer_properties(), properties),
+        "write");
+  check(out->Close(), "close");
+  auto walked = walk(read_parquet(folder_.file("d.parquet")), 2, {.options = {.batch_size = 2}});
+  EXPECT_EQ(walked.steps, (Steps{{0, 1, 2, 3}}));
+}
+
+TEST_F(FeedTest, AWeightIsThatOfTheLoopThatGoesOn) {
+  auto [mine, other] = socket_pair();
+  FeedClient client(std::move(mine), 0, 2, seconds(60));
+  int outer = 0, inner = 0;
+  client.set_weight(&outer, 1.5);
+  client.set_weight(&inner, 0.5);
+  EXPECT_EQ(client.last_weight(), 0.5);
+  client.forget_weight(&inner);
+  EXPECT_EQ(client.last_weight(), 1.5);
+  client.forget_weight(&outer);
+  EXPECT_EQ(client.last_weight(), 1);
 }
 
 TEST_F(FeedTest, LeavingALoopEarlyEndsTheEpoch) {

@@ -40,7 +40,6 @@ ShardPass::ShardPass(std::shared_ptr<ShardState> state, const ShardBatchOptions&
         ErrorKind::kInvalidArgument,
         str("data set '", state_->name, "' is being iterated over already: end that loop first"));
   }
-  state_->iterating = true;
   state_->epoch = state_->position.epoch;
   state_->epoch_rows = row_;
   OpenPass open;
@@ -49,6 +48,7 @@ ShardPass::ShardPass(std::shared_ptr<ShardState> state, const ShardBatchOptions&
   open.global_batch = rule_.global_batch;
   open.drop_last = rule_.drop_last;
   pass_ = std::make_unique<FeedClient::Pass>(state_->feed, std::move(open));
+  state_->iterating = true;
 }
 
 ShardPass::~ShardPass() { finish(); }
@@ -58,6 +58,7 @@ void ShardPass::finish() {
   finished_ = true;
   state_->position = {state_->position.epoch + 1, 0, 0, 0};
   state_->iterating = false;
+  state_->feed->forget_weight(this);
   state_->rows_decoded = pass_->rows_decoded();
   state_->epoch = state_->position.epoch;
   blocks_.clear();
@@ -97,8 +98,8 @@ bool ShardPass::next(StepSlice* slice) {
     }
   }
   while (!blocks_.empty() && end_of(blocks_.front()) <= row_) blocks_.pop_front();
-  state_->feed->set_last_weight(static_cast<double>(mine.rows) * feed.world_size() /
-                                static_cast<double>(step->rows));
+  state_->feed->set_weight(
+      this, static_cast<double>(mine.rows) * feed.world_size() / static_cast<double>(step->rows));
   state_->steps += 1;
   state_->rows += mine.rows;
   state_->epoch_rows = row_;

@@ -55,8 +55,9 @@ class ShardBatches {
 
 /// What one worker sees of a data set. All workers take the same steps: step k of an epoch is rows
 /// [kG, (k+1)G) of what the data set gives, G rows for all workers together, and each takes its
-/// part of them. A rest of under half a step joins the last one; a larger one is a step of its own.
-/// So every row is used exactly once per epoch, whatever the number of workers.
+/// part of them. A rest of under half a step, or one that does not give every worker two rows,
+/// joins the last step; a larger one is a step of its own. So every row is used exactly once per
+/// epoch, whatever the number of workers.
 ///
 /// Every worker must iterate over it, in the same way.
 class DataShard {
@@ -68,9 +69,9 @@ class DataShard {
   /// `for (int64_t epoch = shard.epoch(); epoch < epochs; ++epoch)` is a loop that can be resumed.
   int64_t epoch() const;
 
-  /// One epoch, from where a restored run left it to its end. Leaving the loop early ends the
-  /// epoch. A batch's memory may be kept; as long as it is, the data reader has that much less to
-  /// read into.
+  /// One epoch, from where a restored run left it to its end. If what this returns is
+  /// destroyed before, as when a range-for over it is left early, the epoch counts as over. A
+  /// batch's memory may be kept; as long as it is, the data reader has that much less to read into.
   ShardBatches iter_batches(const ShardBatchOptions& options = {}) const;
   /// The same as tensors; needs manta/torch.h.
   TorchBatches iter_torch_batches(const TorchBatchOptions& options) const;

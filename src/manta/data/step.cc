@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "manta/base/error.h"
+#include "manta/base/log.h"
 #include "manta/data/step_internal.h"
 
 namespace manta::data {
@@ -22,11 +23,17 @@ std::optional<Rows> next_step(const StepRule& rule, int64_t position, int64_t kn
     throw Error(ErrorKind::kInvalidArgument, "next_step was asked before enough rows were known");
   }
   if (left <= 0 && position > 0) return std::nullopt;
+  if (rule.drop_last && position > 0 && left < rule.global_batch) return std::nullopt;
+  if (left < rule.world_size && position > 0) {  // more workers than before go on at a short rest
+    log_warning(str("data set '", dataset, "': the last ", left,
+                    " rows of this epoch are left out: ", rule.world_size,
+                    " workers cannot share them"));
+    return std::nullopt;
+  }
   if (left < rule.world_size) {
     throw Error(ErrorKind::kInvalidArgument,
-                str("data set '", dataset, "' gives ", left, " rows", position > 0 ? " more" : "",
-                    ", which is not one for each of ", rule.world_size,
-                    " workers: use fewer workers, or check the filters"));
+                str("data set '", dataset, "' gives ", left, " rows, which is not one for each of ",
+                    rule.world_size, " workers: use fewer workers, or check the filters"));
   }
   int64_t rest = left - rule.global_batch;
   if (rule.drop_last) {

@@ -27,7 +27,8 @@ int64_t rows_to_look_at(const StepRule& rule);
 /// The step that begins at row `position`, or nothing at the end of the epoch. `known` rows of the
 /// epoch are there; `ended` if that is all of it. A rest of under half a global batch, or one that
 /// does not give every rank two rows, joins the last step; a larger one is a step of its own.
-/// Throws Error(kInvalidArgument) naming `dataset` if there are fewer rows than workers.
+/// Throws Error(kInvalidArgument) naming `dataset` if it has fewer rows than workers. (Such a rest
+/// in the middle of an epoch, after a restart with more workers, is left out with a warning.)
 std::optional<Rows> next_step(const StepRule& rule, int64_t position, int64_t known, bool ended,
                               const std::string& dataset);
 

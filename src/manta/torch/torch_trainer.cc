@@ -65,7 +65,9 @@ TorchTrainer TorchTrainer::restore(const std::string& path, TorchRestoreOptions 
     }
   }
   for (const auto& [name, dataset] : options.datasets) all.datasets.try_emplace(name, dataset);
-  return TorchTrainer(std::move(all), stored.restore_from);
+  TorchTrainer trainer(std::move(all), stored.restore_from);
+  trainer.resume_error_ = stored.resume_error;
+  return trainer;
 }
 
 bool TorchTrainer::can_restore(const std::string& path) {
@@ -74,6 +76,10 @@ bool TorchTrainer::can_restore(const std::string& path) {
          std::filesystem::exists(path + "/journal.jsonl", error);
 }
 
-Result TorchTrainer::fit() { return train::run_training(to_training(options_, restore_from_)); }
+Result TorchTrainer::fit() {
+  auto training = to_training(options_, restore_from_);
+  training.resume_error = resume_error_;
+  return train::run_training(training);
+}
 
 }  // namespace manta

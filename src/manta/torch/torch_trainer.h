@@ -57,6 +57,7 @@ class TorchTrainer final : public Trainer {
 
   TorchTrainerOptions options_;
   std::string restore_from_;
+  std::string resume_error_;  // see train::Training
 };
 
 }  // namespace manta

@@ -11,7 +11,10 @@
 #include <fstream>
 
 #include "manta/io/arrow_status.h"
-#include "manta/torch.h"
+#include "manta/torch/prepare_model.h"
+#include "manta/torch/torch_batches.h"
+#include "manta/torch/torch_checkpoint.h"
+#include "manta/torch/torch_predictor.h"
 #include "manta/train/session.h"
 #include "manta/train/temporary_folder_internal.h"
 

@@ -180,19 +180,28 @@ void Group::serve() {
   }
 }
 
-// Whoever says something that it should not, or nothing more, is not listened to any longer; what
-// becomes of its process is seen by watch().
+// Whoever says something that it should not is not listened to any longer.
 void Group::read(Connection& connection) {
   auto drop = [&] {
     if (connection.rank) joined_.erase(*connection.rank);
     connection.channel.reset();
+  };
+  auto fail = [&](ErrorKind kind, const std::string& why) {
+    // Its process may have died, which watch() tells better.
+    events_.push(Failed{plan_.attempt, {connection.rank.value_or(kDriver), kind, why, true}});
+    drop();
   };
   try {
     Frame frame;
     while (true) {
       IoStatus status = connection.channel->try_receive(&frame);
       if (status == IoStatus::kWouldBlock) return;
-      if (status == IoStatus::kClosed) return drop();
+      if (status == IoStatus::kClosed) {
+        bool concluded = !connection.rank || *connection.rank == kDataReader ||
+                         concluded_.contains(*connection.rank);
+        if (concluded) return drop();
+        return fail(ErrorKind::kWorkerLost, "it ended without a word");
+      }
       auto message = decode_message<FromMember>(frame);
       if (auto* join = std::get_if<Join>(&message)) {
         on(connection, *join);
@@ -201,15 +210,18 @@ void Group::read(Connection& connection) {
       if (!connection.rank) throw Error(ErrorKind::kCorrupt, "it spoke before it joined");
       int rank = *connection.rank;
       if (auto* report = std::get_if<SendReport>(&message)) {
+        reported_[rank] = report->index;
         events_.push(Reported{plan_.attempt, rank, report->index, std::move(report->metrics),
                               std::move(report->positions), report->has_checkpoint});
       } else if (auto* files = std::get_if<SendFiles>(&message)) {
         events_.push(Wrote{plan_.attempt, rank, files->index, std::move(files->files)});
       } else if (auto* failure = std::get_if<SendFailure>(&message)) {
+        concluded_.insert(rank);
         events_.push(
             Failed{plan_.attempt,
                    {rank, failure->kind, std::move(failure->message), failure->consequence}});
       } else if (std::holds_alternative<SendDone>(message)) {
+        concluded_.insert(rank);
         events_.push(Finished{plan_.attempt, rank});
       } else if (auto* progress = std::get_if<SendProgress>(&message)) {
         events_.push(std::move(*progress));
@@ -217,8 +229,9 @@ void Group::read(Connection& connection) {
         on(rank, *request);
       }
     }
-  } catch (const Error& error) {
-    log_warning(str("dropped a connection of the training group: ", error.what()));
+  } catch (const std::exception& error) {
+    if (connection.rank) return fail(ErrorKind::kCorrupt, error.what());
+    log_warning(str("dropped a connection to the training group: ", error.what()));
     drop();
   }
 }
@@ -231,7 +244,12 @@ void Group::on(Connection& connection, Join& message) {
   }
   connection.rank = message.rank;
   joined_[message.rank] = &connection;
-  if (joined_.size() == ranks_.size()) begin();
+  if (joined_.size() < ranks_.size()) return;
+  try {
+    begin();
+  } catch (const Error& error) {
+    events_.push(Failed{plan_.attempt, {kDriver, error.kind(), error.what(), false}});
+  }
 }
 
 void Group::begin() {
@@ -325,6 +343,13 @@ bool Group::answer(int rank, const StoreRequest& message) {
       break;
     case StoreRequest::kDelete:
       reply.found = store_.erase(key) > 0;
+      break;
+    case StoreRequest::kMissing:
+      for (int each = 0; each < training_.scaling.num_workers; ++each) {
+        auto found = reported_.find(each);
+        bool made = found != reported_.end() && found->second >= message.amount;
+        if (!made) reply.value += str(reply.value.empty() ? "" : ", ", each);
+      }
       break;
     case StoreRequest::kCount:
       reply.number = static_cast<int64_t>(store_.size());

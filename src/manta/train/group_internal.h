@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -50,8 +51,8 @@ class Group {
   ~Group();  ///< Kills what is left.
 
   void acknowledge(int64_t index);
-  /// Ends every process: those that are done are let go, the others are killed. Returns when none
-  /// is left.
+  /// Ends every process: those whose loop is over are let go, the others are killed. Returns when
+  /// none does anything any more.
   void stop();
 
  private:
@@ -91,6 +92,8 @@ class Group {
   std::map<int, Connection*> joined_;
   std::map<std::string, std::string> store_;
   std::vector<Waiting> waiting_;
+  std::map<int, int64_t> reported_;  // the last report of each rank
+  std::set<int> concluded_;          // ranks that have said how they ended
 
   std::mutex mutex_;  // guards the next two
   bool stopping_ = false;

@@ -17,7 +17,8 @@ void run_reader(BeginReading begin) {
   for (auto& fd : begin.workers) workers.push_back(fd.take());
   data::FeedOptions options;
   options.threads = begin.threads;
-  options.timeout = std::chrono::milliseconds(begin.timeout_ms);
+  // A little less than the workers' own: they should hear who is missing before they give up.
+  options.timeout = std::chrono::milliseconds(begin.timeout_ms * 4 / 5);
   data::serve_feed(begin.plans, std::move(workers), options);
 }
 

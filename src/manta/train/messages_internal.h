@@ -69,7 +69,8 @@ struct SendProgress {  // now and then
   }
 };
 struct StoreRequest {  // answered by StoreReply; a key-value store for process groups
-  enum Kind : uint8_t { kSet, kGet, kAdd, kCompareSet, kCheck, kDelete, kCount };
+  /// kMissing: which ranks have not made report `amount`.
+  enum Kind : uint8_t { kSet, kGet, kAdd, kCompareSet, kCheck, kDelete, kCount, kMissing };
   uint64_t request = 0;
   Kind kind = kSet;
   std::vector<std::string> keys = {};

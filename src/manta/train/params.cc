@@ -103,7 +103,11 @@ Training training_from_params(const std::string& run_folder) {
     }
     training.framework = params.at("framework");
     std::string from = params.at("resume_from_checkpoint");
-    if (!from.empty()) training.resume_from_checkpoint = Checkpoint::from_directory(from);
+    try {
+      if (!from.empty()) training.resume_from_checkpoint = Checkpoint::open(from);
+    } catch (const Error& error) {  // only matters if the run has no checkpoint of its own
+      training.resume_error = str("the checkpoint that the run began with: ", error.what());
+    }
     training.restore_from = std::filesystem::absolute(run_folder).lexically_normal().string();
     return training;
   } catch (const Json::exception& error) {

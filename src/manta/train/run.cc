@@ -18,6 +18,8 @@ namespace {
 
 // How soon Ctrl-C is noticed.
 constexpr std::chrono::milliseconds kLook{50};
+// How long a group may take to start before the user is told what it waits for.
+constexpr std::chrono::seconds kPatience{3};
 
 std::string name_of(int rank) {
   if (rank == kDataReader) return "the data reader";
@@ -55,13 +57,14 @@ class Run {
         told_of_interrupt_ = true;
         perform(controller.handle(Interrupted{}));
       }
-      if (timer_ && timer_->second.passed()) {
+      say_if_waiting();
+      if (item && item->progress) progress_.update(*item->progress);
+      if (item && item->event) {
+        perform(controller.handle(*item->event));
+      } else if (timer_ && timer_->second.passed()) {  // nothing that came before it is left
         int attempt = std::exchange(timer_, std::nullopt)->first;
         perform(controller.handle(TimerFired{attempt}));
       }
-      if (!item) continue;
-      if (item->progress) progress_.update(*item->progress);
-      if (item->event) perform(controller.handle(*item->event));
     }
     group_.reset();
     store_.clean_up();
@@ -84,6 +87,15 @@ class Run {
     return timer_ && timer_->second.at() < look.at() ? timer_->second : look;
   }
 
+  // A group that cannot start because others hold what it needs.
+  void say_if_waiting() {
+    if (!waits_since_ || Clock::now() - *waits_since_ < kPatience) return;
+    waits_since_.reset();
+    progress_.say(str("waiting for ", training_.scaling.num_workers, " times ",
+                      to_string(training_.scaling.resources_per_worker),
+                      "; free now: ", to_string(available_resources())));
+  }
+
   void perform(const std::vector<Action>& actions) {
     for (const auto& action : actions) std::visit([&](const auto& each) { perform(each); }, action);
   }
@@ -95,6 +107,9 @@ class Run {
     plan.run_folder = folder_->path();
     plan.run_name = std::filesystem::path(plan.run_folder).filename().string();
     plan.checkpoint = training_.resume_from_checkpoint.path();
+    if (!action.checkpoint && !training_.resume_error.empty()) {
+      throw Error(ErrorKind::kNotFound, training_.resume_error);
+    }
     if (action.checkpoint) {
       auto checkpoint = store_.find(*action.checkpoint);
       if (!checkpoint) {
@@ -110,6 +125,7 @@ class Run {
     group_.reset();
     store_.clean_up();
     group_ = std::make_unique<Group>(training_, std::move(plan), events_);
+    waits_since_ = Clock::now();
   }
 
   void perform(const StopGroup& action) {
@@ -145,6 +161,7 @@ class Run {
 
   void perform(const Note& note) {
     folder_->note(note);
+    if (note.event == kGroupStarted) waits_since_.reset();
     if (note.event == kAttemptFailed) {
       bool restart = note.details.value("restart", false);
       progress_.say(str(name_of(note.details.value("rank", 0)),
@@ -197,6 +214,7 @@ class Run {
   EventQueue events_;
   std::unique_ptr<Group> group_;
   std::optional<std::pair<int, Deadline>> timer_;
+  std::optional<Clock::time_point> waits_since_;
   End end_;
 };
 

@@ -13,6 +13,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kProgressInterval{200};
+// For what the driver knows at once.
+constexpr milliseconds kAnswerDeadline{10'000};
 
 Session* current_session = nullptr;
 
@@ -64,6 +66,7 @@ Session::Session(std::shared_ptr<Channel> channel, BeginTraining begin)
 }
 
 Session::~Session() {
+  attachments_.clear();  // process groups may still use the connection
   {
     std::lock_guard lock(mutex_);
     closing_ = true;
@@ -114,12 +117,18 @@ void Session::wait_acknowledged(int64_t index) {
       lock, timeout(), [&] { return acknowledged_ >= index || driver_gone_ || write_error_; });
   if (write_error_) throw *write_error_;
   if (driver_gone_) throw Error(ErrorKind::kWorkerLost, "the driver has gone");
-  if (!done) {
-    throw Error(ErrorKind::kTimeout,
-                str("rank ", begin_.rank, " waited ", timeout().count(), " ms for report ", index,
-                    " to be complete: another worker has not made it, or a checkpoint takes longer "
-                    "to write than the run's collective_timeout"));
-  }
+  if (done) return;
+  lock.unlock();
+  StoreRequest who;
+  who.kind = StoreRequest::kMissing;
+  who.amount = index;
+  std::string missing = ask_store(who, kAnswerDeadline).value;
+  throw Error(
+      ErrorKind::kTimeout,
+      str("rank ", begin_.rank, " waited ", timeout().count(), " ms for report ", index, ", ",
+          missing.empty() ? "whose checkpoint takes longer to write than the run's "
+                            "collective_timeout"
+                          : "which rank " + missing + " has not made"));
 }
 
 Json Session::positions() const {

@@ -22,6 +22,7 @@ struct Training {
   Json framework;                     ///< For the framework's own use in the workers.
   std::string restore_from;           ///< A run folder to go on with; empty for a new run.
   Checkpoint resume_from_checkpoint;  ///< Where a new run begins.
+  std::string resume_error;  ///< Why that is not there any more, if a restored run began with one.
 };
 
 /// Throws Error(kInvalidArgument) if the options make no sense.
