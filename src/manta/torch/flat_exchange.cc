@@ -115,6 +115,7 @@ void FlatExchange::pack_buffer(const Slot& slot) {
     slice(slot).zero_();
     return;
   }
+  if (slot.tensor.numel() == 0) return;
   float* to = floats_.data_ptr<float>() + slot.offset;
   torch::Tensor buffer = slot.tensor.contiguous();
   if (buffer.scalar_type() == torch::kFloat) {
@@ -130,6 +131,7 @@ void FlatExchange::pack_buffer(const Slot& slot) {
 }
 
 void FlatExchange::unpack_buffer(const Slot& slot) {
+  if (slot.tensor.numel() == 0) return;
   const float* from = floats_.const_data_ptr<float>() + slot.offset;
   // Past autograd: a graph that is kept for another backward stays valid.
   torch::Tensor buffer = slot.tensor.variable_data();
