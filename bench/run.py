@@ -68,14 +68,14 @@ def run_suite(suite, build_dir, rounds):
     runs = [{name: [] for name in contestants} for contestants in commands]
     for n in range(1, rounds + 1):
         for contest, contestants, results in zip(suite.contests, commands, runs):
-            for name, argv in contestants.items():
+            for name, argv in list(contestants.items()) * contest.turns:
                 start, metrics = time.monotonic(), contest.measured_by(name)
                 results[name].append(measure(argv, {m.name: m.figure or m.name for m in metrics}, contest.deadline_s))
                 took = f"{time.monotonic() - start:.1f} s"
                 say(f"{suite.name}: round {n} of {rounds}: {', '.join(m.name for m in metrics)}: {name} took {took}")
         rows = [row for contest, results in zip(suite.contests, runs) for row in rows_of(suite, contest, results)]
+        save(suite, rows)  # What fails or is interrupted later does not cost the rounds before it.
         say(report.plain_table(suite, rows))
-    return rows
 
 
 def save(suite, rows):
@@ -101,8 +101,7 @@ def main():
         if args.only and suite.name not in args.only:
             continue
         try:
-            # Saved one by one: a suite that fails does not cost the figures of those before it.
-            save(suite, run_suite(suite, args.build_dir.resolve(), args.rounds))
+            run_suite(suite, args.build_dir.resolve(), args.rounds)
         except Failed as e:
             sys.exit(f"bench/run.py: {e}")
     say(f"wrote {RESULTS} and {BENCH / 'RESULTS.md'}")

@@ -69,6 +69,7 @@ class CollectiveMember {
   bool has_published(int rank, uint32_t steps) const;
   bool all_published(uint32_t steps) const;
   bool spin(int rank, uint32_t steps) const;
+  void leave_core() const;
   void sleep(int rank, uint32_t steps);
   void check_peers(const CollectiveCall& call, uint32_t steps);
   void take_seat();
@@ -82,6 +83,7 @@ class CollectiveMember {
   int size_;
   std::chrono::nanoseconds timeout_;
   std::chrono::nanoseconds spin_time_;
+  mutable Clock::time_point last_moved_;
   std::shared_ptr<void> mapping_;
   RegionHeader* region_ = nullptr;
   RankHeader* headers_ = nullptr;

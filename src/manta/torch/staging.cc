@@ -27,8 +27,6 @@ char* map_memory(size_t size) {
                                            " bytes into which a checkpoint is copied before it is "
                                            "written"));
   }
-  ::madvise(data, size,
-            MADV_HUGEPAGE);  // fewer faults at first, fewer translations later; may fail
   return static_cast<char*>(data);
 }
 
