@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
-#include <numeric>
 
 #include "taxi_data.h"
 

@@ -58,7 +58,6 @@ void loop(const Json& config) {
       if (config.at("mutate")) {
         torch::NoGradGuard no_grad;
         for (auto& parameter : model->parameters()) parameter.add_(1000);
-        for (auto& parameter : model->parameters()) parameter.sub_(1000);
       }
     }
   }

@@ -1,11 +1,9 @@
 #include <arrow/buffer.h>
 #include <arrow/compute/cast.h>
 #include <arrow/io/memory.h>
-#include <arrow/ipc/reader.h>
 #include <arrow/ipc/writer.h>
 #include <arrow/record_batch.h>
 #include <poll.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <condition_variable>

@@ -8,6 +8,7 @@
 #include <random>
 #include <thread>
 
+#include "manta/core/error_of_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/data/parquet_fixture_internal.h"
 #include "manta/data/shard_internal.h"
@@ -350,12 +351,7 @@ TEST_F(FeedTest, LeavingALoopEarlyEndsTheEpoch) {
 
 template <class F>
 std::string message_of(F function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return error_of(function).what();
 }
 
 TEST_F(FeedTest, BadInputIsSaid) {

@@ -1,8 +1,5 @@
 // How a member of a group takes its seat and comes to know the others.
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -19,25 +16,11 @@ namespace {
 constexpr auto kSlice = std::chrono::milliseconds(5);
 constexpr auto kSpinTime = std::chrono::microseconds(50);
 
-std::shared_ptr<void> map_region(const UniqueFd& fd, size_t bytes) {
-  struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) throw_errno("fstat of a group's shared memory");
-  int seals = ::fcntl(fd.get(), F_GET_SEALS);
-  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || static_cast<size_t>(info.st_size) != bytes) {
-    throw Error(ErrorKind::kCorrupt,
-                str("a descriptor for a group's shared memory has ", info.st_size, " bytes, ",
-                    bytes, " are needed; it must come from create_shm_region"));
-  }
-  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-  if (data == MAP_FAILED) throw_errno(str("mmap of a group's ", bytes, " bytes of shared memory"));
-  return std::shared_ptr<void>(data, [bytes](void* mapped) { ::munmap(mapped, bytes); });
-}
-
 }  // namespace
 
 CollectiveMember::CollectiveMember(UniqueFd region, int rank, int size,
                                    std::chrono::nanoseconds timeout)
-    : fd_(std::move(region)), rank_(rank), size_(size), timeout_(timeout) {
+    : rank_(rank), size_(size), timeout_(timeout) {
   if (size < 1 || size > kMaxCollectiveRanks || rank < 0 || rank >= size) {
     throw Error(ErrorKind::kInvalidArgument,
                 str("rank ", rank, " of a group of ", size, ": there must be 1 to ",
@@ -46,8 +29,8 @@ CollectiveMember::CollectiveMember(UniqueFd region, int rank, int size,
   // Whoever spins where there are fewer cores than ranks keeps the one it waits for from running.
   spin_time_ = ::sysconf(_SC_NPROCESSORS_ONLN) >= size ? kSpinTime : std::chrono::microseconds(0);
 
-  mapping_ = map_region(fd_, collective_region_bytes(size));
-  region_ = static_cast<RegionHeader*>(mapping_.get());
+  mapping_ = SharedRegion::adopt(std::move(region), collective_region_bytes(size), true);
+  region_ = reinterpret_cast<RegionHeader*>(mapping_.data());
   if (region_->magic != kRegionMagic || region_->version != kRegionVersion ||
       region_->size != size) {
     throw Error(ErrorKind::kCorrupt,
@@ -56,7 +39,7 @@ CollectiveMember::CollectiveMember(UniqueFd region, int rank, int size,
                     " is needed: run one build with one group size"));
   }
   headers_ = reinterpret_cast<RankHeader*>(region_ + 1);
-  slots_ = static_cast<std::byte*>(mapping_.get()) + collective_region_bytes(size) -
+  slots_ = reinterpret_cast<std::byte*>(mapping_.data()) + collective_region_bytes(size) -
            2 * static_cast<size_t>(size) * kCollectiveSlotBytes;
 
   auto deadline = Deadline::after(timeout);

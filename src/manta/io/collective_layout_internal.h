@@ -17,7 +17,6 @@ namespace manta {
 
 inline constexpr uint32_t kRegionMagic = 0x4d4e5443;
 inline constexpr uint32_t kRegionVersion = 1;
-inline constexpr int kRegionSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 enum class CollectiveKind : uint8_t {
   kBarrier,

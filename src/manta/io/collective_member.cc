@@ -9,8 +9,6 @@
 namespace manta {
 namespace {
 
-/// At least between two moves to another core.
-constexpr auto kBetweenMoves = std::chrono::milliseconds(10);
 /// How long a rank sleeps before it looks after the others: how late a death may be noticed.
 constexpr auto kSlice = std::chrono::milliseconds(5);
 constexpr int kYields = 20;
@@ -116,11 +114,8 @@ bool CollectiveMember::spin(int rank, uint32_t steps) const {
     }
     return false;
   }
-  // Whoever spins on the core that the other needs waits in vain.
-  if (header(rank).cpu.load(std::memory_order_relaxed) == ::sched_getcpu()) {
-    if (rank_ > rank) leave_core();
-    return false;
-  }
+  // Whoever spins on the core that the other needs waits in vain; asleep, it may be moved away.
+  if (header(rank).cpu.load(std::memory_order_relaxed) == ::sched_getcpu()) return false;
   auto end = Clock::now() + spin_time_;
   do {
     for (int i = 0; i < 32; ++i) {
@@ -129,21 +124,6 @@ bool CollectiveMember::spin(int rank, uint32_t steps) const {
     }
   } while (Clock::now() < end);
   return false;
-}
-
-// The kernel likes to wake a process on the core of the one that woke it, and so may keep two ranks
-// on one core for seconds while another is idle. Off this core for a moment, it stays elsewhere.
-void CollectiveMember::leave_core() const {
-  auto now = Clock::now();
-  if (now - last_moved_ < kBetweenMoves) return;
-  last_moved_ = now;
-  cpu_set_t allowed;
-  if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;
-  cpu_set_t others = allowed;
-  CPU_CLR(static_cast<size_t>(::sched_getcpu()), &others);
-  if (CPU_COUNT(&others) == 0) return;
-  ::sched_setaffinity(0, sizeof(others), &others);
-  ::sched_setaffinity(0, sizeof(allowed), &allowed);
 }
 
 void CollectiveMember::sleep(int rank, uint32_t steps) {

@@ -13,7 +13,7 @@
 #include "manta/base/deadline.h"
 #include "manta/base/error.h"
 #include "manta/io/collective_layout_internal.h"
-#include "manta/io/unique_fd.h"
+#include "manta/io/shared_region_internal.h"
 
 namespace manta {
 
@@ -69,7 +69,6 @@ class CollectiveMember {
   bool has_published(int rank, uint32_t steps) const;
   bool all_published(uint32_t steps) const;
   bool spin(int rank, uint32_t steps) const;
-  void leave_core() const;
   void sleep(int rank, uint32_t steps);
   void check_peers(const CollectiveCall& call, uint32_t steps);
   void take_seat();
@@ -78,13 +77,11 @@ class CollectiveMember {
   std::optional<int> dead_peer();
   [[noreturn]] void fail_and_throw(ErrorKind kind, const std::string& message);
 
-  UniqueFd fd_;
   int rank_;
   int size_;
   std::chrono::nanoseconds timeout_;
   std::chrono::nanoseconds spin_time_;
-  mutable Clock::time_point last_moved_;
-  std::shared_ptr<void> mapping_;
+  SharedRegion mapping_;
   RegionHeader* region_ = nullptr;
   RankHeader* headers_ = nullptr;
   std::byte* slots_ = nullptr;

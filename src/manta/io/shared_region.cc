@@ -25,10 +25,14 @@ uint8_t* map(int fd, size_t size, bool writable) {
 SharedRegion SharedRegion::create(const std::string& name, size_t size) {
   SharedRegion region;
   region.fd_ = UniqueFd(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!region.fd_ || ::ftruncate(region.fd_.get(), static_cast<off_t>(size)) != 0 ||
+  int error = region.fd_ ? ::posix_fallocate(region.fd_.get(), 0, static_cast<off_t>(size)) : errno;
+  if (error == 0 &&
       ::fcntl(region.fd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    error = errno;
+  }
+  if (error != 0) {
     throw Error(ErrorKind::kResources,
-                str("making ", size, " bytes of shared memory: ", errno_text(errno)));
+                str("making ", size, " bytes of shared memory, '", name, "': ", errno_text(error)));
   }
   region.data_ = map(region.fd_.get(), size, true);
   region.size_ = size;
@@ -39,7 +43,7 @@ SharedRegion SharedRegion::adopt(UniqueFd fd, size_t size, bool writable) {
   struct stat status {};
   int seals = ::fcntl(fd.get(), F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || ::fstat(fd.get(), &status) != 0 ||
-      static_cast<size_t>(status.st_size) < size) {
+      static_cast<size_t>(status.st_size) != size) {
     throw Error(ErrorKind::kCorrupt,
                 str("received shared memory of ", status.st_size, " bytes with seals ", seals,
                     " where ", size, " bytes that cannot shrink were announced"));

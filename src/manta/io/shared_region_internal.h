@@ -13,10 +13,11 @@ namespace manta {
 class SharedRegion {
  public:
   SharedRegion() = default;
-  /// Zeroed and mapped for writing. Throws Error(kResources) if there is no memory.
+  /// Zeroed, allocated at once (so that nobody is killed for lack of memory later) and mapped for
+  /// writing. Throws Error(kResources) if there is no memory.
   static SharedRegion create(const std::string& name, size_t size);
   /// Maps what came from another process, for reading only unless `writable`. Throws
-  /// Error(kCorrupt) if it is smaller, or could become so.
+  /// Error(kCorrupt) if it is of another size, or could become smaller.
   static SharedRegion adopt(UniqueFd fd, size_t size, bool writable = false);
 
   SharedRegion(SharedRegion&& other) noexcept;

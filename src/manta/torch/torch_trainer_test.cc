@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "manta/core/error_of_internal.h"
 #include "manta/io/arrow_status.h"
 #include "manta/torch/prepare_model.h"
 #include "manta/torch/torch_batches.h"
@@ -27,12 +28,7 @@ using testing::StartsWith;
 
 template <class F>
 std::string message_of(F function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return error_of(function).what();
 }
 
 // 203 rows: x (double), y = 3 x + 1 (float), flag (bool), count (int32, null in row 5), text.

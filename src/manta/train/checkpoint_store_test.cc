@@ -11,6 +11,7 @@
 #include <random>
 #include <thread>
 
+#include "manta/core/error_of_internal.h"
 #include "manta/train/checkpoint_store_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/temporary_folder_internal.h"
@@ -42,16 +43,6 @@ std::vector<CheckpointFile> write_files(const CheckpointStore& store, int64_t in
 Checkpoint commit(CheckpointStore& store, int64_t index, const Json& metrics = Json::object()) {
   return store.commit({.index = index, .metrics = metrics},
                       {{0, write_files(store, index, 0, {"model"})}});
-}
-
-Error error_of(const std::function<void()>& function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return Error(ErrorKind::kCancelled, "");
 }
 
 TEST(CheckpointStoreTest, FilesOfAllRanksBecomeOneCheckpoint) {

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <functional>
 
+#include "manta/core/error_of_internal.h"
 #include "manta/train/checkpoint_store_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/temporary_folder_internal.h"
@@ -19,18 +20,6 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
-
-// The error that `function` throws.
-template <class F>
-Error error_of(F function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return Error(ErrorKind::kCancelled, "");
-}
 
 Checkpoint make_checkpoint(const TemporaryFolder& run) {
   CheckpointStore store(run.path(), {});

@@ -37,7 +37,11 @@ class Run {
         store_(folder_->path(), training.run.checkpoint_config),
         progress_(training.run.verbose, ::isatty(STDERR_FILENO) == 1,
                   training.scaling.num_workers) {
-    std::filesystem::create_directories(folder_->path() + "/logs");
+    std::error_code error;
+    std::filesystem::create_directories(folder_->path() + "/logs", error);
+    if (error) {
+      throw Error(ErrorKind::kIo, str("making '", folder_->path(), "/logs': ", error.message()));
+    }
     for (const auto& [name, dataset] : training.datasets) {
       progress_.expect(name, dataset.plan()->estimated_rows());
     }
@@ -69,8 +73,9 @@ class Run {
     group_.reset();
     store_.clean_up();
     if (end_.interrupted) {
-      throw Error(ErrorKind::kCancelled, str("the run was interrupted; TorchTrainer::restore(\"",
-                                             folder_->path(), "\", ...) goes on with it"));
+      throw Error(ErrorKind::kCancelled,
+                  str("the run was interrupted; ", training_.trainer, "::restore(\"",
+                      folder_->path(), "\", ...) goes on with it"));
     }
     if (end_.failure) throw_failure(*end_.failure);
     Result finished = result();

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <functional>
 
+#include "manta/core/error_of_internal.h"
 #include "manta/train/checkpoint_store_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/run_folder_internal.h"
@@ -20,16 +21,6 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
-
-Error error_of(const std::function<void()>& function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return Error(ErrorKind::kCancelled, "");
-}
 
 Note attempt_started(int attempt, int64_t next_report) {
   Json from = next_report > 0 ? Json(next_report - 1) : Json();
