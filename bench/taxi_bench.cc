@@ -2,15 +2,20 @@
 // one.
 //   taxi_bench make <file> --rows N --row-group N   writes the data
 //   taxi_bench train <file> --workers W --batch B   the training loop in W workers
-//   taxi_bench bare <file> --batch B                the same loop in this process, on tensors in
-//                                                   memory, without Manta
+//   taxi_bench bare <file> --workers W --batch B    the same loop on tensors in memory, without
+//   Manta:
+//                                                   in this process, or in W at once that know
+//                                                   nothing of each other
 //   taxi_bench ingest <file>                        the data only, in one worker
 //   taxi_bench ingest-peak <file>                   how much memory that takes
 // --rows limits the rows of an epoch.
 
 #include <arrow/api.h>
+#include <manta/base/temporary_folder_internal.h>
 #include <manta/manta.h>
 #include <manta/torch.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -22,7 +27,6 @@
 #include <thread>
 #include <vector>
 
-#include "run_folder.h"
 #include "taxi_data.h"
 #include "tree_pss.h"
 
@@ -127,7 +131,7 @@ void ingest_loop(const Json& config) {
 }
 
 double fit(TrainLoop loop, const std::string& file, int workers, const Json& config) {
-  RunFolder folder;
+  TemporaryFolder folder;
   TorchTrainer trainer({.train_loop_per_worker = loop,
                         .train_loop_config = config,
                         .scaling_config = {.num_workers = workers},
@@ -152,6 +156,27 @@ double train_bare(const std::string& file, int64_t batch_size, int64_t limit) {
     }
     return all.rows();
   });
+}
+
+// W loops at once, each over all rows: what the machine's cores are worth beside each other just
+// then. Counts the slowest, W times, as it is the one that loops in step would have to wait for.
+double train_bare(const std::string& file, int64_t batch_size, int64_t limit, int workers) {
+  int ends[2];
+  if (::pipe(ends) != 0) throw_errno("pipe");
+  for (int i = 1; i < workers; ++i) {
+    if (::fork() != 0) continue;
+    double rate = train_bare(file, batch_size, limit);
+    ::_exit(::write(ends[1], &rate, sizeof(rate)) == sizeof(rate) ? 0 : 1);
+  }
+  ::close(ends[1]);
+  double slowest = train_bare(file, batch_size, limit);
+  for (int i = 1; i < workers; ++i) {
+    double rate = 0;
+    if (::read(ends[0], &rate, sizeof(rate)) != sizeof(rate)) throw_errno("a loop beside this one");
+    slowest = std::min(slowest, rate);
+  }
+  while (::wait(nullptr) > 0) continue;
+  return workers * slowest;
 }
 
 // Sampled while it runs, which makes it slower.
@@ -201,7 +226,7 @@ int main(int argc, char** argv) {
     Json figures;
     if (what == "make") write_taxi_data(file, {.rows = rows, .row_group_rows = row_group});
     if (what == "train") figures["rows_per_s"] = fit(train_loop, file, workers, config);
-    if (what == "bare") figures["rows_per_s"] = train_bare(file, batch, rows);
+    if (what == "bare") figures["rows_per_s"] = train_bare(file, batch, rows, workers);
     if (what == "ingest") figures["rows_per_s"] = fit(ingest_loop, file, 1, config);
     if (what == "ingest-peak") figures["ingest_peak_mb"] = ingest_peak_mb(file, config);
     std::cout << figures.dump() << std::endl;

@@ -4,6 +4,7 @@
 //   train_bench kill
 //   train_bench checkpoint
 
+#include <manta/base/temporary_folder_internal.h>
 #include <manta/manta.h>
 #include <manta/torch.h>
 #include <signal.h>
@@ -18,8 +19,6 @@
 #include <iostream>
 #include <thread>
 #include <vector>
-
-#include "run_folder.h"
 
 using namespace manta;
 using namespace std::chrono_literals;
@@ -41,7 +40,7 @@ double median(std::vector<double> values) {
 void empty_loop() { train::report({{"x", 1}}); }
 
 Json measure_fit(int64_t start_ns) {
-  RunFolder folder;
+  TemporaryFolder folder;
   auto fit = [&] {
     TorchTrainer trainer({.train_loop_per_worker = empty_loop,
                           .scaling_config = {.num_workers = 2},
@@ -104,7 +103,7 @@ double kill_rank_1(const std::string& folder) {
 Json measure_kill() {
   std::vector<double> times;
   for (int i = 0; i < 3; ++i) {
-    RunFolder folder;
+    TemporaryFolder folder;
     auto killed = std::async(std::launch::async, kill_rank_1, folder.path());
     RunConfig run{.storage_path = folder.path(), .verbose = false};
     run.failure_config.max_failures = 1;
@@ -143,7 +142,7 @@ void checkpoint_loop() {
 }
 
 Json measure_checkpoint() {
-  RunFolder folder;
+  TemporaryFolder folder;
   RunConfig run{.storage_path = folder.path(), .verbose = false};
   run.checkpoint_config.num_to_keep = 1;
   TorchTrainer trainer({.train_loop_per_worker = checkpoint_loop, .run_config = run});

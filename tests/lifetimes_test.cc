@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "manta/base/temporary_folder_internal.h"
 #include "process_tree.h"
 
 namespace manta {

@@ -97,22 +97,6 @@ int Program::wait() {
   return status;
 }
 
-TemporaryFolder::TemporaryFolder() {
-  path_ = (fs::temp_directory_path() / "test-XXXXXX").string();
-  if (!::mkdtemp(path_.data())) throw std::runtime_error("mkdtemp");
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
-
-std::vector<std::string> TemporaryFolder::entries() const {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(path_)) names.push_back(entry.path().filename());
-  return names;
-}
-
 namespace {
 
 // Of /proc/<pid>/stat: state and parent. False if there is no such process.

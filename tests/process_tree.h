@@ -38,19 +38,6 @@ class Program {
   bool waited_ = false;
 };
 
-/// A folder of the test's own, removed at the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  const std::string& path() const { return path_; }
-  /// Names of what is in it.
-  std::vector<std::string> entries() const;
-
- private:
-  std::string path_;
-};
-
 /// Every process below `root`, and what was started below it (also if it has been given to init
 /// since).
 std::vector<pid_t> descendants(pid_t root);

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "manta/base/json.h"
+#include "manta/base/temporary_folder_internal.h"
 #include "manta/train/checkpoint.h"
 #include "process_tree.h"
 

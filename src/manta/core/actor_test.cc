@@ -8,7 +8,7 @@
 #include <fstream>
 #include <thread>
 
-#include "manta/core/error_of_internal.h"
+#include "manta/base/error_of_internal.h"
 #include "manta/core/init.h"
 
 namespace manta {

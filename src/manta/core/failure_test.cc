@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "manta/core/error_of_internal.h"
+#include "manta/base/error_of_internal.h"
 #include "manta/core/init.h"
 #include "manta/core/remote.h"
 

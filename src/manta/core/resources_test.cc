@@ -12,6 +12,7 @@
 #include <map>
 
 #include "manta/base/error.h"
+#include "manta/base/temporary_folder_internal.h"
 
 namespace manta {
 namespace {
@@ -25,18 +26,15 @@ constexpr int64_t kGib = 1ll << 30;
 class Machine {
  public:
   explicit Machine(const std::map<std::string, std::string>& files) {
-    std::string path = testing::TempDir() + "resources_test-XXXXXX";
-    root_ = ::mkdtemp(path.data());
     for (const auto& [name, text] : files) {
-      fs::create_directories((root_ / name).parent_path());
+      fs::create_directories(fs::path(root_ / name).parent_path());
       std::ofstream(root_ / name) << text;
     }
   }
-  ~Machine() { fs::remove_all(root_); }
-  std::string root() const { return root_.string(); }
+  std::string root() const { return root_.path(); }
 
  private:
-  fs::path root_;
+  TemporaryFolder root_;
 };
 
 double allowed_cpus() {

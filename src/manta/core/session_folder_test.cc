@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "manta/base/error.h"
+#include "manta/base/temporary_folder_internal.h"
 #include "manta/core/session_folder_internal.h"
 
 namespace manta {
@@ -22,12 +23,6 @@ using testing::StartsWith;
 
 class SessionFolderTest : public testing::Test {
  protected:
-  SessionFolderTest() {
-    std::string path = testing::TempDir() + "session_folder_test-XXXXXX";
-    parent_ = ::mkdtemp(path.data());
-  }
-  ~SessionFolderTest() override { fs::remove_all(parent_); }
-
   fs::path make_folder(const std::string& name) {
     fs::create_directories(parent_ / name / "logs");
     std::ofstream(parent_ / name / "logs" / "worker-1.log") << "text";
@@ -35,7 +30,8 @@ class SessionFolderTest : public testing::Test {
     return parent_ / name;
   }
 
-  fs::path parent_;
+  TemporaryFolder folder_;
+  fs::path parent_ = folder_.path();
 };
 
 // A process that has ended.

@@ -7,8 +7,8 @@
 #include <fstream>
 #include <thread>
 
+#include "manta/base/error_of_internal.h"
 #include "manta/core/actor.h"
-#include "manta/core/error_of_internal.h"
 #include "manta/core/init.h"
 #include "manta/core/remote.h"
 

@@ -8,7 +8,7 @@
 #include <random>
 #include <thread>
 
-#include "manta/core/error_of_internal.h"
+#include "manta/base/error_of_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/data/parquet_fixture_internal.h"
 #include "manta/data/shard_internal.h"

@@ -5,33 +5,22 @@
 #include <arrow/json/from_string.h>
 #include <gtest/gtest.h>
 #include <parquet/arrow/writer.h>
-#include <stdlib.h>
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "manta/base/error.h"
 #include "manta/base/json.h"
+#include "manta/base/temporary_folder_internal.h"
 #include "manta/data/stream_internal.h"
 #include "manta/io/arrow_status.h"
 
 namespace manta::data {
 
 /// For tests: a folder that goes away, with Parquet files in it.
-class ParquetFolder {
+class ParquetFolder : public TemporaryFolder {
  public:
-  ParquetFolder() {
-    std::string name = std::filesystem::temp_directory_path() / "manta_data_XXXXXX";
-    if (!::mkdtemp(name.data())) throw_errno("mkdtemp");
-    path_ = name;
-  }
-  ~ParquetFolder() { std::filesystem::remove_all(path_); }
-  ParquetFolder(const ParquetFolder&) = delete;
-  ParquetFolder& operator=(const ParquetFolder&) = delete;
-
-  const std::string& path() const { return path_; }
-  std::string file(const std::string& name) const { return path_ + "/" + name; }
+  std::string file(const std::string& name) const { return *this / name; }
 
   std::string write(const std::string& name, const arrow::Table& table, int64_t row_group_rows) {
     auto out = check(arrow::io::FileOutputStream::Open(file(name)), "opening a test file");
@@ -59,9 +48,6 @@ class ParquetFolder {
         {check(id.Finish(), "id"), check(half.Finish(), "half"), check(text.Finish(), "text")});
     return write(name, *table, row_group_rows);
   }
-
- private:
-  std::string path_;
 };
 
 inline std::shared_ptr<arrow::Array> array_from_json(const std::shared_ptr<arrow::DataType>& type,

@@ -337,6 +337,7 @@ TEST_P(CollectivesTest, AKilledPeerEndsTheCall) {
     seat.timeout = 20s;
     auto group = join(GetParam(), seat);
     auto tensor = at::ones(kSlotFloats * 8);
+    allreduce(*group, tensor);  // before it, a rank may still be connecting
     std::thread killer;
     if (seat.rank == 1) {
       killer = std::thread([] {

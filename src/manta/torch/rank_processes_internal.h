@@ -8,6 +8,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
 
+#include "manta/base/temporary_folder_internal.h"
 #include "manta/io/collective_region.h"
 #include "manta/io/unique_fd.h"
 #include "manta/torch/gloo_group_internal.h"
@@ -52,7 +53,7 @@ class RankProcesses {
     bool ended = false;
     std::string outcome = {};
   };
-  std::string folder_;
+  TemporaryFolder folder_;
   UniqueFd region_;
   std::vector<Process> processes_;
 };

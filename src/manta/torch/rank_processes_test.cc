@@ -6,7 +6,6 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <filesystem>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 
 #include "manta/base/error.h"
@@ -14,12 +13,6 @@
 
 namespace manta::train {
 namespace {
-
-std::string make_folder() {
-  auto pattern = (std::filesystem::temp_directory_path() / "manta-ranks-XXXXXX").string();
-  if (!::mkdtemp(pattern.data())) throw_errno("mkdtemp " + pattern);
-  return pattern;
-}
 
 [[noreturn]] void run_rank(const std::function<void(const Seat&)>& body, const Seat& seat,
                            int text) {
@@ -50,7 +43,7 @@ c10::intrusive_ptr<c10d::Backend> join(BackendKind kind, const Seat& seat) {
 }
 
 RankProcesses::RankProcesses(int size, const std::function<void(const Seat&)>& body)
-    : folder_(make_folder()), region_(create_shm_region(size)) {
+    : region_(create_shm_region(size)) {
   for (int rank = 0; rank < size; ++rank) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) throw_errno("pipe");
@@ -60,7 +53,7 @@ RankProcesses::RankProcesses(int size, const std::function<void(const Seat&)>& b
     if (pid < 0) throw_errno("fork");
     if (pid == 0) {
       run_rank(body,
-               {.rank = rank, .size = size, .region = region_.get(), .store = folder_ + "/store"},
+               {.rank = rank, .size = size, .region = region_.get(), .store = folder_ / "store"},
                write_end.get());
     }
     processes_.push_back({.pid = pid, .text = std::move(read_end)});
@@ -74,8 +67,6 @@ RankProcesses::~RankProcesses() {
     while (::waitpid(process.pid, nullptr, 0) < 0 && errno == EINTR) {
     }
   }
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
 }
 
 void RankProcesses::signal(int rank, int number) {

@@ -10,14 +10,14 @@
 #include <filesystem>
 #include <fstream>
 
-#include "manta/core/error_of_internal.h"
+#include "manta/base/error_of_internal.h"
+#include "manta/base/temporary_folder_internal.h"
 #include "manta/io/arrow_status.h"
 #include "manta/torch/prepare_model.h"
 #include "manta/torch/torch_batches.h"
 #include "manta/torch/torch_checkpoint.h"
 #include "manta/torch/torch_predictor.h"
 #include "manta/train/session.h"
-#include "manta/train/temporary_folder_internal.h"
 
 namespace manta {
 namespace {
@@ -92,7 +92,7 @@ class TorchTrainerTest : public testing::Test {
     options.datasets = {{"train", data::read_parquet(write_rows(folder_ / "rows.parquet"))}};
     return options;
   }
-  train::TemporaryFolder folder_;
+  TemporaryFolder folder_;
   int runs_ = 0;
 };
 

@@ -8,10 +8,10 @@
 #include <fstream>
 #include <functional>
 
-#include "manta/core/error_of_internal.h"
+#include "manta/base/error_of_internal.h"
+#include "manta/base/temporary_folder_internal.h"
 #include "manta/train/checkpoint_store_internal.h"
 #include "manta/train/file_internal.h"
-#include "manta/train/temporary_folder_internal.h"
 
 namespace manta::train {
 namespace {

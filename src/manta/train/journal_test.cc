@@ -7,10 +7,10 @@
 #include <cmath>
 #include <fstream>
 
+#include "manta/base/temporary_folder_internal.h"
 #include "manta/train/controller_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/journal_internal.h"
-#include "manta/train/temporary_folder_internal.h"
 
 namespace manta::train {
 namespace {
