@@ -337,7 +337,7 @@ TEST_P(CollectivesTest, AKilledPeerEndsTheCall) {
     seat.timeout = 20s;
     auto group = join(GetParam(), seat);
     auto tensor = at::ones(kSlotFloats * 8);
-    allreduce(*group, tensor);  // before it, a rank may still be connecting
+    allreduce(*group, tensor);  // until here a rank may still be connecting
     std::thread killer;
     if (seat.rank == 1) {
       killer = std::thread([] {
@@ -387,24 +387,16 @@ INSTANTIATE_TEST_SUITE_P(Backends, CollectivesTest,
 
 // What only the shared-memory backend promises.
 
-TEST(ShmCollectivesTest, DeathIsSeenWithinMilliseconds) {
-  RankProcesses processes(2, [](const Seat& seat) {
+TEST(ShmCollectivesTest, DeathIsSeenLongBeforeTheTimeout) {
+  RankProcesses processes(2, [](Seat seat) {
+    seat.timeout = 24h;
     auto group = join(BackendKind::kShm, seat);
-    auto died = at::zeros(1, at::kLong);
-    if (seat.rank == 1) died[0] = static_cast<int64_t>(Clock::now().time_since_epoch().count());
-    allreduce(*group, died);
+    auto tensor = at::ones(1);
+    allreduce(*group, tensor);
     if (seat.rank == 1) ::raise(SIGKILL);
-    try {
-      allreduce(*group, died);
-    } catch (const Error& error) {
-      auto late = Clock::now().time_since_epoch() - Clock::duration(died[0].item<int64_t>());
-      // 20 ms where the machine is free; a loaded one may take longer to run this process.
-      if (late > 2s) throw std::runtime_error("too late");
-      return;
-    }
-    throw std::runtime_error("not noticed");
+    allreduce(*group, tensor);
   });
-  EXPECT_EQ(processes.outcome(0), "");
+  EXPECT_THAT(processes.outcome(0), HasSubstr("worker lost: the process of rank 1 ("));
 }
 
 TEST(ShmCollectivesTest, DifferentCallsNameBothRanks) {

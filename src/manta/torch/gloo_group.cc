@@ -1,5 +1,6 @@
 // The only file that sees Gloo's headers, which are older than the library inside libtorch: nothing
 // of Gloo may be instantiated or called here.
+#include <signal.h>
 #include <torch/torch.h>
 
 #define USE_C10D_GLOO
@@ -183,11 +184,23 @@ class GlooBackend final : public c10d::Backend {
   c10::intrusive_ptr<c10d::Backend> gloo_;
 };
 
+// Gloo writes to sockets whose other end may have died: without a handler that ends this process
+// too. A handler rather than SIG_IGN, which programs started from here would inherit.
+void survive_broken_pipes() {
+  struct sigaction current {};
+  if (::sigaction(SIGPIPE, nullptr, &current) != 0 || current.sa_handler != SIG_DFL) return;
+  struct sigaction nothing {};
+  nothing.sa_handler = [](int) {};
+  nothing.sa_flags = SA_RESTART;
+  ::sigaction(SIGPIPE, &nothing, nullptr);
+}
+
 }  // namespace
 
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                     int rank, int size, const GroupOptions& options,
                                                     const std::string& address) {
+  survive_broken_pipes();
   auto timeout = std::chrono::ceil<std::chrono::milliseconds>(options.timeout);
   Deadline deadline = Deadline::after(timeout);
   try {
