@@ -35,7 +35,10 @@ tsan: build-tsan
 format: setup
 	@scripts/format.sh
 
-install: build-release
+# The last layer needs all others.
+install: setup
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target manta_torch
 	@cmake --install build/release --prefix $(PREFIX)
 
 clean:

@@ -7,7 +7,7 @@ configure_package_config_file(cmake/mantaConfig.cmake.in ${PROJECT_BINARY_DIR}/m
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/mantaConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 
 install(DIRECTORY src/manta DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-        FILES_MATCHING PATTERN *.h PATTERN *_internal.h EXCLUDE)
+        FILES_MATCHING PATTERN *.h PATTERN *_internal.h EXCLUDE PATTERN expected EXCLUDE)
 # Arrow comes along: a program must not depend on the cache folder of whoever installed Manta. torch, which only
 # manta::torch needs, does not, for its size: who uses it has it in MANTA_DEPS.
 manta_wheel(arrow_wheel pyarrow)

@@ -129,7 +129,7 @@ std::string default_data() {
   return path.string();
 }
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   manta::init(argc, argv);
   CLI::App app("Learns which taxi trips get a big tip");
   std::string path;
@@ -163,4 +163,7 @@ int main(int argc, char** argv) {
             << quality.accuracy << ", AUC " << quality.auc << "\n"
             << "metrics:  " << result.metrics.dump() << "\n"
             << "results:  " << result.path << std::endl;
+} catch (const Error& error) {
+  std::cerr << "taxi: " << error.what() << std::endl;
+  return 1;
 }

@@ -3,6 +3,8 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "manta/base/status_line_internal.h"
+
 namespace manta {
 namespace {
 
@@ -16,6 +18,12 @@ spdlog::logger& logger() {
     return created;
   }();
   return *instance;
+}
+
+void write(spdlog::level::level_enum level, const std::string& message) {
+  if (!logger().should_log(level)) return;
+  AboveStatusLine above;
+  logger().log(level, "{}", message);
 }
 
 }  // namespace
@@ -35,9 +43,9 @@ void set_log_level(LogLevel level) {
   }
 }
 
-void log_debug(const std::string& message) { logger().debug("{}", message); }
-void log_info(const std::string& message) { logger().info("{}", message); }
-void log_warning(const std::string& message) { logger().warn("{}", message); }
-void log_error(const std::string& message) { logger().error("{}", message); }
+void log_debug(const std::string& message) { write(spdlog::level::debug, message); }
+void log_info(const std::string& message) { write(spdlog::level::info, message); }
+void log_warning(const std::string& message) { write(spdlog::level::warn, message); }
+void log_error(const std::string& message) { write(spdlog::level::err, message); }
 
 }  // namespace manta

@@ -256,12 +256,25 @@ std::string thunk_subject(const std::string& name) {
   return name;
 }
 
+// "f" for "f(int)", "main::{lambda(int)#1}" for "main::{lambda(int)#1}::_FUN(int)".
+std::string without_parameters(std::string name) {
+  int depth = 0;
+  for (size_t i = name.rfind(')'); i < name.size(); --i) {
+    depth += name[i] == ')' ? 1 : name[i] == '(' ? -1 : 0;
+    if (depth > 0) continue;
+    name.resize(i);
+    break;
+  }
+  constexpr std::string_view kConverted = "::_FUN";
+  if (name.ends_with(kConverted)) name.resize(name.size() - kConverted.size());
+  return name;
+}
+
 }  // namespace
 
 std::string describe_function(const Function& function) {
   if (function.target.offset == 0) return thunk_subject(describe_code(function.thunk));
-  std::string name = describe_code(function.target);
-  return name.substr(0, name.find('('));
+  return without_parameters(describe_code(function.target));
 }
 
 bool register_thunk(Thunk thunk) {

@@ -218,6 +218,9 @@ TEST(FunctionTest, NamesAreReadable) {
   EXPECT_THAT(describe_function(detail::make_function(&twice<int>)), HasSubstr("twice<int>"));
   EXPECT_THAT(describe_function(detail::make_function(lambda)),
               testing::EndsWith("TestBody()::{lambda(int)#1}"));
+  int (*converted)(int) = lambda;
+  EXPECT_THAT(describe_function(detail::make_function(converted)),
+              testing::EndsWith("TestBody()::{lambda(int)#1}"));
 }
 
 TEST(FunctionTest, WhatHasNoNameIsDescribedByItsPlace) {

@@ -9,6 +9,7 @@
 
 #include "manta/base/deadline.h"
 #include "manta/base/log.h"
+#include "manta/base/status_line_internal.h"
 #include "manta/core/worker_log_internal.h"
 #include "manta/io/unique_fd.h"
 
@@ -103,6 +104,8 @@ WorkerLog::~WorkerLog() {
 
 // False if standard error takes no more just now.
 bool WorkerLog::write_pending() {
+  if (pending_.empty()) return true;
+  AboveStatusLine above;
   size_t done = 0;
   while (done < pending_.size()) {
     pollfd standard_error{2, POLLOUT, 0};

@@ -40,8 +40,8 @@ ShardPass::ShardPass(std::shared_ptr<ShardState> state, const ShardBatchOptions&
         ErrorKind::kInvalidArgument,
         str("data set '", state_->name, "' is being iterated over already: end that loop first"));
   }
-  state_->epoch = state_->position.epoch;
   state_->epoch_rows = row_;
+  state_->epoch = state_->position.epoch;
   OpenPass open;
   open.dataset = state_->name;
   open.from = state_->position;
@@ -60,7 +60,6 @@ void ShardPass::finish() {
   state_->iterating = false;
   state_->feed->forget_weight(this);
   state_->rows_decoded = pass_->rows_decoded();
-  state_->epoch = state_->position.epoch;
   blocks_.clear();
   pass_.reset();
 }

@@ -22,7 +22,7 @@ struct ShardState {
   bool iterating = false;
   int64_t rows_decoded = 0;  // by the reader, in the last pass that ended
 
-  std::atomic<int64_t> epoch;
+  std::atomic<int64_t> epoch;           // the one under way, or that ended last
   std::atomic<int64_t> steps{0};        // in this process
   std::atomic<int64_t> rows{0};         // of this process
   std::atomic<int64_t> epoch_rows{0};   // of all workers, in this epoch so far

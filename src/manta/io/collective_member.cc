@@ -97,11 +97,12 @@ void CollectiveMember::wait(const CollectiveCall& call, const Deadline& deadline
         if (!has_published(other, steps)) absent.push_back(other);
       }
       if (absent.empty()) return;
-      fail_and_throw(ErrorKind::kTimeout,
-                     str(describe(call), ", operation ", call.sequence, " of a group of ", size_,
-                         " ranks: ", name_ranks(absent), " did not arrive within the timeout; ",
-                         absent.size() == 1 ? "it is" : "they are",
-                         " stopped, slow, or did not make the same call"));
+      fail_and_throw(
+          ErrorKind::kTimeout,
+          str(describe(call), ", operation ", call.sequence, " of a group of ", size_,
+              " ranks: ", name_ranks(absent), " did not arrive within ", in_seconds(timeout_),
+              " (the run's collective_timeout); ", absent.size() == 1 ? "it is" : "they are",
+              " stopped, slow, or did not make the same call"));
     }
   }
 }

@@ -29,7 +29,14 @@ std::shared_ptr<arrow::Array> to_column(const torch::Tensor& tensor) {
 
 torch::Tensor TorchPredictor::predict(const torch::Tensor& inputs) const {
   torch::NoGradGuard no_grad;
-  torch::Tensor outputs = forward_(inputs);
+  torch::Tensor outputs;
+  try {
+    outputs = forward_(inputs);
+  } catch (const c10::Error& error) {
+    throw Error(ErrorKind::kUserCode,
+                manta::str("predict: the model does not take inputs of shape ", inputs.sizes(),
+                           ": ", error.what_without_backtrace()));
+  }
   if (inputs.dim() > 0 && (outputs.dim() == 0 || outputs.size(0) != inputs.size(0))) {
     throw Error(ErrorKind::kUserCode,
                 manta::str("predict: the model returned a tensor of shape ", outputs.sizes(),

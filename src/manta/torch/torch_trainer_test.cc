@@ -135,6 +135,11 @@ TEST_F(TorchTrainerTest, TheResultIsWhatWasReported) {
                                  {.feature_columns = {"x"}, .keep_columns = {"y"}});
   EXPECT_EQ(table->num_rows(), 203);
   EXPECT_EQ(table->schema()->ToString(), "y: float\npredictions: float");
+  EXPECT_THAT(message_of([&] {
+                predictor.predict(torch::zeros({5, 2}));
+              }),
+              AllOf(StartsWith("predict: the model does not take inputs of shape [5, 2]: "),
+                    testing::Not(HasSubstr("frame #"))));
 }
 
 TEST_F(TorchTrainerTest, BatchesConvertColumns) {
@@ -199,7 +204,12 @@ TEST_F(TorchTrainerTest, BadOptionsAreSaid) {
   EXPECT_THAT(message_of([&] { TorchTrainer{backend}; }), HasSubstr("was 'mpi'"));
   auto many = options(fit_line, 3);
   many.scaling_config.resources_per_worker = {.cpus = 1};
-  EXPECT_THAT(message_of([&] { TorchTrainer(many).fit(); }), HasSubstr("there is only 2 CPU"));
+  EXPECT_THAT(message_of([&] { TorchTrainer(many).fit(); }),
+              HasSubstr("asks for 3 workers with 1 CPU each, but there is only 2 CPU"));
+  many.scaling_config.num_workers = 2;
+  many.run_config.checkpoint_config.num_to_keep = -1;
+  EXPECT_THAT(message_of([&] { TorchTrainer{many}; }), HasSubstr("num_to_keep"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / many.run_config.name));  // the name is still free
   EXPECT_THAT(message_of([&] { TorchTrainer::restore(folder_ / "nothing", {}); }),
               HasSubstr("is no run folder"));
   EXPECT_FALSE(TorchTrainer::can_restore(folder_ / "nothing"));
@@ -237,6 +247,37 @@ TEST_F(TorchTrainerTest, BadCallsInTheLoopAreSaid) {
       {"train", data::read_parquet(folder_ / "rows.parquet").filter(col("x") < 0.001)}};
   EXPECT_THAT(message_of([&] { TorchTrainer(greedy).fit(); }),
               HasSubstr("data set 'train' gives 1 rows, which is not one for each of 2 workers"));
+}
+
+TEST_F(TorchTrainerTest, WhatWasReportedBeforeAnExceptionIsNotReportedAgain) {
+  auto loop = [] {
+    auto context = train::get_context();
+    Net net;
+    for (int n = train::get_checkpoint() ? 1 : 0; n < 2; ++n) {
+      train::report({{"n", n}, {"attempt", context.attempt}}, TorchCheckpoint::from_model(net));
+      if (n == 0) throw std::runtime_error("after the report");
+    }
+  };
+  auto failing = options(loop);
+  failing.run_config.failure_config.max_failures = 1;
+  Result result = TorchTrainer(failing).fit();
+  ASSERT_EQ(result.metrics_history.size(), 2);
+  EXPECT_EQ(result.metrics_history[0].at("attempt"), 0);
+  EXPECT_EQ(result.metrics_history[1].at("attempt"), 1);
+}
+
+TEST_F(TorchTrainerTest, ALoopThatForgetsTheCheckpointIsWarned) {
+  auto loop = [] {
+    Net net;
+    train::report({{"n", 0}}, TorchCheckpoint::from_model(net));
+    if (train::get_context().attempt == 0) throw std::runtime_error("once");
+  };
+  auto forgetful = options(loop);
+  forgetful.run_config.failure_config.max_failures = 1;
+  Result result = TorchTrainer(forgetful).fit();
+  std::ifstream log(result.path + "/logs/rank-0.log");
+  std::string text(std::istreambuf_iterator<char>(log), {});
+  EXPECT_THAT(text, HasSubstr("the loop has not called train::get_checkpoint()"));
 }
 
 TEST_F(TorchTrainerTest, ACheckpointMayBeWhereARunBegins) {

@@ -86,17 +86,22 @@ std::string checkpoint_name(int64_t index) {
   return str(kPrefix, digits);
 }
 
+void check_checkpoint_config(const CheckpointConfig& config) {
+  if (config.num_to_keep < 0) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("checkpoint_config.num_to_keep must be positive, or 0 to keep all (was ",
+                    config.num_to_keep, ")"));
+  }
+  const std::string& order = config.checkpoint_score_order;
+  if (order != "max" && order != "min") {
+    throw Error(
+        ErrorKind::kInvalidArgument,
+        str("checkpoint_config.checkpoint_score_order must be 'max' or 'min' (was '", order, "')"));
+  }
+}
+
 CheckpointStore::CheckpointStore(std::string run_folder, CheckpointConfig config)
     : run_folder_(std::move(run_folder)), config_(std::move(config)) {
-  if (config_.num_to_keep < 0)
-    throw Error(ErrorKind::kInvalidArgument,
-                str("CheckpointConfig::num_to_keep must be positive, or 0 "
-                    "to keep all (was ",
-                    config_.num_to_keep, ")"));
-  if (config_.checkpoint_score_order != "max" && config_.checkpoint_score_order != "min")
-    throw Error(ErrorKind::kInvalidArgument,
-                str("CheckpointConfig::checkpoint_score_order must be 'max' or 'min' (was '",
-                    config_.checkpoint_score_order, "')"));
   for (const std::string& name : names_in(run_folder_)) {
     auto index = parse_name(name);
     if (!index) continue;

@@ -25,6 +25,9 @@ struct CheckpointReport {
   Json positions = {};
 };
 
+/// Throws Error(kInvalidArgument) if it makes no sense.
+void check_checkpoint_config(const CheckpointConfig& config);
+
 /// The checkpoints of one run folder.
 ///
 /// Ranks write below <run>/.staging; a commit moves their files to <run>/checkpoint_000007.partial,
@@ -33,7 +36,7 @@ struct CheckpointReport {
 /// ones may be damaged; their checksums tell, and find_latest_valid() takes the one before.
 class CheckpointStore {
  public:
-  /// Looks at what is there. Throws Error(kInvalidArgument) if the config makes no sense.
+  /// Looks at what is there.
   CheckpointStore(std::string run_folder, CheckpointConfig config);
 
   /// Where one rank writes its files of one report.

@@ -162,11 +162,12 @@ TEST(CheckpointStoreTest, TheScoreMustBeAmongTheMetrics) {
 }
 
 TEST(CheckpointStoreTest, ConfigsThatMakeNoSense) {
-  TemporaryFolder run;
-  EXPECT_EQ(error_of([&] { CheckpointStore(run.path(), {.num_to_keep = -1}); }).kind(),
-            ErrorKind::kInvalidArgument);
-  Error error = error_of([&] { CheckpointStore(run.path(), {.checkpoint_score_order = "up"}); });
+  Error error = error_of([&] { check_checkpoint_config({.num_to_keep = -1}); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.what(), HasSubstr("was -1"));
+  error = error_of([&] { check_checkpoint_config({.checkpoint_score_order = "up"}); });
   EXPECT_THAT(error.what(), HasSubstr("'up'"));
+  EXPECT_NO_THROW(check_checkpoint_config({}));
 }
 
 TEST(CheckpointStoreTest, ADamagedOneIsNamedAndTheOneBeforeIsUsed) {

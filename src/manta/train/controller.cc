@@ -70,7 +70,7 @@ void Controller::on(const Reported& event) {
   Rank& rank = ranks_[static_cast<size_t>(event.rank)];
   if (event.index != rank.reports || rank.finished) {
     return fail({event.rank, ErrorKind::kCorrupt,
-                 str("rank ", event.rank, " made report ", event.index, " when ",
+                 str("it made report ", event.index, " when ",
                      rank.finished ? "it had finished" : str("report ", rank.reports, " was due")),
                  false, true});
   }
@@ -117,8 +117,8 @@ bool Controller::unequal(int finished, int other) {
   const Rank& more = ranks_[static_cast<size_t>(other)];
   if (!less.finished || less.reports >= more.reports) return false;
   fail({finished, ErrorKind::kInvalidArgument,
-        str("rank ", finished, " finished after it had reported ", times(less.reports),
-            ", but rank ", other, " has reported ", times(more.reports),
+        str("it finished after it had reported ", times(less.reports), ", but rank ", other,
+            " has reported ", times(more.reports),
             "; every worker must call train::report equally often"),
         false, true});
   return true;

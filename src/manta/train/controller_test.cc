@@ -256,9 +256,9 @@ TEST(ControllerTest, UnequalNumbersOfReportsFailTheRun) {
     EXPECT_EQ(story(GroupStopped{0}), "end failed");
     EXPECT_THAT(
         story.end->failure->message,
-        HasSubstr(finished_first ? "rank 1 finished after it had reported 0 times, but rank 0 has "
+        HasSubstr(finished_first ? "it finished after it had reported 0 times, but rank 0 has "
                                    "reported 1 time;"
-                                 : "rank 1 finished after it had reported 1 time, but rank 0 has "
+                                 : "it finished after it had reported 1 time, but rank 0 has "
                                    "reported 2 times;"));
   }
 }

@@ -29,6 +29,12 @@ std::string process_name(int rank) {
   return rank == kDataReader ? "data-reader" : str("rank-", rank);
 }
 
+// How a process ended. Core's message begins with the call and the actor, which are ours alone.
+std::string how_it_ended(const std::string& message) {
+  size_t begin = message.find("its process ");
+  return begin == std::string::npos ? message : message.substr(begin);
+}
+
 }  // namespace
 
 void EventQueue::push(Event event) {
@@ -63,8 +69,7 @@ Group::Group(const Training& training, Plan plan, EventQueue& events)
   std::vector<ActorOptions> options;
   for (int rank = 0; rank < training_.scaling.num_workers; ++rank) {
     ActorOptions each;
-    each.resources = training_.scaling.resources_per_worker;
-    if (training_.scaling.use_gpu && each.resources.gpus == 0) each.resources.gpus = 1;
+    each.resources = resources_of_worker(training_.scaling);
     each.process_name = process_name(rank);
     each.log_path = str(plan_.run_folder, "/logs/", each.process_name, ".log");
     options.push_back(each);
@@ -141,7 +146,8 @@ void Group::watch() {
       try {
         get(ref, std::chrono::seconds(0));
       } catch (const Error& error) {
-        events_.push(Failed{plan_.attempt, {rank, error.kind(), error.what(), false}});
+        events_.push(
+            Failed{plan_.attempt, {rank, error.kind(), how_it_ended(error.what()), false}});
       }
     }
     pending = rest;

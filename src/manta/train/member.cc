@@ -36,6 +36,12 @@ void run_loop(const BeginTraining& begin) {
   thunk(call);
 }
 
+// libtorch adds its own frames, dozens of lines that say nothing about the user's program.
+std::string message_of(const std::exception& error) {
+  std::string text = error.what();
+  return text.substr(0, text.find("\nException raised from "));
+}
+
 void run_worker_loop(const std::shared_ptr<Channel>& channel, BeginTraining begin) {
   auto send = [&](const auto& message) {
     channel->send([&](OutBuffer& out) { encode_message<FromMember>(out, message); });
@@ -48,12 +54,15 @@ void run_worker_loop(const std::shared_ptr<Channel>& channel, BeginTraining begi
     std::fflush(nullptr);  // before the driver may end this process
     send(SendDone{});
   } catch (const std::exception& error) {
+    if (session.was_ended()) return;
     auto* ours = dynamic_cast<const Error*>(&error);
-    std::string type = ours ? "" : demangle(typeid(error).name()) + ": ";
-    std::cerr << "the training loop failed: " << type << error.what() << std::endl;
+    std::string message = (ours ? "" : demangle(typeid(error).name()) + ": ") + message_of(error);
+    bool consequence = session.is_consequence(error);
+    std::cerr << (consequence ? "this rank stops: " : "the training loop failed: ") << message
+              << std::endl;
     std::fflush(nullptr);
-    send(SendFailure{ours ? ours->kind() : ErrorKind::kUserCode, type + error.what(),
-                     session.is_consequence(error)});
+    if (!consequence) session.settle();
+    send(SendFailure{ours ? ours->kind() : ErrorKind::kUserCode, message, consequence});
   } catch (...) {
     send(SendFailure{ErrorKind::kUserCode, "it threw something that is no std::exception", false});
   }

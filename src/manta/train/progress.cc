@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iostream>
 
+#include "manta/base/status_line_internal.h"
 #include "manta/train/progress_internal.h"
 
 namespace manta::train {
@@ -50,7 +51,9 @@ std::string summarize(const Json& metrics, size_t max_length) {
 Progress::Progress(bool verbose, bool terminal, int num_workers)
     : verbose_(verbose), terminal_(terminal), num_workers_(num_workers) {}
 
-Progress::~Progress() { clear_line(); }
+Progress::~Progress() {
+  if (terminal_ && verbose_) set_status_line("");
+}
 
 void Progress::update(const SendProgress& progress) {
   auto now = Clock::now();
@@ -71,14 +74,13 @@ void Progress::update(const SendProgress& progress) {
 
 void Progress::report(int64_t index, const Json& metrics, const std::string& checkpoint) {
   metrics_ = summarize(metrics);
-  if (terminal_) return show();
   say(fmt::format("report {}: {}{}", index, metrics_,
                   checkpoint.empty() ? "" : " (" + checkpoint + ")"));
 }
 
 void Progress::say(const std::string& text) {
   if (!verbose_) return;
-  clear_line();
+  AboveStatusLine above;
   std::cerr << "manta: " << text << std::endl;
   last_shown_ = Clock::now();
 }
@@ -110,15 +112,8 @@ std::string Progress::line() const {
 void Progress::show() {
   if (!verbose_) return;
   if (!terminal_) return say(line());
-  std::cerr << "\r\033[K" << line().substr(0, 160) << std::flush;
-  line_shown_ = true;
+  set_status_line(line());
   last_shown_ = Clock::now();
-}
-
-void Progress::clear_line() {
-  if (!line_shown_) return;
-  std::cerr << "\r\033[K" << std::flush;
-  line_shown_ = false;
 }
 
 }  // namespace manta::train

@@ -9,8 +9,8 @@
 
 namespace manta::train {
 
-/// What the user sees of a run, on standard error. On a terminal: one line that is kept current.
-/// Otherwise: a line for each report, and one now and then in between.
+/// What the user sees of a run, on standard error: a line for each report, and what goes on in
+/// between; on a terminal as a last line that is kept current, otherwise as a line now and then.
 class Progress {
  public:
   /// `verbose` false: nothing at all. `terminal`: whether standard error is one.
@@ -29,7 +29,6 @@ class Progress {
 
  private:
   void show();
-  void clear_line();
 
   const bool verbose_, terminal_;
   const int num_workers_;
@@ -40,7 +39,6 @@ class Progress {
   Clock::time_point last_time_ = Clock::now();
   Clock::time_point last_shown_ = Clock::now();
   std::string metrics_;
-  bool line_shown_ = false;
 };
 
 /// "loss 0.123, epoch 2": numbers and short strings, in a few words.

@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <iostream>
 
@@ -97,7 +98,7 @@ class Run {
     if (!waits_since_ || Clock::now() - *waits_since_ < kPatience) return;
     waits_since_.reset();
     progress_.say(str("waiting for ", training_.scaling.num_workers, " times ",
-                      to_string(training_.scaling.resources_per_worker),
+                      to_string(resources_of_worker(training_.scaling)),
                       "; free now: ", to_string(available_resources())));
   }
 
@@ -168,10 +169,11 @@ class Run {
     folder_->note(note);
     if (note.event == kGroupStarted) waits_since_.reset();
     if (note.event == kAttemptFailed) {
-      bool restart = note.details.value("restart", false);
-      progress_.say(str(name_of(note.details.value("rank", 0)),
-                        " failed: ", note.details.value("message", ""),
-                        restart ? "; the group is started again" : ""));
+      // Otherwise fit() throws it.
+      if (!note.details.value("restart", false)) return;
+      progress_.say(
+          str(name_of(note.details.value("rank", 0)),
+              " failed, the group is started again: ", note.details.value("message", "")));
     } else if (note.event == kAttemptStarted && note.details.contains("checkpoint") &&
                !note.details["checkpoint"].is_null()) {
       progress_.say("going on from " + checkpoint_name(note.details["checkpoint"]));
@@ -223,7 +225,31 @@ class Run {
   End end_;
 };
 
+// What is in use now is waited for; more than there ever is, is a mistake. Before there is a
+// folder.
+void check_capacity(const ScalingConfig& scaling) {
+  const int workers = scaling.num_workers;
+  const Resources each = resources_of_worker(scaling);
+  Resources all = each;
+  all.cpus *= workers;
+  all.gpus = std::ceil(all.gpus * workers);
+  all.memory *= workers;
+  for (auto& [name, amount] : all.custom) amount *= workers;
+  if (is_possible(all, cluster_resources())) return;
+  throw Error(ErrorKind::kResources,
+              str("scaling_config asks for ", workers, " workers with ", to_string(each),
+                  " each, but there is only ", to_string(cluster_resources()),
+                  ": set a smaller num_workers, or smaller resources_per_worker (such as {.cpus = "
+                  "0.5} to share processors)"));
+}
+
 }  // namespace
+
+Resources resources_of_worker(const ScalingConfig& scaling) {
+  Resources resources = scaling.resources_per_worker;
+  if (scaling.use_gpu && resources.gpus == 0) resources.gpus = 1;
+  return resources;
+}
 
 void check_training(const Training& training) {
   const auto& run = training.run;
@@ -247,11 +273,13 @@ void check_training(const Training& training) {
                 str("train_loop_config must be a JSON object; received ",
                     training.config.dump().substr(0, 100)));
   }
+  check_checkpoint_config(run.checkpoint_config);
   check_resources(training.scaling.resources_per_worker, "scaling_config.resources_per_worker");
 }
 
 Result run_training(const Training& training) {
   check_training(training);
+  check_capacity(training.scaling);
   return Run(training).execute();
 }
 

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "manta/base/log.h"
 #include "manta/train/session_internal.h"
 #include "manta/train/staging_internal.h"
 
@@ -13,6 +14,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kProgressInterval{200};
+// What a failed worker gives the others to make the report that it has made.
+constexpr milliseconds kSettleTime{10'000};
 // For what the driver knows at once.
 constexpr milliseconds kAnswerDeadline{10'000};
 
@@ -99,6 +102,11 @@ void Session::report(const Json& metrics, std::shared_ptr<CheckpointSource> chec
                 str("metrics must be a JSON object such as {{\"loss\", 0.5}}; received ",
                     metrics.dump().substr(0, 100)));
   }
+  if (begin_.rank == 0 && !begin_.checkpoint.empty() && !std::exchange(gave_checkpoint_, true)) {
+    log_warning(str("the run goes on from '", begin_.checkpoint,
+                    "', but the loop has not called train::get_checkpoint(): it trains a new model "
+                    "on the rest of the data"));
+  }
   wait_acknowledged(next_report_ - 1);
   if (checkpoint) checkpoint->stage();
   int64_t index = next_report_++;
@@ -111,12 +119,25 @@ void Session::report(const Json& metrics, std::shared_ptr<CheckpointSource> chec
 
 void Session::finish() { wait_acknowledged(next_report_ - 1); }
 
+void Session::settle() {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, std::min(timeout(), kSettleTime), [&] {
+    return acknowledged_ >= next_report_ - 1 || driver_gone_ || write_error_;
+  });
+}
+
+bool Session::was_ended() const {
+  std::lock_guard lock(mutex_);
+  return driver_gone_;
+}
+
 void Session::wait_acknowledged(int64_t index) {
   std::unique_lock lock(mutex_);
   bool done = changed_.wait_for(
       lock, timeout(), [&] { return acknowledged_ >= index || driver_gone_ || write_error_; });
   if (write_error_) throw *write_error_;
-  if (driver_gone_) throw Error(ErrorKind::kWorkerLost, "the driver has gone");
+  if (driver_gone_)
+    throw Error(ErrorKind::kWorkerLost, "the driver has ended this group, or has ended itself");
   if (done) return;
   lock.unlock();
   StoreRequest who;
@@ -140,7 +161,8 @@ Json Session::positions() const {
   return all;
 }
 
-Checkpoint Session::checkpoint() const {
+Checkpoint Session::checkpoint() {
+  gave_checkpoint_ = true;
   return begin_.checkpoint.empty() ? Checkpoint() : Checkpoint::from_directory(begin_.checkpoint);
 }
 
@@ -251,7 +273,8 @@ StoreReply Session::ask_store(StoreRequest request, milliseconds timeout) {
   send(request);
   bool answered = changed_.wait_for(
       lock, timeout, [&] { return driver_gone_ || replies_.contains(request.request); });
-  if (driver_gone_) throw Error(ErrorKind::kWorkerLost, "the driver has gone");
+  if (driver_gone_)
+    throw Error(ErrorKind::kWorkerLost, "the driver has ended this group, or has ended itself");
   if (!answered) {
     throw Error(ErrorKind::kTimeout, str("rank ", begin_.rank, " waited ", timeout.count(),
                                          " ms for '", request.keys.empty() ? "" : request.keys[0],

@@ -30,10 +30,15 @@ class Session {
   std::chrono::milliseconds timeout() const { return std::chrono::milliseconds(begin_.timeout_ms); }
 
   void report(const Json& metrics, std::shared_ptr<CheckpointSource> checkpoint);
-  Checkpoint checkpoint() const;
+  Checkpoint checkpoint();
   DataShard shard(const std::string& name);
   /// Waits until every report is committed.
   void finish();
+  /// After the loop has failed: waits a little for the report that it had made before, so that it
+  /// need not be made again.
+  void settle();
+  /// Whether the driver has ended this group, or has itself ended.
+  bool was_ended() const;
 
   /// What this worker's gradient counts for in the current step; 1 if all count the same.
   double step_weight() const { return feed_ ? feed_->last_weight() : 1; }
@@ -65,6 +70,7 @@ class Session {
   std::map<std::string, std::shared_ptr<void>> attachments_;
   std::function<bool(const std::exception&)> consequence_check_;
   int64_t next_report_;
+  bool gave_checkpoint_ = false;
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;

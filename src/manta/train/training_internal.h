@@ -25,6 +25,9 @@ struct Training {
   std::string resume_error;  ///< Why that is not there any more, if a restored run began with one.
 };
 
+/// What each of them holds while it lives.
+Resources resources_of_worker(const ScalingConfig& scaling);
+
 /// Throws Error(kInvalidArgument) if the options make no sense.
 void check_training(const Training& training);
 
