@@ -97,7 +97,6 @@ std::string Progress::line() const {
       text += fmt::format(" ({:.0f}%)", 100 * std::min(share, 1.0));
     }
   }
-  if (!metrics_.empty()) text += (text.empty() ? "" : " | ") + metrics_;
   if (rows_per_second_ > 0) {
     text += fmt::format(" | {} rows/s | data wait {:.0f}%", short_count(rows_per_second_),
                         100 * wait_share_);
@@ -106,6 +105,8 @@ std::string Progress::line() const {
       text += fmt::format(" | epoch ends in {}", short_time(seconds));
     }
   }
+  // Last, as they are what may not fit, and stand above it already.
+  if (!metrics_.empty()) text += (text.empty() ? "" : " | ") + metrics_;
   return text;
 }
 
