@@ -58,8 +58,8 @@ void run_worker_loop(const std::shared_ptr<Channel>& channel, BeginTraining begi
     auto* ours = dynamic_cast<const Error*>(&error);
     std::string message = (ours ? "" : demangle(typeid(error).name()) + ": ") + message_of(error);
     bool consequence = session.is_consequence(error);
-    std::cerr << (consequence ? "this rank stops: " : "the training loop failed: ") << message
-              << std::endl;
+    // At once: the driver may end this process as soon as it has heard of another's failure.
+    std::cerr << str(consequence ? "this rank stops: " : "the training loop failed: ", message, "\n");
     std::fflush(nullptr);
     if (!consequence) session.settle();
     send(SendFailure{ours ? ours->kind() : ErrorKind::kUserCode, message, consequence});
