@@ -1,9 +1,11 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <iostream>
 
 #include "manta/base/status_line_internal.h"
@@ -29,11 +31,16 @@ class Terminal {
     ::close(main_);
   }
 
-  /// What was written since the last call, which is something.
-  std::string read() {
-    char bytes[1000];
-    ssize_t size = ::read(main_, bytes, sizeof(bytes));
-    return {bytes, static_cast<size_t>(size > 0 ? size : 0)};
+  /// The next that was written, as long as `expected` is.
+  void expect(const std::string& expected) {
+    std::string text;
+    pollfd output{main_, POLLIN, 0};
+    while (text.size() < expected.size() && ::poll(&output, 1, 10'000) == 1) {
+      char bytes[100];
+      ssize_t size = ::read(main_, bytes, std::min(sizeof(bytes), expected.size() - text.size()));
+      text.append(bytes, static_cast<size_t>(std::max<ssize_t>(size, 0)));
+    }
+    EXPECT_EQ(text, expected);
   }
 
  private:
@@ -43,29 +50,29 @@ class Terminal {
 TEST(StatusLineTest, IsReplacedAndStaysBelowOtherLines) {
   Terminal terminal;
   set_status_line("step 1");
-  EXPECT_EQ(terminal.read(), "\r\033[Kstep 1");
+  terminal.expect("\r\033[Kstep 1");
   set_status_line("step 2");
-  EXPECT_EQ(terminal.read(), "\r\033[Kstep 2");
+  terminal.expect("\r\033[Kstep 2");
   {
     AboveStatusLine above;
     std::cerr << "a line\n";
   }
-  EXPECT_EQ(terminal.read(), "\r\033[Ka line\r\n\r\033[Kstep 2");
+  terminal.expect("\r\033[Ka line\r\n\r\033[Kstep 2");
   set_status_line("");
-  EXPECT_EQ(terminal.read(), "\r\033[K");
+  terminal.expect("\r\033[K");
   {
     AboveStatusLine above;
     std::cerr << "the last\n";
   }
-  EXPECT_EQ(terminal.read(), "the last\r\n");
+  terminal.expect("the last\r\n");
 }
 
 TEST(StatusLineTest, IsCutToTheTerminal) {
   Terminal terminal;
   set_status_line("123456789 123456789 123456789");
-  EXPECT_EQ(terminal.read(), "\r\033[K123456789 123456789");
+  terminal.expect("\r\033[K123456789 123456789");
   set_status_line("");
-  terminal.read();
+  terminal.expect("\r\033[K");
 }
 
 TEST(StatusLineTest, CharactersStayWhole) {

@@ -59,7 +59,8 @@ void run_worker_loop(const std::shared_ptr<Channel>& channel, BeginTraining begi
     std::string message = (ours ? "" : demangle(typeid(error).name()) + ": ") + message_of(error);
     bool consequence = session.is_consequence(error);
     // At once: the driver may end this process as soon as it has heard of another's failure.
-    std::cerr << str(consequence ? "this rank stops: " : "the training loop failed: ", message, "\n");
+    std::cerr << str(consequence ? "this rank stops: " : "the training loop failed: ", message,
+                     "\n");
     std::fflush(nullptr);
     if (!consequence) session.settle();
     send(SendFailure{ours ? ours->kind() : ErrorKind::kUserCode, message, consequence});
