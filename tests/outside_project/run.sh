@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Installs Manta from a build folder into a temporary prefix, then builds and runs the project beside this script with it.
-#   run.sh <build folder> [<compiler flags, such as a sanitizer's>]
+# Installs Manta from a build folder into a temporary prefix, then builds and runs a project beside this script with it.
+#   run.sh core|torch <build folder> [<compiler flags, such as a sanitizer's>]
 set -euo pipefail
-build=$1
-flags=${2:-}
+project=$1
+build=$2
+flags=${3:-}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -14,17 +15,18 @@ if find "$work/prefix/include" -name '*_internal.h' -o -name '*_test*' | grep .;
   exit 1
 fi
 
-# As somebody who has only the installation: the cache of the one who installed it does not count.
-unset MANTA_DEPS
-cmake -G Ninja -S "$here" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_CXX_FLAGS="$flags"
+# As somebody who has only the installation: the cache of the one who installed it does not count. But for libtorch.
+if [ "$project" = core ]; then unset MANTA_DEPS; fi
+cmake -G Ninja -S "$here/$project" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_CXX_FLAGS="$flags"
 cmake --build "$work/build"
 cmake --install "$work/build" --prefix "$work/outside"
 
-if readelf -d "$work/build/outside" | grep -E 'RUNPATH|RPATH' | grep -v "$work/prefix"; then
+if [ "$project" = core ] &&
+  readelf -d "$work/build/outside" | grep -E 'RUNPATH|RPATH' | grep -v "$work/prefix"; then
   echo "the program above looks for libraries outside of the installation" >&2
   exit 1
 fi
 for program in "$work/build/outside" "$work/outside/bin/outside"; do
-  printed=$(env -u LD_LIBRARY_PATH "$program")
+  printed=$(env -u LD_LIBRARY_PATH "$program" "$work/runs")
   [ "$printed" = 42 ] || { echo "expected 42, $program printed: $printed" >&2; exit 1; }
 done

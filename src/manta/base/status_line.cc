@@ -2,6 +2,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <atomic>
+
 #include "manta/base/status_line_internal.h"
 
 namespace manta {
@@ -11,6 +13,7 @@ constexpr size_t kUsualWidth = 80;
 
 // Leaked on purpose: threads may still write while static objects are destroyed.
 struct StatusLine {
+  std::atomic<bool> used = false;
   std::mutex mutex;
   std::string text;
   bool shown = false;
@@ -50,13 +53,24 @@ bool continues_character(char byte) { return (static_cast<unsigned char>(byte) &
 
 void set_status_line(const std::string& text) {
   StatusLine& line = status_line();
+  if (!text.empty()) line.used = true;
   std::lock_guard lock(line.mutex);
   line.text = text;
   draw(line);
 }
 
-AboveStatusLine::AboveStatusLine() : lock_(status_line().mutex) { clear(status_line()); }
-AboveStatusLine::~AboveStatusLine() { draw(status_line()); }
+AboveStatusLine::AboveStatusLine() {
+  StatusLine& line = status_line();
+  if (!line.used) return;
+  pollfd standard_error{STDERR_FILENO, POLLOUT, 0};
+  ::poll(&standard_error, 1, -1);  // before the lock, which others need who do not wait
+  lock_ = std::unique_lock(line.mutex);
+  clear(line);
+}
+
+AboveStatusLine::~AboveStatusLine() {
+  if (lock_) draw(status_line());
+}
 
 std::string cut_to_width(const std::string& text, size_t width) {
   size_t characters = 0;

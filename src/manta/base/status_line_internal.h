@@ -11,7 +11,8 @@ namespace manta {
 void set_status_line(const std::string& text);
 
 /// While it lives, what is written to standard error, whole lines, stands above the status line.
-/// From any thread; nothing but the writing belongs inside.
+/// From any thread; nothing but the writing belongs inside. On a terminal that takes no more, its
+/// constructor waits; where there never was a status line it does nothing.
 class AboveStatusLine {
  public:
   AboveStatusLine();

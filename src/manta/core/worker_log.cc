@@ -23,6 +23,11 @@ constexpr int kTurns = 4;              // reads of 64 KB before others get their
 constexpr std::chrono::milliseconds kLater{20};
 constexpr std::chrono::seconds kLastWords{1};
 
+bool standard_error_takes_more(int wait_ms = 0) {
+  pollfd standard_error{2, POLLOUT, 0};
+  return ::poll(&standard_error, 1, wait_ms) != 0;
+}
+
 }  // namespace
 
 WorkerLogs::WorkerLogs(EventLoop& loop, bool show)
@@ -78,8 +83,7 @@ void WorkerLogs::stop() {
   Deadline deadline = Deadline::after(kLastWords);
   while (!finishing_.empty() && !deadline.passed()) {
     std::erase_if(finishing_, [](const auto& log) { return !log->show(true); });
-    pollfd standard_error{2, POLLOUT, 0};
-    if (!finishing_.empty()) ::poll(&standard_error, 1, 20);
+    if (!finishing_.empty()) standard_error_takes_more(20);
   }
   finishing_.clear();
   if (events_.is_open()) events_.close();
@@ -105,11 +109,10 @@ WorkerLog::~WorkerLog() {
 // False if standard error takes no more just now.
 bool WorkerLog::write_pending() {
   if (pending_.empty()) return true;
+  if (!standard_error_takes_more()) return false;
   AboveStatusLine above;
   size_t done = 0;
-  while (done < pending_.size()) {
-    pollfd standard_error{2, POLLOUT, 0};
-    if (::poll(&standard_error, 1, 0) == 0) break;
+  while (done < pending_.size() && standard_error_takes_more()) {
     ssize_t written =
         ::write(2, pending_.data() + done, std::min(kSafeWrite, pending_.size() - done));
     if (written < 0 && errno == EAGAIN) break;
