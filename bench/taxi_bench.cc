@@ -2,10 +2,8 @@
 // one.
 //   taxi_bench make <file> --rows N --row-group N   writes the data
 //   taxi_bench train <file> --workers W --batch B   the training loop in W workers
-//   taxi_bench bare <file> --workers W --batch B    the same loop on tensors in memory, without
-//   Manta:
-//                                                   in this process, or in W at once that know
-//                                                   nothing of each other
+//   taxi_bench bare <file> --workers W --batch B    the same on tensors in memory, without Manta: W
+//                                                   loops that know nothing of each other
 //   taxi_bench ingest <file>                        the data only, in one worker
 //   taxi_bench ingest-peak <file>                   how much memory that takes
 // --rows limits the rows of an epoch.
@@ -164,15 +162,25 @@ double train_bare(const std::string& file, int64_t batch_size, int64_t limit, in
   int ends[2];
   if (::pipe(ends) != 0) throw_errno("pipe");
   for (int i = 1; i < workers; ++i) {
-    if (::fork() != 0) continue;
-    double rate = train_bare(file, batch_size, limit);
+    pid_t pid = ::fork();
+    if (pid < 0) throw_errno("fork");
+    if (pid > 0) continue;
+    double rate = 0;
+    try {
+      rate = train_bare(file, batch_size, limit);
+    } catch (const std::exception& error) {
+      std::cerr << error.what() << std::endl;
+      ::_exit(1);
+    }
     ::_exit(::write(ends[1], &rate, sizeof(rate)) == sizeof(rate) ? 0 : 1);
   }
   ::close(ends[1]);
   double slowest = train_bare(file, batch_size, limit);
   for (int i = 1; i < workers; ++i) {
     double rate = 0;
-    if (::read(ends[0], &rate, sizeof(rate)) != sizeof(rate)) throw_errno("a loop beside this one");
+    if (::read(ends[0], &rate, sizeof(rate)) != sizeof(rate)) {
+      throw Error(ErrorKind::kWorkerLost, "a loop beside this one failed");
+    }
     slowest = std::min(slowest, rate);
   }
   while (::wait(nullptr) > 0) continue;

@@ -1,10 +1,14 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <string>
+
 #include "manta/base/error.h"
 
 namespace manta {
 
-/// The Error that `f` throws; one that no test expects if it throws none.
+/// For tests: the Error that `f` throws. A failure of the test if it throws none.
 template <class F>
 Error error_of(F&& f) {
   try {
@@ -12,7 +16,13 @@ Error error_of(F&& f) {
   } catch (const Error& error) {
     return error;
   }
-  return Error(ErrorKind::kInvalidArgument, "no error was thrown");
+  ADD_FAILURE() << "nothing was thrown";
+  return Error(ErrorKind::kCancelled, "");
+}
+
+template <class F>
+std::string message_of(F&& f) {
+  return error_of(f).what();
 }
 
 }  // namespace manta

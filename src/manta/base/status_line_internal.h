@@ -5,14 +5,18 @@
 
 namespace manta {
 
-/// The last line of the terminal, for what changes all the time: shown on standard error, cut to
-/// the terminal's width, and replaced by the next one. One a process; empty: none. Left out if the
-/// terminal takes no more just now.
+// Standard error, shared by all threads of this process: lines that stay, and below them, on a
+// terminal, one that changes.
+
+/// The last line of the terminal, for what changes all the time: cut to the terminal's width, and
+/// replaced by the next one. One a process; empty: none. Left out if the terminal takes no more.
 void set_status_line(const std::string& text);
 
-/// While it lives, what is written to standard error, whole lines, stands above the status line.
-/// From any thread; nothing but the writing belongs inside. On a terminal that takes no more, its
-/// constructor waits; where there never was a status line it does nothing.
+/// Writes of `lines` what standard error takes without waiting, above the status line, and removes
+/// that. True if it was all.
+bool write_lines(std::string& lines);
+
+/// For what is written to standard error in another way: while it lives, above the status line.
 class AboveStatusLine {
  public:
   AboveStatusLine();
@@ -21,7 +25,7 @@ class AboveStatusLine {
   AboveStatusLine& operator=(const AboveStatusLine&) = delete;
 
  private:
-  std::unique_lock<std::mutex> lock_;
+  std::unique_lock<std::timed_mutex> lock_;
 };
 
 /// At most `width` characters, without cutting one (of UTF-8) in two.

@@ -75,6 +75,40 @@ TEST(StatusLineTest, IsCutToTheTerminal) {
   terminal.expect("\r\033[K");
 }
 
+TEST(StatusLineTest, LinesAreWrittenAboveIt) {
+  Terminal terminal;
+  set_status_line("step 1");
+  std::string lines = "one\ntwo\n";
+  EXPECT_TRUE(write_lines(lines));
+  EXPECT_EQ(lines, "");
+  terminal.expect("\r\033[Kstep 1\r\033[Kone\r\ntwo\r\n\r\033[Kstep 1");
+  lines = "three, ";
+  EXPECT_TRUE(write_lines(lines));
+  terminal.expect("\r\033[Kthree, ");  // not drawn over
+  lines = "four\n";
+  EXPECT_TRUE(write_lines(lines));
+  terminal.expect("four\r\n\r\033[Kstep 1");
+  set_status_line("");
+  terminal.expect("\r\033[K");
+}
+
+TEST(StatusLineTest, WhatNobodyReadsIsNotWaitedFor) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  int old = ::dup(STDERR_FILENO);
+  ::dup2(ends[1], STDERR_FILENO);
+  std::string lines;
+  for (int i = 0; i < 100'000; ++i) lines += "a line that nobody reads\n";
+  size_t all = lines.size();
+  bool written = write_lines(lines);
+  size_t left = lines.size();
+  ::dup2(old, STDERR_FILENO);
+  EXPECT_FALSE(written);
+  EXPECT_LT(left, all);
+  EXPECT_GT(left, 0u);
+  for (int fd : {old, ends[0], ends[1]}) ::close(fd);
+}
+
 TEST(StatusLineTest, CharactersStayWhole) {
   EXPECT_EQ(cut_to_width("µs µs", 1), "µ");
   EXPECT_EQ(cut_to_width("µs µs", 4), "µs µ");

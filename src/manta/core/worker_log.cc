@@ -18,15 +18,9 @@ namespace {
 
 constexpr off_t kTailBytes = 4000;
 constexpr size_t kMaxLine = 64 << 10;  // longer ones are shown in pieces
-constexpr size_t kSafeWrite = 4096;    // poll(2) says of a pipe that it takes so much at once
 constexpr int kTurns = 4;              // reads of 64 KB before others get their turn
 constexpr std::chrono::milliseconds kLater{20};
 constexpr std::chrono::seconds kLastWords{1};
-
-bool standard_error_takes_more(int wait_ms = 0) {
-  pollfd standard_error{2, POLLOUT, 0};
-  return ::poll(&standard_error, 1, wait_ms) != 0;
-}
 
 }  // namespace
 
@@ -83,7 +77,8 @@ void WorkerLogs::stop() {
   Deadline deadline = Deadline::after(kLastWords);
   while (!finishing_.empty() && !deadline.passed()) {
     std::erase_if(finishing_, [](const auto& log) { return !log->show(true); });
-    if (!finishing_.empty()) standard_error_takes_more(20);
+    pollfd standard_error{2, POLLOUT, 0};
+    if (!finishing_.empty()) ::poll(&standard_error, 1, 20);
   }
   finishing_.clear();
   if (events_.is_open()) events_.close();
@@ -104,23 +99,6 @@ WorkerLog::~WorkerLog() {
   if (watch_ < 0 || !logs_.events_.is_open()) return;
   ::inotify_rm_watch(logs_.events_.native_handle(), watch_);
   logs_.watched_.erase(watch_);
-}
-
-// False if standard error takes no more just now.
-bool WorkerLog::write_pending() {
-  if (pending_.empty()) return true;
-  if (!standard_error_takes_more()) return false;
-  AboveStatusLine above;
-  size_t done = 0;
-  while (done < pending_.size() && standard_error_takes_more()) {
-    ssize_t written =
-        ::write(2, pending_.data() + done, std::min(kSafeWrite, pending_.size() - done));
-    if (written < 0 && errno == EAGAIN) break;
-    if (written < 0 && errno != EINTR) done = pending_.size();  // closed: nobody wants to see it
-    if (written > 0) done += static_cast<size_t>(written);
-  }
-  pending_.erase(0, done);
-  return pending_.empty();
 }
 
 void WorkerLog::read_lines(bool last) {
@@ -147,7 +125,7 @@ void WorkerLog::read_lines(bool last) {
 bool WorkerLog::show(bool last) {
   if (!logs_.show_) return false;
   for (int turn = 0; turn < kTurns; ++turn) {
-    if (!write_pending()) break;
+    if (!write_lines(pending_)) break;
     read_lines(last);
     if (pending_.empty()) return false;
   }

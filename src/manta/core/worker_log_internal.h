@@ -28,7 +28,6 @@ class WorkerLog {
   std::string tail() const;
 
  private:
-  bool write_pending();
   void read_lines(bool last);
 
   WorkerLogs& logs_;

@@ -349,11 +349,6 @@ TEST_F(FeedTest, LeavingALoopEarlyEndsTheEpoch) {
   reader.join();
 }
 
-template <class F>
-std::string message_of(F function) {
-  return error_of(function).what();
-}
-
 TEST_F(FeedTest, BadInputIsSaid) {
   Dataset dataset = rows();
   Dataset few = dataset.filter(col("id") < 3);

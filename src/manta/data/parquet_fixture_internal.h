@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "manta/base/error.h"
+#include "manta/base/error_of_internal.h"
 #include "manta/base/json.h"
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/data/stream_internal.h"
@@ -95,17 +95,14 @@ inline std::vector<int64_t> read_ids(const std::shared_ptr<const Plan>& plan,
   return ids;
 }
 
+using manta::message_of;
+
 /// What the call throws: its message, after checking the kind.
 template <class Call>
 std::string message_of(ErrorKind kind, Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(kind_name(error.kind()), kind_name(kind)) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {};
+  Error error = error_of(call);
+  EXPECT_EQ(kind_name(error.kind()), kind_name(kind)) << error.what();
+  return error.what();
 }
 
 }  // namespace manta::data

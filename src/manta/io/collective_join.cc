@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include "manta/io/collective_member_internal.h"
 #include "manta/io/futex_internal.h"
@@ -13,7 +12,6 @@
 namespace manta {
 namespace {
 
-constexpr auto kSlice = std::chrono::milliseconds(5);
 constexpr auto kSpinTime = std::chrono::microseconds(50);
 
 }  // namespace

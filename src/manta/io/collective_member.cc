@@ -9,8 +9,6 @@
 namespace manta {
 namespace {
 
-/// How long a rank sleeps before it looks after the others: how late a death may be noticed.
-constexpr auto kSlice = std::chrono::milliseconds(5);
 constexpr int kYields = 20;
 
 inline void pause_cpu() {

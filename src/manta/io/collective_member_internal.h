@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -66,6 +65,9 @@ class CollectiveMember {
 
  private:
   RankHeader& header(int rank) const { return headers_[rank]; }
+  /// How long a rank sleeps before it looks after the others: how late a death may be noticed.
+  static constexpr std::chrono::milliseconds kSlice{5};
+
   bool has_published(int rank, uint32_t steps) const;
   bool all_published(uint32_t steps) const;
   bool spin(int rank, uint32_t steps) const;

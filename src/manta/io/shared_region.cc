@@ -25,7 +25,10 @@ uint8_t* map(int fd, size_t size, bool writable) {
 SharedRegion SharedRegion::create(const std::string& name, size_t size) {
   SharedRegion region;
   region.fd_ = UniqueFd(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  int error = region.fd_ ? ::posix_fallocate(region.fd_.get(), 0, static_cast<off_t>(size)) : errno;
+  int error = region.fd_ ? EINTR : errno;
+  while (error == EINTR) {
+    error = ::posix_fallocate(region.fd_.get(), 0, static_cast<off_t>(size));
+  }
   if (error == 0 &&
       ::fcntl(region.fd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     error = errno;

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 
 #include "manta/base/error.h"

@@ -34,8 +34,8 @@ torch::Tensor TorchPredictor::predict(const torch::Tensor& inputs) const {
     outputs = forward_(inputs);
   } catch (const c10::Error& error) {
     throw Error(ErrorKind::kUserCode,
-                manta::str("predict: the model does not take inputs of shape ", inputs.sizes(),
-                           ": ", error.what_without_backtrace()));
+                manta::str("predict: the model failed on inputs of shape ", inputs.sizes(), ": ",
+                           error.what_without_backtrace()));
   }
   if (inputs.dim() > 0 && (outputs.dim() == 0 || outputs.size(0) != inputs.size(0))) {
     throw Error(ErrorKind::kUserCode,

@@ -26,11 +26,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-template <class F>
-std::string message_of(F function) {
-  return error_of(function).what();
-}
-
 // 203 rows: x (double), y = 3 x + 1 (float), flag (bool), count (int32, null in row 5), text.
 std::string write_rows(const std::string& path) {
   arrow::DoubleBuilder x;
@@ -138,7 +133,7 @@ TEST_F(TorchTrainerTest, TheResultIsWhatWasReported) {
   EXPECT_THAT(message_of([&] {
                 predictor.predict(torch::zeros({5, 2}));
               }),
-              AllOf(StartsWith("predict: the model does not take inputs of shape [5, 2]: "),
+              AllOf(StartsWith("predict: the model failed on inputs of shape [5, 2]: "),
                     testing::Not(HasSubstr("frame #"))));
 }
 

@@ -29,9 +29,10 @@ std::string process_name(int rank) {
   return rank == kDataReader ? "data-reader" : str("rank-", rank);
 }
 
-// How a process ended. Core's message begins with the call and the actor, which are ours alone.
-std::string how_it_ended(const std::string& message) {
-  size_t begin = message.find("its process ");
+// Of a lost process core says first which call and actor it was, which mean nothing to the user.
+std::string how_it_ended(const Error& error) {
+  std::string message = error.what();
+  size_t begin = error.kind() == ErrorKind::kWorkerLost ? message.find("its process ") : 0;
   return begin == std::string::npos ? message : message.substr(begin);
 }
 
@@ -146,8 +147,7 @@ void Group::watch() {
       try {
         get(ref, std::chrono::seconds(0));
       } catch (const Error& error) {
-        events_.push(
-            Failed{plan_.attempt, {rank, error.kind(), how_it_ended(error.what()), false}});
+        events_.push(Failed{plan_.attempt, {rank, error.kind(), how_it_ended(error), false}});
       }
     }
     pending = rest;

@@ -1,7 +1,6 @@
 #include <cstdio>
 #include <iostream>
 
-#include "manta/base/log.h"
 #include "manta/train/controller_internal.h"
 #include "manta/train/member_internal.h"
 #include "manta/train/session_internal.h"
@@ -65,7 +64,10 @@ void run_worker_loop(const std::shared_ptr<Channel>& channel, BeginTraining begi
     if (!consequence) session.settle();
     send(SendFailure{ours ? ours->kind() : ErrorKind::kUserCode, message, consequence});
   } catch (...) {
-    send(SendFailure{ErrorKind::kUserCode, "it threw something that is no std::exception", false});
+    const std::string message = "it threw something that is no std::exception";
+    std::cerr << "the training loop failed: " + message + "\n";
+    session.settle();
+    send(SendFailure{ErrorKind::kUserCode, message, false});
   }
 }
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iostream>
+#include <thread>
 
 #include "manta/base/status_line_internal.h"
 #include "manta/train/progress_internal.h"
@@ -13,6 +13,9 @@ namespace {
 // Without a terminal, between two lines that only say that it goes on.
 constexpr std::chrono::seconds kPlainInterval{10};
 constexpr double kSmoothing = 0.3;
+// What standard error does not take at the end is given up.
+constexpr std::chrono::seconds kLastWords{1};
+constexpr std::chrono::milliseconds kLater{20};
 
 }  // namespace
 
@@ -52,6 +55,8 @@ Progress::Progress(bool verbose, bool terminal, int num_workers)
     : verbose_(verbose), terminal_(terminal), num_workers_(num_workers) {}
 
 Progress::~Progress() {
+  Deadline deadline = Deadline::after(kLastWords);
+  while (!write_lines(pending_) && !deadline.passed()) std::this_thread::sleep_for(kLater);
   if (terminal_ && verbose_) set_status_line("");
 }
 
@@ -80,10 +85,12 @@ void Progress::report(int64_t index, const Json& metrics, const std::string& che
 
 void Progress::say(const std::string& text) {
   if (!verbose_) return;
-  AboveStatusLine above;
-  std::cerr << "manta: " << text << std::endl;
+  pending_ += "manta: " + text + "\n";
   last_shown_ = Clock::now();
+  write();
 }
+
+void Progress::write() { write_lines(pending_); }
 
 std::string Progress::line() const {
   std::string text;

@@ -23,6 +23,8 @@ class Progress {
   void report(int64_t index, const Json& metrics, const std::string& checkpoint);
   /// A line of its own.
   void say(const std::string& text);
+  /// What standard error has not taken yet. Nothing here ever waits for it; call this now and then.
+  void write();
 
   /// The current line, without colours or carriage returns.
   std::string line() const;
@@ -39,6 +41,7 @@ class Progress {
   Clock::time_point last_time_ = Clock::now();
   Clock::time_point last_shown_ = Clock::now();
   std::string metrics_;
+  std::string pending_;
 };
 
 /// "loss 0.123, epoch 2": numbers and short strings, in a few words.

@@ -1,11 +1,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
-#include <iostream>
 
 #include "manta/core/init.h"
+#include "manta/core/ledger_internal.h"
 #include "manta/data/plan_internal.h"
 #include "manta/train/checkpoint_store_internal.h"
 #include "manta/train/group_internal.h"
@@ -26,6 +25,19 @@ std::string name_of(int rank) {
   if (rank == kDataReader) return "the data reader";
   if (rank == kDriver) return "the driver";
   return str("rank ", rank);
+}
+
+// What is in use now is waited for; more than there ever is, is a mistake.
+void check_capacity(const ScalingConfig& scaling) {
+  Resources each = resources_of_worker(scaling);
+  Resources all = cluster_resources();
+  auto workers = static_cast<size_t>(scaling.num_workers);
+  if (Ledger(all).acquire_all(std::vector<Resources>(workers, each), 0)) return;
+  throw Error(ErrorKind::kResources,
+              str("scaling_config asks for ", workers, " workers with ", to_string(each),
+                  " each, but there is only ", to_string(all),
+                  ": set a smaller num_workers, or smaller resources_per_worker (such as {.cpus = "
+                  "0.5} to share processors)"));
 }
 
 /// Does what the controller decides, and tells it what comes of it.
@@ -50,6 +62,7 @@ class Run {
 
   Result execute() {
     if (folder_->history().outcome() == "finished") return result();
+    if (!training_.restore_from.empty()) check_capacity(training_.scaling);
     Controller::Start start;
     store_.clean_up();
     if (!training_.restore_from.empty()) start = folder_->resume(store_.find_latest_valid());
@@ -63,6 +76,7 @@ class Run {
         perform(controller.handle(Interrupted{}));
       }
       say_if_waiting();
+      progress_.write();
       if (item && item->progress) progress_.update(*item->progress);
       if (item && item->event) {
         perform(controller.handle(*item->event));
@@ -225,24 +239,6 @@ class Run {
   End end_;
 };
 
-// What is in use now is waited for; more than there ever is, is a mistake. Before there is a
-// folder.
-void check_capacity(const ScalingConfig& scaling) {
-  const int workers = scaling.num_workers;
-  const Resources each = resources_of_worker(scaling);
-  Resources all = each;
-  all.cpus *= workers;
-  all.gpus = std::ceil(all.gpus * workers);
-  all.memory *= workers;
-  for (auto& [name, amount] : all.custom) amount *= workers;
-  if (is_possible(all, cluster_resources())) return;
-  throw Error(ErrorKind::kResources,
-              str("scaling_config asks for ", workers, " workers with ", to_string(each),
-                  " each, but there is only ", to_string(cluster_resources()),
-                  ": set a smaller num_workers, or smaller resources_per_worker (such as {.cpus = "
-                  "0.5} to share processors)"));
-}
-
 }  // namespace
 
 Resources resources_of_worker(const ScalingConfig& scaling) {
@@ -279,7 +275,7 @@ void check_training(const Training& training) {
 
 Result run_training(const Training& training) {
   check_training(training);
-  check_capacity(training.scaling);
+  if (training.restore_from.empty()) check_capacity(training.scaling);  // before there is a folder
   return Run(training).execute();
 }
 

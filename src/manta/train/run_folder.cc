@@ -57,14 +57,16 @@ bool make_folder(const std::string& path) {
   throw_errno(str("creating the run folder '", path, "'"));
 }
 
-std::string make_default_folder(const fs::path& storage) {
+std::string make_default_folder(const fs::path& storage, const std::string& trainer) {
   std::time_t now = std::time(nullptr);
   std::tm local{};
   ::localtime_r(&now, &local);
   char name[64];
-  std::strftime(name, sizeof name, "TorchTrainer_%Y-%m-%d_%H-%M-%S", &local);
-  std::string path = storage / name;
-  for (int number = 2; !make_folder(path); ++number) path = storage / str(name, "_", number);
+  std::strftime(name, sizeof name, "_%Y-%m-%d_%H-%M-%S", &local);
+  std::string path = storage / (trainer + name);
+  for (int number = 2; !make_folder(path); ++number) {
+    path = storage / str(trainer, name, "_", number);
+  }
   return path;
 }
 
@@ -100,7 +102,7 @@ std::unique_ptr<RunFolder> RunFolder::create(const RunConfig& config, const Json
   fs::path storage = storage_folder(config.storage_path);
   std::string path = storage / config.name;
   if (config.name.empty()) {
-    path = make_default_folder(storage);
+    path = make_default_folder(storage, params.value("trainer", "run"));
   } else {
     make_folder(path);
   }

@@ -6,7 +6,6 @@
 
 #include <cmath>
 #include <fstream>
-#include <functional>
 
 #include "manta/base/error_of_internal.h"
 #include "manta/base/temporary_folder_internal.h"
@@ -94,15 +93,16 @@ TEST(RunFolderTest, AFolderWithARunIsNotUsedAgain) {
 TEST(RunFolderTest, DefaultNamesDiffer) {
   TemporaryFolder home;
   ::setenv("HOME", home.path().c_str(), 1);
-  auto first = RunFolder::create({}, {});
-  auto second = RunFolder::create({.storage_path = "~/manta_results"}, {});
+  Json params = {{"trainer", "TorchTrainer"}};
+  auto first = RunFolder::create({}, params);
+  auto second = RunFolder::create({.storage_path = "~/manta_results"}, params);
   EXPECT_NE(first->path(), second->path());
   for (const auto& run : {first.get(), second.get()})
     EXPECT_THAT(
         run->path(),
         testing::MatchesRegex(home / "manta_results/TorchTrainer_....-..-.._..-..-..(_[0-9]+)?"));
   ::unsetenv("HOME");
-  EXPECT_THAT(error_of([] { RunFolder::create({}, {}); }).what(), HasSubstr("storage_path"));
+  EXPECT_THAT(error_of([&] { RunFolder::create({}, params); }).what(), HasSubstr("storage_path"));
 }
 
 TEST(RunFolderTest, NamesAndStorageAreChecked) {

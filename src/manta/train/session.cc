@@ -2,7 +2,9 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "manta/base/log.h"
 #include "manta/train/session_internal.h"
@@ -14,7 +16,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kProgressInterval{200};
-// What a failed worker gives the others to make the report that it has made.
+// What a failed worker gives the others to make the report that it has made; less than the time
+// after which they would give up waiting for it elsewhere, and be taken for the cause.
 constexpr milliseconds kSettleTime{10'000};
 // For what the driver knows at once.
 constexpr milliseconds kAnswerDeadline{10'000};
@@ -103,9 +106,9 @@ void Session::report(const Json& metrics, std::shared_ptr<CheckpointSource> chec
                     metrics.dump().substr(0, 100)));
   }
   if (begin_.rank == 0 && !begin_.checkpoint.empty() && !std::exchange(gave_checkpoint_, true)) {
-    log_warning(str("the run goes on from '", begin_.checkpoint,
-                    "', but the loop has not called train::get_checkpoint(): it trains a new model "
-                    "on the rest of the data"));
+    log_warning(
+        str("the run goes on from '", begin_.checkpoint,
+            "', but the loop has not called train::get_checkpoint(): it trains a new model"));
   }
   wait_acknowledged(next_report_ - 1);
   if (checkpoint) checkpoint->stage();
@@ -121,7 +124,7 @@ void Session::finish() { wait_acknowledged(next_report_ - 1); }
 
 void Session::settle() {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, std::min(timeout(), kSettleTime), [&] {
+  changed_.wait_for(lock, std::min(timeout() / 4, kSettleTime), [&] {
     return acknowledged_ >= next_report_ - 1 || driver_gone_ || write_error_;
   });
 }
