@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
+#include <thread>
 
+#include "manta/base/deadline.h"
 #include "manta/base/status_line_internal.h"
 
 namespace manta {
@@ -15,10 +16,11 @@ constexpr size_t kUsualWidth = 80;
 constexpr size_t kSafeWrite = 4096;  // poll(2) says of a pipe that it takes so much at once
 // For somebody else's lines. Who writes past us may be held up for longer, by a stopped terminal.
 constexpr std::chrono::milliseconds kPatience{100};
+constexpr std::chrono::milliseconds kPause{2};
 
 // Leaked on purpose: threads may still write while static objects are destroyed.
 struct StatusLine {
-  std::timed_mutex mutex;
+  std::mutex mutex;
   std::string text;
   bool shown = false;
   bool in_line = false;  // what was written last has no end yet
@@ -72,7 +74,12 @@ bool continues_character(char byte) { return (static_cast<unsigned char>(byte) &
 
 void set_status_line(const std::string& text) {
   StatusLine& line = status_line();
-  std::unique_lock lock(line.mutex, kPatience);
+  // Not a timed_mutex, which ThreadSanitizer does not know.
+  std::unique_lock lock(line.mutex, std::try_to_lock);
+  for (Deadline end = Deadline::after(kPatience); !lock && !end.passed();) {
+    std::this_thread::sleep_for(kPause);
+    (void)lock.try_lock();
+  }
   if (!lock) return;
   line.text = text;
   draw(line);

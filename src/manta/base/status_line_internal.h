@@ -25,7 +25,7 @@ class AboveStatusLine {
   AboveStatusLine& operator=(const AboveStatusLine&) = delete;
 
  private:
-  std::unique_lock<std::timed_mutex> lock_;
+  std::unique_lock<std::mutex> lock_;
 };
 
 /// At most `width` characters, without cutting one (of UTF-8) in two.

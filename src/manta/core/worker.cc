@@ -272,12 +272,16 @@ class Worker final : public HubLink {
     off_t size = log_size();
     done.wrote_output = size != log_size_;
     log_size_ = size;
+    {
+      // From here on a forced cancel comes too late: once the hub has heard that this call is done,
+      // it would take the next one for what this process died of.
+      std::lock_guard lock(mutex_);
+      running_ = 0;
+    }
     // Written before the next call starts: whatever ends this process, the hub knows which call it
     // was.
     say(done);
     call = {};  // also lets go of what the arguments refer to
-    std::lock_guard lock(mutex_);
-    running_ = 0;
   }
 
   void prepare(const Run& call) {
