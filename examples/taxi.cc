@@ -52,6 +52,7 @@ struct FarePredictorImpl : torch::nn::Module {
 TORCH_MODULE(FarePredictor);
 
 void train_loop_per_worker(const Json& config) {
+  torch::manual_seed(1);  // the same first weights and the same order of rows: the same result
   auto shard = train::get_dataset_shard("train");
   auto model = train::prepare_model(FarePredictor());
   torch::optim::Adam optimizer(model->parameters(), config.value("lr", 1e-2));

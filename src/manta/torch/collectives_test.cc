@@ -349,9 +349,14 @@ TEST_P(CollectivesTest, AKilledPeerEndsTheCall) {
   });
   EXPECT_EQ(processes.outcome(1), str("signal ", SIGKILL));
   for (int rank : {0, 2}) {
-    EXPECT_THAT(processes.outcome(rank),
-                HasSubstr(GetParam() == BackendKind::kShm ? "worker lost: the process of rank 1 ("
-                                                          : "worker lost: allreduce on rank "));
+    if (GetParam() == BackendKind::kShm) {
+      EXPECT_THAT(processes.outcome(rank), HasSubstr("worker lost: the process of rank 1 ("));
+    } else {  // which may overlook a closed connection while it sends, and then runs into the
+              // timeout
+      EXPECT_THAT(processes.outcome(rank),
+                  testing::AnyOf(testing::StartsWith("worker lost: allreduce on rank "),
+                                 testing::StartsWith("timeout: allreduce on rank ")));
+    }
   }
 }
 

@@ -15,7 +15,8 @@ namespace manta::train {
 /// Throws Error(kTimeout) or Error(kIo) naming rank, size and address if the group does not form.
 /// Calls are asynchronous: their errors are thrown by Work::wait, as Error(kTimeout), Error(kIo) or
 /// Error(kWorkerLost) with the call, this rank and what Gloo says, which names peers by address
-/// only. After an error the group cannot be used any more. SIGPIPE no longer ends this process.
+/// only. A peer's death is noticed at once as a rule, and after the timeout at the latest. After an
+/// error the group cannot be used any more. SIGPIPE no longer ends this process.
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                     int rank, int size,
                                                     const GroupOptions& options = {},
