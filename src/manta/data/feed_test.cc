@@ -36,15 +36,22 @@ struct Walked {
   int64_t rows_decoded = 0;         // in the last epoch that ended
 };
 
-/// What the ranks see, put together; checks that they agree.
-Walked walk(const Dataset& dataset, int world, const Walk& options) {
-  std::vector<UniqueFd> reader_ends;
+/// One for each rank; `reader_ends` are what the reader is to be given.
+std::vector<std::shared_ptr<FeedClient>> make_clients(int world,
+                                                      std::vector<UniqueFd>& reader_ends) {
   std::vector<std::shared_ptr<FeedClient>> clients;
   for (int rank = 0; rank < world; ++rank) {
     auto [mine, other] = socket_pair();
     clients.push_back(std::make_shared<FeedClient>(std::move(mine), rank, world, seconds(60)));
     reader_ends.push_back(std::move(other));
   }
+  return clients;
+}
+
+/// What the ranks see, put together; checks that they agree.
+Walked walk(const Dataset& dataset, int world, const Walk& options) {
+  std::vector<UniqueFd> reader_ends;
+  auto clients = make_clients(world, reader_ends);
   std::thread reader([&, ends = std::move(reader_ends)]() mutable {
     serve_feed({{"train", dataset.to_json()}}, std::move(ends), options.feed);
   });
@@ -256,12 +263,7 @@ TEST_F(FeedTest, ABudgetThatIsUsedUpDoesNotStopAnybody) {
   Dataset dataset = rows();
   FeedOptions options{.threads = 2, .byte_budget = 1, .read_ahead = 1};
   std::vector<UniqueFd> ends;
-  std::vector<std::shared_ptr<FeedClient>> clients;
-  for (int rank = 0; rank < 2; ++rank) {
-    auto [mine, other] = socket_pair();
-    clients.push_back(std::make_shared<FeedClient>(std::move(mine), rank, 2, seconds(60)));
-    ends.push_back(std::move(other));
-  }
+  auto clients = make_clients(2, ends);
   std::thread reader([&] {
     serve_feed({{"train", dataset.to_json()}, {"valid", dataset.to_json()}}, std::move(ends),
                options);
@@ -368,12 +370,7 @@ TEST_F(FeedTest, BadInputIsSaid) {
 TEST_F(FeedTest, WorkersThatWantDifferentThingsAreTold) {
   Dataset dataset = rows();
   std::vector<UniqueFd> ends;
-  std::vector<std::shared_ptr<FeedClient>> clients;
-  for (int rank = 0; rank < 2; ++rank) {
-    auto [mine, other] = socket_pair();
-    clients.push_back(std::make_shared<FeedClient>(std::move(mine), rank, 2, seconds(60)));
-    ends.push_back(std::move(other));
-  }
+  auto clients = make_clients(2, ends);
   std::thread reader([&] { serve_feed({{"train", dataset.to_json()}}, std::move(ends), {}); });
   auto iterate = [&](int rank, int64_t batch_size) {
     return std::async(std::launch::async, [&, rank, batch_size] {

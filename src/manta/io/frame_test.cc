@@ -10,7 +10,7 @@
 #include <cstring>
 #include <random>
 
-#include "manta/base/error.h"
+#include "manta/base/error_of_internal.h"
 #include "manta/io/channel.h"
 
 namespace manta {
@@ -44,17 +44,6 @@ std::string text_of(int fd) {
   char text[64];
   ssize_t size = ::pread(fd, text, sizeof(text), 0);
   return size < 0 ? errno_text(errno) : std::string(text, static_cast<size_t>(size));
-}
-
-template <class F>
-ErrorKind kind_of(F&& function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.kind();
-  }
-  ADD_FAILURE() << "threw nothing";
-  return ErrorKind::kUserCode;
 }
 
 class FrameTest : public testing::Test {
@@ -250,7 +239,7 @@ TEST_F(FrameTest, TheLimitOfABodyCanBeSet) {
   ASSERT_EQ(decoder_.receive(reader_.get()), IoStatus::kDone);
   Frame frame;
   ASSERT_TRUE(decoder_.next(&frame));
-  EXPECT_EQ(kind_of([&] { decoder_.next(&frame); }), ErrorKind::kCorrupt);
+  EXPECT_EQ(error_of([&] { decoder_.next(&frame); }).kind(), ErrorKind::kCorrupt);
 }
 
 TEST_F(FrameTest, ACloseBetweenFramesIsClean) {
@@ -274,15 +263,15 @@ TEST_F(FrameTest, ACloseWithinAFrameIsCorrupt) {
     Frame frame;
     ASSERT_EQ(decoder.receive(reader_.get()), IoStatus::kDone);
     ASSERT_FALSE(decoder.next(&frame));
-    EXPECT_EQ(kind_of([&] { decoder.receive(reader_.get()); }), ErrorKind::kCorrupt);
+    EXPECT_EQ(error_of([&] { decoder.receive(reader_.get()); }).kind(), ErrorKind::kCorrupt);
   }
 }
 
 TEST_F(FrameTest, AFrameOverTheLimitsIsRefusedAndTheOthersAreSent) {
   out_.push(1, "first");
   out_.begin(2).append(kMaxFrameBody + 1, 'x');
-  EXPECT_EQ(kind_of([&] { out_.end(); }), ErrorKind::kInvalidArgument);
-  EXPECT_EQ(kind_of([&] { out_.push(3, "", std::vector<OutgoingFd>(kMaxFrameFds + 1)); }),
+  EXPECT_EQ(error_of([&] { out_.end(); }).kind(), ErrorKind::kInvalidArgument);
+  EXPECT_EQ(error_of([&] { out_.push(3, "", std::vector<OutgoingFd>(kMaxFrameFds + 1)); }).kind(),
             ErrorKind::kInvalidArgument);
   out_.push(4, "last");
   auto frames = pump();
