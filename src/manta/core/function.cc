@@ -5,6 +5,7 @@
 #include <link.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unwind.h>
 
 #include <cstdio>
 #include <cstring>
@@ -137,8 +138,8 @@ uintptr_t resolve(const CodeAddress& address) {
   return module->base + address.offset;
 }
 
-// Whether a function starts there. A module whose symbols were stripped is only asked whether it is
-// code at all.
+// Whether a function starts there, by the module's symbols. Stripping removes those, but not the
+// tables by which exceptions find their way: they know where every function starts.
 bool is_function_start(const CodeAddress& address) {
   auto modules = loaded_modules();
   const Module* module = find_module(modules, address.build_id);
@@ -148,7 +149,9 @@ bool is_function_start(const CodeAddress& address) {
     starts = starts || value == address.offset;
     return starts;
   });
-  return starts || !has_symbols;
+  if (has_symbols) return starts;
+  auto* start = reinterpret_cast<char*>(module->base + address.offset);
+  return _Unwind_FindEnclosingFunction(start + 1) == start;  // it looks at the byte before
 }
 
 struct ThunkRegistry {

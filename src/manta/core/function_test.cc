@@ -182,6 +182,18 @@ TEST(FunctionTest, WhereNoFunctionStartsIsRefused) {
   }
 }
 
+// Of the C library most systems have only a stripped copy.
+TEST(FunctionTest, WhereNoFunctionStartsIsRefusedInStrippedModulesToo) {
+  Function good = detail::make_function(&add);
+  good.target = locate_code(::dlsym(RTLD_DEFAULT, "getenv"));
+  resolve_function(good);
+  for (uint64_t offset : {1, 4, 5, 16}) {
+    Function bad = good;
+    bad.target.offset += offset;
+    EXPECT_THAT(refusal(bad), HasSubstr("where no function starts")) << offset;
+  }
+}
+
 TEST(FunctionTest, WhatIsInNoModuleCannotBeSent) {
   int local = 0;
   EXPECT_THROW(locate_code(&local), Error);

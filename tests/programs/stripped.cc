@@ -1,0 +1,27 @@
+// A program without symbols, as people ship them. Prints what its functions give in other
+// processes.
+
+#include <arrow/api.h>
+#include <manta/manta.h>
+
+#include <iostream>
+
+using namespace manta;
+
+int add(int a, int b) { return a + b; }
+int never_called_by_name(int x) { return x + 1; }
+
+int main(int argc, char** argv) {
+  manta::init(argc, argv);
+  int sum = get(remote(add, 20, 22));
+  int lambda = get(remote([](int x) { return 2 * x; }, 21));
+  Function inside = detail::make_function(&never_called_by_name);
+  inside.target.offset += 1;
+  std::string refused;
+  try {
+    resolve_function(inside);
+  } catch (const Error& error) {
+    refused = error.what();
+  }
+  std::cout << sum << " " << lambda << " " << refused << std::endl;
+}
