@@ -1,51 +1,72 @@
 #include <arrow/api.h>
-#include <arrow/io/file.h>
+#include <arrow/io/interfaces.h>
+#include <arrow/util/io_util.h>
 #include <parquet/arrow/reader.h>
 #include <parquet/arrow/schema.h>
 #include <parquet/exception.h>
 #include <parquet/file_reader.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "manta/base/error.h"
+#include "manta/data/data_files_internal.h"
 #include "manta/data/expression_internal.h"
+#include "manta/data/json_fields_internal.h"
 #include "manta/data/source_internal.h"
-#include "manta/io/arrow_status.h"
 
 namespace manta::data {
 namespace {
 
-namespace fs = std::filesystem;
-
-void add_folder(const std::string& folder, std::vector<std::string>& files) {
-  std::vector<std::string> found;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    std::string name = entry.path().filename();
-    bool hidden = name.starts_with(".") || name.starts_with("_");
-    if (entry.is_regular_file() && !hidden && entry.path().extension() == ".parquet") {
-      found.push_back(fs::absolute(entry.path()));
-    }
+// What a Parquet library throws, as the status that it was made of.
+arrow::Status status_of(const std::exception& error) {
+  if (auto* wrapped = dynamic_cast<const parquet::ParquetStatusException*>(&error)) {
+    return wrapped->status();
   }
-  if (found.empty()) {
-    throw Error(ErrorKind::kNotFound, str("read_parquet: folder '", folder,
-                                          "' holds no file whose name ends in .parquet"));
+  if (dynamic_cast<const std::bad_alloc*>(&error)) {
+    return arrow::Status::OutOfMemory("not enough memory");
   }
-  std::sort(found.begin(), found.end());
-  files.insert(files.end(), found.begin(), found.end());
+  if (std::string_view(error.what()).starts_with("Not yet implemented")) {
+    return arrow::Status::NotImplemented(error.what());
+  }
+  return arrow::Status::Invalid(error.what());
 }
 
-std::shared_ptr<arrow::io::RandomAccessFile> open_file(const std::string& path) {
-  return check(arrow::io::ReadableFile::Open(path), str("read_parquet: opening '", path, "'"));
-}
-
-[[noreturn]] void throw_not_parquet(const std::string& path, const std::string& why) {
-  throw Error(ErrorKind::kCorrupt,
-              str("read_parquet: '", path, "' is not a Parquet file, or a damaged one (", why,
-                  "); write it again, or leave it out"));
+// Runs what may throw an exception of the Parquet library or of the standard one.
+template <class Call>
+auto reading(const std::string& doing, Call call) {
+  try {
+    return call();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw read_error(status_of(error), doing);
+  }
 }
 
 }  // namespace
+
+Error read_error(const arrow::Status& status, const std::string& doing) {
+  std::string what = str(doing, ": ", status.message());
+  if (status.IsOutOfMemory() || status.IsCapacityError()) {
+    return Error(ErrorKind::kResources,
+                 what + "; read fewer columns or smaller row groups, or give it more memory");
+  }
+  if (status.IsCancelled()) return Error(ErrorKind::kCancelled, what);
+  if (status.IsNotImplemented()) {
+    return Error(ErrorKind::kInvalidArgument,
+                 what +
+                     "; this is not supported: write the file in another way, or leave the "
+                     "column out");
+  }
+  // The Parquet library calls damage an I/O error, too, but then there is no errno.
+  if (status.IsIOError() && arrow::internal::ErrnoFromStatus(status) != 0) {
+    return Error(ErrorKind::kIo, what);
+  }
+  return Error(ErrorKind::kCorrupt,
+               what +
+                   "; the file is damaged, or has a feature that cannot be read: write it again, "
+                   "or leave it out");
+}
 
 Source::Source(const std::vector<std::string>& paths, std::vector<std::string> columns)
     : columns_(std::move(columns)) {
@@ -53,22 +74,7 @@ Source::Source(const std::vector<std::string>& paths, std::vector<std::string> c
     throw Error(ErrorKind::kInvalidArgument, "read_parquet: no path was given");
   }
   require_distinct(columns_, "the columns of read_parquet");
-  for (const auto& path : paths) {
-    std::error_code ignored;
-    if (fs::is_directory(path, ignored)) {
-      try {
-        add_folder(path, files_);
-      } catch (const fs::filesystem_error& error) {
-        throw Error(ErrorKind::kIo, str("read_parquet: listing '", path, "': ", error.what()));
-      }
-    } else if (fs::exists(path, ignored)) {
-      files_.push_back(fs::absolute(path));
-    } else {
-      throw Error(ErrorKind::kNotFound,
-                  str("read_parquet: '", path, "' does not exist (looked for it from '",
-                      fs::current_path().string(), "')"));
-    }
-  }
+  files_ = find_files(paths);
   footers_.resize(files_.size());
   row_groups_.resize(files_.size());
   schema();
@@ -77,31 +83,36 @@ Source::Source(const std::vector<std::string>& paths, std::vector<std::string> c
 std::shared_ptr<arrow::Schema> Source::schema() {
   std::lock_guard lock(mutex_);
   if (schema_) return schema_;
-  auto schema = schema_of_footer(*load_footer(0));
-  for (const auto& name : columns_) {
-    if (schema->GetFieldIndex(name) < 0) {
-      std::shared_ptr<arrow::Schema> all;
-      check(parquet::arrow::FromParquetSchema(load_footer(0)->schema(), &all),
-            str("read_parquet: reading the schema of '", files_[0], "'"));
-      throw Error(ErrorKind::kNotFound, str("read_parquet: in '", files_[0], "' ",
-                                            no_such_column(name, all->field_names())));
-    }
-  }
+  auto schema = schema_of_file(0);
   schema_ = schema;
   return schema_;
 }
 
-std::shared_ptr<arrow::Schema> Source::schema_of_footer(const parquet::FileMetaData& footer) const {
+std::shared_ptr<arrow::Schema> Source::schema_of_file(int file) {
+  const std::string& path = files_[static_cast<size_t>(file)];
+  auto footer = load_footer(file);
+  std::string doing = str("read_parquet: reading the schema of '", path, "'");
   std::shared_ptr<arrow::Schema> all;
-  check(
-      parquet::arrow::FromParquetSchema(footer.schema(), parquet::default_arrow_reader_properties(),
-                                        footer.key_value_metadata(), &all),
-      "read_parquet: reading a schema");
+  auto status = reading(doing, [&] {
+    return parquet::arrow::FromParquetSchema(footer->schema(),
+                                             parquet::default_arrow_reader_properties(),
+                                             footer->key_value_metadata(), &all);
+  });
+  if (!status.ok()) throw read_error(status, doing);
   // Only what can differ between rows counts: files may say differently whether nulls are allowed.
   arrow::FieldVector fields;
   for (const auto& name : columns_.empty() ? all->field_names() : columns_) {
-    auto field = all->GetFieldByName(name);
-    if (field) fields.push_back(arrow::field(name, field->type()));
+    auto found = all->GetAllFieldsByName(name);
+    if (found.size() > 1) {
+      throw Error(ErrorKind::kInvalidArgument,
+                  str("read_parquet: '", path, "' has ", found.size(), " columns named '", name,
+                      "'; write it with distinct names, or name the .columns to read without it"));
+    }
+    if (found.size() == 1) fields.push_back(arrow::field(name, found[0]->type()));
+    if (found.empty() && file == 0) {
+      throw Error(ErrorKind::kNotFound,
+                  str("read_parquet: in '", path, "' ", no_such_column(name, all->field_names())));
+    }
   }
   return arrow::schema(fields);
 }
@@ -116,16 +127,21 @@ std::shared_ptr<parquet::FileMetaData> Source::load_footer(int file) {
   auto& footer = footers_[index];
   if (footer) return footer;
   const std::string& path = files_[index];
-  std::shared_ptr<parquet::FileMetaData> loaded;
-  auto opened = open_file(path);
-  try {
-    loaded = parquet::ReadMetaData(opened);
-  } catch (const parquet::ParquetException& error) {
-    throw_not_parquet(path, error.what());
-  }
+  auto opened = open_data_file(path);
+  auto loaded = reading(str("read_parquet: '", path, "' is no Parquet file, or a damaged one"),
+                        [&] { return parquet::ReadMetaData(opened); });
   std::vector<int64_t> rows;
-  for (int i = 0; i < loaded->num_row_groups(); ++i)
+  int64_t all_rows = 0;
+  for (int i = 0; i < loaded->num_row_groups(); ++i) {
     rows.push_back(loaded->RowGroup(i)->num_rows());
+    if (rows.back() < 0 || rows.back() > kMaxRows - all_rows) {
+      throw Error(ErrorKind::kCorrupt,
+                  str("read_parquet: '", path, "' says that row group ", i, " has ", rows.back(),
+                      " rows; the file is damaged: write it again, or leave "
+                      "it out"));
+    }
+    all_rows += rows.back();
+  }
   if (all_known_ && rows != row_groups_[index]) {
     throw Error(ErrorKind::kCorrupt,
                 str("read_parquet: '", path, "' has changed since the plan was made: it had ",
@@ -166,8 +182,8 @@ const std::vector<Fragment>& Source::fragments() {
   if (!fragments_.empty() || all_known_) return fragments_;
   std::vector<Fragment> fragments;
   for (int file = 0; file < static_cast<int>(files_.size()); ++file) {
-    auto footer = load_footer(file);
-    if (file > 0) check_same_columns(file, *schema_of_footer(*footer));
+    load_footer(file);
+    if (file > 0) check_same_columns(file, *schema_of_file(file));
     const auto& rows = row_groups_[static_cast<size_t>(file)];
     for (size_t i = 0; i < rows.size(); ++i) {
       fragments.push_back({file, static_cast<int>(i), rows[i]});
@@ -181,6 +197,7 @@ const std::vector<Fragment>& Source::fragments() {
 void Source::read(const Fragment& fragment, const std::vector<std::string>& columns,
                   int64_t piece_rows,
                   const std::function<void(std::shared_ptr<arrow::RecordBatch>)>& take) {
+  auto footer = this->footer(fragment.file);
   if (columns.empty()) {
     for (int64_t row = 0; row < fragment.rows; row += piece_rows) {
       take(arrow::RecordBatch::Make(arrow::schema({}), std::min(piece_rows, fragment.rows - row),
@@ -188,8 +205,6 @@ void Source::read(const Fragment& fragment, const std::vector<std::string>& colu
     }
     return;
   }
-  auto footer = this->footer(fragment.file);
-  const std::string& path = files_[static_cast<size_t>(fragment.file)];
   std::vector<int> leaves;
   const auto& schema = *footer->schema();
   for (int i = 0; i < schema.num_columns(); ++i) {
@@ -199,26 +214,31 @@ void Source::read(const Fragment& fragment, const std::vector<std::string>& colu
   parquet::ArrowReaderProperties properties(/*use_threads=*/false);
   properties.set_batch_size(piece_rows);
   properties.set_pre_buffer(false);
-  auto fail = [&](const std::string& why) {
-    throw Error(ErrorKind::kCorrupt, str("reading ", describe(fragment), ": ", why,
-                                         "; the file is damaged: write it again, or leave it out"));
-  };
-  auto get = [&](auto result) {
-    if (!result.ok()) fail(result.status().message());
+  std::string doing = str("reading ", describe(fragment));
+  auto get = [&](auto call) {
+    auto result = reading(doing, call);
+    if (!result.ok()) throw read_error(result.status(), doing);
     return std::move(result).ValueUnsafe();
   };
-  auto file = open_file(path);
-  std::unique_ptr<parquet::ParquetFileReader> parquet_reader;
-  try {
-    parquet_reader =
-        parquet::ParquetFileReader::Open(file, parquet::default_reader_properties(), footer);
-  } catch (const parquet::ParquetException& error) {
-    fail(error.what());
+  auto file = open_data_file(files_[static_cast<size_t>(fragment.file)]);
+  auto parquet_reader = reading(doing, [&] {
+    return parquet::ParquetFileReader::Open(file, parquet::default_reader_properties(), footer);
+  });
+  auto reader = get([&] {
+    return parquet::arrow::FileReader::Make(arrow::default_memory_pool(), std::move(parquet_reader),
+                                            properties);
+  });
+  auto batches = get([&] { return reader->GetRecordBatchReader({fragment.row_group}, leaves); });
+  int64_t rows = 0;
+  while (auto batch = get([&] { return batches->Next(); })) {
+    rows += batch->num_rows();
+    if (rows <= fragment.rows) take(std::move(batch));
   }
-  auto reader = get(parquet::arrow::FileReader::Make(arrow::default_memory_pool(),
-                                                     std::move(parquet_reader), properties));
-  auto batches = get(reader->GetRecordBatchReader({fragment.row_group}, leaves));
-  while (auto batch = get(batches->Next())) take(std::move(batch));
+  if (rows != fragment.rows) {
+    throw Error(ErrorKind::kCorrupt,
+                str(doing, ": its footer says that it has ", fragment.rows, " rows, and it has ",
+                    rows, "; the file is damaged: write it again, or leave it out"));
+  }
 }
 
 std::string Source::describe(const Fragment& fragment) const {
@@ -237,16 +257,26 @@ Json Source::to_json() {
 }
 
 std::shared_ptr<Source> Source::from_json(const Json& json) {
+  JsonFields fields(json, "the source");
   std::shared_ptr<Source> source(new Source());
-  json.at("columns").get_to(source->columns_);
-  for (const auto& file : json.at("files")) {
+  source->columns_ = fields.texts("columns");
+  require_distinct(source->columns_, "the columns of a plan's source");
+  int64_t all_rows = 0;
+  for (const auto& each : fields.list("files")) {
     int index = static_cast<int>(source->files_.size());
-    source->files_.push_back(file.at("path"));
-    source->row_groups_.push_back(file.at("row_groups"));
-    const auto& rows = source->row_groups_.back();
+    JsonFields file(each, str("file ", index));
+    auto path = file.text("path");
+    if (path.empty() || path[0] != '/' || path.find('\0') != std::string::npos) {
+      file.fail("path", "an absolute path");
+    }
+    auto rows = file.row_counts("row_groups");
     for (size_t i = 0; i < rows.size(); ++i) {
+      if (rows[i] > kMaxRows - all_rows) file.fail("row_groups", "small enough");
+      all_rows += rows[i];
       source->fragments_.push_back({index, static_cast<int>(i), rows[i]});
     }
+    source->files_.push_back(std::move(path));
+    source->row_groups_.push_back(std::move(rows));
   }
   if (source->files_.empty()) {
     throw Error(ErrorKind::kInvalidArgument, "a plan without files");

@@ -7,17 +7,22 @@
 #include <string>
 #include <vector>
 
+#include "manta/base/error.h"
 #include "manta/base/json.h"
 
 namespace arrow {
 class RecordBatch;
 class Schema;
+class Status;
 }  // namespace arrow
 namespace parquet {
 class FileMetaData;
 }
 
 namespace manta::data {
+
+/// The Error for a status that reading a file gave: damage only if it is none of the other reasons.
+Error read_error(const arrow::Status& status, const std::string& doing);
 
 /// A row group of a file: what is read at a time.
 struct Fragment {
@@ -31,9 +36,8 @@ struct Fragment {
 /// Safe to use from several threads.
 class Source {
  public:
-  /// `paths` are files and folders (all *.parquet below one, by name). Throws Error(kNotFound) if
-  /// one does not exist or there is no file. `columns`: those that must be there, of equal types in
-  /// all files; none: all of the first file's.
+  /// `paths` are files, folders and patterns: see `find_files`. `columns`: those that must be
+  /// there, of equal types in all files; none: all of the first file's.
   Source(const std::vector<std::string>& paths, std::vector<std::string> columns);
 
   const std::vector<std::string>& files() const { return files_; }
@@ -45,7 +49,8 @@ class Source {
   const std::vector<Fragment>& known_fragments() const { return fragments_; }
   std::shared_ptr<parquet::FileMetaData> footer(int file);
   /// Reads one row group and gives it to `take` in pieces of at most `piece_rows` rows, with their
-  /// columns in the file's order. Errors name the file and the row group.
+  /// columns in the file's order. Errors name the file and the row group; a row group that does not
+  /// have as many rows as the footer says is one.
   void read(const Fragment& fragment, const std::vector<std::string>& columns, int64_t piece_rows,
             const std::function<void(std::shared_ptr<arrow::RecordBatch>)>& take);
   /// "row group 3 of 'a.parquet'".
@@ -57,7 +62,7 @@ class Source {
  private:
   Source() = default;
   std::shared_ptr<parquet::FileMetaData> load_footer(int file);
-  std::shared_ptr<arrow::Schema> schema_of_footer(const parquet::FileMetaData& footer) const;
+  std::shared_ptr<arrow::Schema> schema_of_file(int file);
   void check_same_columns(int file, const arrow::Schema& schema);
 
   std::vector<std::string> files_;

@@ -1,0 +1,147 @@
+#include <arrow/io/file.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+
+#include "manta/base/error.h"
+#include "manta/data/data_files_internal.h"
+#include "manta/io/arrow_status.h"
+#include "manta/io/unique_fd.h"
+
+namespace manta::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+const char* kind_of(mode_t mode) {
+  if (S_ISFIFO(mode)) return "a fifo";
+  if (S_ISSOCK(mode)) return "a socket";
+  if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
+  if (S_ISDIR(mode)) return "a folder";
+  return "no regular file";
+}
+
+void require_regular(const std::string& path, const struct stat& info) {
+  if (S_ISREG(info.st_mode)) return;
+  throw Error(ErrorKind::kInvalidArgument,
+              str("read_parquet: '", path, "' is ", kind_of(info.st_mode),
+                  "; only files can be read: copy its content to one"));
+}
+
+[[noreturn]] void throw_cannot_open(const std::string& path, int error) {
+  if (error == ENOENT || error == ENOTDIR) {
+    throw Error(ErrorKind::kNotFound,
+                str("read_parquet: '", path, "' does not exist (looked for it from '",
+                    fs::current_path().string(), "')"));
+  }
+  throw Error(ErrorKind::kIo, str("read_parquet: opening '", path, "': ", errno_text(error)));
+}
+
+// "s3" of "s3://bucket/file".
+std::string scheme_of(const std::string& path) {
+  size_t end = path.find("://");
+  if (end == std::string::npos || end == 0) return {};
+  bool plain = std::all_of(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(end),
+                           [](unsigned char c) { return std::isalnum(c) || c == '+' || c == '-'; });
+  return plain ? path.substr(0, end) : std::string();
+}
+
+void add_folder(const std::string& folder, std::vector<std::string>& files) {
+  std::vector<std::string> found;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    std::string name = entry.path().filename();
+    bool hidden = name.starts_with(".") || name.starts_with("_");
+    if (hidden || entry.path().extension() != ".parquet" || entry.is_directory()) continue;
+    struct stat info {};
+    if (::stat(entry.path().c_str(), &info) != 0) throw_cannot_open(entry.path(), errno);
+    require_regular(entry.path(), info);
+    found.push_back(fs::absolute(entry.path()));
+  }
+  if (found.empty()) {
+    throw Error(ErrorKind::kNotFound, str("read_parquet: folder '", folder,
+                                          "' holds no file whose name ends in .parquet"));
+  }
+  std::sort(found.begin(), found.end());
+  files.insert(files.end(), found.begin(), found.end());
+}
+
+void add_existing(const std::string& path, const struct stat& info,
+                  std::vector<std::string>& files) {
+  if (!S_ISDIR(info.st_mode)) {
+    require_regular(path, info);
+    files.push_back(fs::absolute(path));
+    return;
+  }
+  try {
+    add_folder(path, files);
+  } catch (const fs::filesystem_error& error) {
+    throw Error(ErrorKind::kIo, str("read_parquet: listing '", path, "': ", error.what()));
+  }
+}
+
+void add_matches(const std::string& pattern, std::vector<std::string>& files) {
+  glob_t found{};
+  // Sorted below: glob would sort by the user's language.
+  int result = ::glob(pattern.c_str(), GLOB_ERR | GLOB_NOSORT, nullptr, &found);
+  int error = errno;
+  std::vector<std::string> paths(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  ::globfree(&found);
+  if (result == GLOB_NOMATCH) {
+    throw Error(ErrorKind::kNotFound, str("read_parquet: no file matches the pattern '", pattern,
+                                          "' (looked from '", fs::current_path().string(), "')"));
+  }
+  if (result != 0) {
+    throw Error(ErrorKind::kIo, str("read_parquet: looking for files that match '", pattern,
+                                    "': ", errno_text(result == GLOB_NOSPACE ? ENOMEM : error)));
+  }
+  std::sort(paths.begin(), paths.end());
+  for (const auto& path : paths) {
+    struct stat info {};
+    if (::stat(path.c_str(), &info) != 0) throw_cannot_open(path, errno);
+    add_existing(path, info, files);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> find_files(const std::vector<std::string>& paths) {
+  std::vector<std::string> files;
+  for (const auto& path : paths) {
+    if (auto scheme = scheme_of(path); !scheme.empty()) {
+      throw Error(ErrorKind::kInvalidArgument,
+                  str("read_parquet: '", path, "' is an address of ", scheme,
+                      "://; only local files are read today: give the path of a file, a folder or "
+                      "a mounted store"));
+    }
+    struct stat info {};
+    if (::stat(path.c_str(), &info) == 0) {
+      add_existing(path, info, files);
+    } else if (errno == ENOENT && path.find_first_of("*?[") != std::string::npos) {
+      add_matches(path, files);
+    } else {
+      throw_cannot_open(path, errno);
+    }
+  }
+  return files;
+}
+
+std::shared_ptr<arrow::io::RandomAccessFile> open_data_file(const std::string& path) {
+  // Asked before and after: opening a device can do something, and the file can change between.
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) throw_cannot_open(path, errno);
+  require_regular(path, info);
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) throw_cannot_open(path, errno);
+  if (::fstat(fd.get(), &info) != 0) throw_cannot_open(path, errno);
+  require_regular(path, info);
+  std::string doing = str("read_parquet: opening '", path, "'");
+  auto file = check(arrow::io::ReadableFile::Open(fd.get()), doing);
+  fd.release();
+  return file;
+}
+
+}  // namespace manta::data

@@ -1,0 +1,200 @@
+#include <arrow/util/io_util.h>
+#include <gmock/gmock.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "manta/data/dataset.h"
+#include "manta/data/parquet_fixture_internal.h"
+#include "manta/data/source_internal.h"
+
+namespace manta::data {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string content_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+// Overwrites bytes of a file's footer: every `from` with `to`, of the same length.
+int change_footer(const std::string& path, const std::string& from, const std::string& to) {
+  std::string bytes = content_of(path);
+  uint32_t length = 0;
+  std::memcpy(&length, bytes.data() + bytes.size() - 8, sizeof(length));
+  int changed = 0;
+  for (size_t at = bytes.size() - 8 - length;
+       (at = bytes.find(from, at)) != std::string::npos && at < bytes.size() - 8; ++changed) {
+    bytes.replace(at, to.size(), to);
+  }
+  std::ofstream(path, std::ios::binary) << bytes;
+  return changed;
+}
+
+std::shared_ptr<arrow::Table> table_of(const std::vector<std::string>& names) {
+  arrow::FieldVector fields;
+  arrow::ArrayVector columns;
+  for (size_t i = 0; i < names.size(); ++i) {
+    fields.push_back(arrow::field(names[i], arrow::int64()));
+    auto value = static_cast<int64_t>(i);
+    columns.push_back(array_from_json(arrow::int64(), {value, value + 10}));
+  }
+  return arrow::Table::Make(arrow::schema(fields), columns);
+}
+
+TEST(SourceTest, AFooterThatDoesNotFitTheRowsIsDamage) {
+  ParquetFolder folder;
+  auto path = folder.write("a.parquet", *table_of({"x"}), 10);
+  // Thrift's compact form: a 64-bit integer (0x16) of value 2, zigzag: rows of the file, of its row
+  // group, and values of the column.
+  ASSERT_EQ(change_footer(path, "\x16\x04", "\x16\x0a"), 3);
+  EXPECT_EQ(read_parquet(path).count(), 5);
+  for (const auto& dataset : {read_parquet(path), read_parquet(path).filter(col("x") > 0)}) {
+    EXPECT_THAT(message_of(ErrorKind::kCorrupt, [&] { dataset.to_table(); }),
+                AllOf(HasSubstr("row group 0 of '" + path),
+                      HasSubstr("says that it has 5 rows, and it has 2"), HasSubstr("damaged")));
+  }
+}
+
+TEST(SourceTest, NegativeRowsInAFooterAreDamage) {
+  ParquetFolder folder;
+  auto path = folder.write("a.parquet", *table_of({"x"}), 10);
+  change_footer(path, "\x16\x04", "\x16\x05");  // -3
+  message_of(ErrorKind::kCorrupt, [&] { read_parquet(path).count(); });
+}
+
+TEST(SourceTest, TwoColumnsOfOneNameAreAnError) {
+  ParquetFolder folder;
+  auto path = folder.write("a.parquet", *table_of({"a", "a", "b"}), 10);
+  EXPECT_THAT(message_of(ErrorKind::kInvalidArgument, [&] { read_parquet(path); }),
+              AllOf(HasSubstr(path), HasSubstr("2 columns named 'a'")));
+  EXPECT_THAT(message_of(ErrorKind::kInvalidArgument,
+                         [&] {
+                           read_parquet(path, {.columns = {"b", "a"}});
+                         }),
+              HasSubstr("2 columns named 'a'"));
+  EXPECT_THAT(ints(*read_parquet(path, {.columns = {"b"}}).to_table(), "b"), ElementsAre(2, 12));
+  auto plain = folder.write("0.parquet", *table_of({"a", "b"}), 10);
+  EXPECT_THAT(message_of(ErrorKind::kInvalidArgument,
+                         [&] {
+                           read_parquet({plain, path}).count();
+                         }),
+              HasSubstr("2 columns named 'a'"));
+}
+
+TEST(SourceTest, FailuresKeepTheirReason) {
+  struct Case {
+    arrow::Status status;
+    ErrorKind kind;
+    bool damage;
+  };
+  const Case cases[] = {
+      {arrow::Status::OutOfMemory("malloc of size 7 failed"), ErrorKind::kResources, false},
+      {arrow::Status::CapacityError("array too long"), ErrorKind::kResources, false},
+      {arrow::Status::Cancelled("stopped"), ErrorKind::kCancelled, false},
+      {arrow::Status::NotImplemented("codec lzo"), ErrorKind::kInvalidArgument, false},
+      {arrow::internal::IOErrorFromErrno(EIO, "reading"), ErrorKind::kIo, false},
+      {arrow::Status::IOError("unexpected end of stream"), ErrorKind::kCorrupt, true},
+      {arrow::Status::Invalid("bad level"), ErrorKind::kCorrupt, true},
+  };
+  for (const auto& test : cases) {
+    Error error = read_error(test.status, "reading a file");
+    EXPECT_EQ(kind_name(error.kind()), kind_name(test.kind)) << error.what();
+    EXPECT_THAT(error.what(), HasSubstr("reading a file: " + test.status.message()));
+    EXPECT_EQ(std::string(error.what()).find("damaged") != std::string::npos, test.damage)
+        << error.what();
+  }
+}
+
+// The library says in words only whether it is damage.
+TEST(SourceTest, WhatIsNotSupportedMayBeTheReason) {
+  ParquetFolder folder;
+  auto path = folder.write("a.parquet", *table_of({"x"}), 10);
+  // The codec, field 4 of a column's description: from UNCOMPRESSED (0) to LZO (3).
+  ASSERT_EQ(change_footer(path, std::string("\x15\x00\x16\x04", 4), "\x15\x06\x16\x04"), 1);
+  EXPECT_THAT(message_of(ErrorKind::kCorrupt, [&] { read_parquet(path).to_table(); }),
+              AllOf(HasSubstr(path), HasSubstr("LZO"), HasSubstr("or has a feature that cannot")));
+}
+
+TEST(SourceTest, OnlyFilesAreRead) {
+  ParquetFolder folder;
+  auto fifo = folder.file("fifo.parquet");
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  auto socket = folder.file("socket.parquet");
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  ASSERT_LT(socket.size(), sizeof(address.sun_path));
+  std::strcpy(address.sun_path, socket.c_str());  // NOLINT
+  UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  auto link = folder.file("link.parquet");
+  std::filesystem::create_symlink(fifo, link);
+
+  auto refused = [](const std::string& path) {
+    return message_of(ErrorKind::kInvalidArgument, [&] { read_parquet(path); });
+  };
+  EXPECT_THAT(refused(fifo), HasSubstr("'" + fifo + "' is a fifo"));
+  EXPECT_THAT(refused(link), HasSubstr("is a fifo"));
+  EXPECT_THAT(refused(socket), HasSubstr("is a socket"));
+  EXPECT_THAT(refused("/dev/zero"), HasSubstr("is a device"));
+  EXPECT_THAT(refused(folder.path()), HasSubstr("is a"));
+
+  // In a plan from elsewhere, too: there nobody looked at the file before.
+  auto json = read_parquet(folder.write("a.data", *table_of({"x"}), 10)).to_json();
+  for (const auto& path : {fifo, socket, std::string("/dev/zero")}) {
+    json["source"]["files"][0]["path"] = path;
+    EXPECT_THAT(
+        message_of(ErrorKind::kInvalidArgument, [&] { Dataset::from_json(json).to_table(); }),
+        HasSubstr("'" + path + "' is a"));
+  }
+}
+
+TEST(SourceTest, LinksToFilesAreRead) {
+  ParquetFolder folder;
+  auto path = folder.write("a.parquet", *table_of({"x"}), 10);
+  std::filesystem::create_symlink(path, folder.file("b.parquet"));
+  EXPECT_EQ(read_parquet(folder.path()).count(), 4);
+  std::filesystem::create_symlink(folder.file("none"), folder.file("c.parquet"));
+  EXPECT_THAT(message_of(ErrorKind::kNotFound, [&] { read_parquet(folder.path()); }),
+              HasSubstr(folder.file("c.parquet")));
+}
+
+TEST(SourceTest, AddressesAreRefused) {
+  for (const char* path : {"s3://bucket/a.parquet", "gs://b/*.parquet", "file:///tmp/a.parquet"}) {
+    EXPECT_THAT(message_of(ErrorKind::kInvalidArgument, [&] { read_parquet(path); }),
+                AllOf(HasSubstr(path), HasSubstr("only local files are read today")));
+  }
+}
+
+TEST(SourceTest, PatternsAreFilesInTheOrderOfTheirNames) {
+  ParquetFolder folder;
+  for (int i : {3, 1, 2}) {
+    folder.write_rows(str("part-", i, ".parquet"), i * 10, 2, 10);
+  }
+  folder.write_rows("other.parquet", 90, 2, 10);
+  folder.write_rows("[x].parquet", 70, 1, 10);
+  std::filesystem::create_directory(folder.file("part-folder"));
+  folder.write_rows("part-folder/a.parquet", 50, 1, 10);
+  auto ids = [&](const std::string& pattern) {
+    return ints(*read_parquet(folder.file(pattern)).to_table(), "id");
+  };
+  EXPECT_THAT(ids("part-?.parquet"), ElementsAre(10, 11, 20, 21, 30, 31));
+  EXPECT_THAT(ids("part-[13].parquet"), ElementsAre(10, 11, 30, 31));
+  EXPECT_THAT(ids("part-*"), ElementsAre(10, 11, 20, 21, 30, 31, 50));
+  EXPECT_THAT(ids("[x].parquet"), ElementsAre(70));  // a file of that very name
+  EXPECT_THAT(message_of(ErrorKind::kNotFound, [&] { read_parquet(folder.file("z*.parquet")); }),
+              HasSubstr("no file matches the pattern"));
+}
+
+}  // namespace
+}  // namespace manta::data
