@@ -3,39 +3,20 @@
 #include <arrow/api.h>
 
 #include <algorithm>
-#include <cmath>
-#include <iostream>
 #include <numeric>
-#include <random>
 #include <thread>
 
 #include "manta/base/error.h"
-#include "manta/data/expression_internal.h"
-#include "manta/data/pipeline_internal.h"
+#include "manta/data/plan_internal.h"
 #include "manta/data/stream_internal.h"
 #include "manta/io/arrow_status.h"
 
 namespace manta {
 
-using data::Operation;
-using data::OperationKind;
 using data::Plan;
 using data::Stream;
 
 namespace {
-
-Dataset append(const Dataset& dataset, Operation operation) {
-  schema_after(operation, schema_of(*dataset.plan()));
-  auto plan = std::make_shared<Plan>(*dataset.plan());
-  plan->operations.push_back(std::move(operation));
-  return Dataset(std::move(plan));
-}
-
-uint64_t draw_seed() {
-  std::random_device device;
-  // Below 2^53, so that every reader of JSON gets it right.
-  return (uint64_t{device()} << 21) ^ device();
-}
 
 data::StreamOptions on_all_processors() {
   return {.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))};
@@ -43,64 +24,6 @@ data::StreamOptions on_all_processors() {
 
 // For a look at the first rows.
 constexpr data::StreamOptions kNotFarAhead = {.threads = 1, .byte_budget = 0};
-
-// The plan without columns, for counting.
-std::shared_ptr<const Plan> rows_only(const Plan& plan) {
-  auto counting = std::make_shared<Plan>(plan);
-  Operation select;
-  select.kind = OperationKind::kSelect;
-  counting->operations.push_back(std::move(select));
-  return counting;
-}
-
-bool keeps_rows(const Operation& operation) {
-  return operation.kind == OperationKind::kWithColumn || operation.kind == OperationKind::kSelect ||
-         operation.kind == OperationKind::kDrop || operation.kind == OperationKind::kWindowShuffle;
-}
-
-std::vector<int64_t> rows_per_window(const Plan& plan) {
-  std::vector<int64_t> rows(plan.source->fragments().size(), 0);
-  if (std::all_of(plan.operations.begin(), plan.operations.end(), keeps_rows)) {
-    for (size_t i = 0; i < rows.size(); ++i) rows[i] = plan.source->fragments()[i].rows;
-    return rows;
-  }
-  Stream stream(rows_only(plan), {}, on_all_processors());
-  while (auto block = stream.next()) {
-    rows[static_cast<size_t>(block->window)] += block->batch->num_rows();
-  }
-  return rows;
-}
-
-std::pair<Dataset, Dataset> split(const Dataset& dataset, const std::vector<int64_t>& rows,
-                                  int64_t test_rows, const TrainTestSplitOptions& options) {
-  int64_t all = std::accumulate(rows.begin(), rows.end(), int64_t{0});
-  if (test_rows < 1 || test_rows >= all) {
-    throw Error(ErrorKind::kInvalidArgument,
-                str("train_test_split: ", test_rows, " test rows of ", all,
-                    " leave one of the parts empty; choose another test_size"));
-  }
-  data::Split part;
-  part.shuffle = options.shuffle;
-  part.seed = options.seed ? *options.seed : draw_seed();
-  part.rows = rows;
-  part.test_rows =
-      options.shuffle ? data::allot(rows, test_rows) : data::last_rows(rows, test_rows);
-  auto make = [&](bool test) {
-    part.test = test;
-    Operation operation;
-    operation.kind = OperationKind::kSplit;
-    operation.split = std::make_shared<data::Split>(part);
-    return append(dataset, std::move(operation));
-  };
-  return {make(false), make(true)};
-}
-
-void require_no_shuffle(const Plan& plan, const std::string& what, const std::string& advice) {
-  if (plan.has(OperationKind::kWindowShuffle)) {
-    throw Error(ErrorKind::kInvalidArgument,
-                str(what, " after window_shuffle is not possible: ", advice));
-  }
-}
 
 std::shared_ptr<arrow::Table> to_arrow_table(const Dataset& dataset, const data::Batches& batches) {
   auto schema = batches.empty() ? dataset.schema() : batches[0]->schema();
@@ -122,94 +45,33 @@ Dataset read_parquet(const std::vector<std::string>& paths, const ReadParquetOpt
   return Dataset(std::move(plan));
 }
 
+std::vector<int64_t> rows_per_fragment(const std::shared_ptr<const Plan>& plan) {
+  const auto& fragments = plan->source->fragments();
+  std::vector<int64_t> rows(fragments.size(), 0);
+  bool known = true;
+  for (size_t i = 0; i < rows.size() && known; ++i) {
+    std::optional<int64_t> of_fragment = fragments[i].rows;
+    for (const auto& operation : plan->operations) {
+      of_fragment = operation->rows_after(i, of_fragment);
+    }
+    known = of_fragment.has_value();
+    rows[i] = of_fragment.value_or(0);
+  }
+  if (known) return rows;
+  std::fill(rows.begin(), rows.end(), 0);
+  // Without columns: only what filters and functions need is read. A window operation changes no
+  // numbers of rows, only in which window they are.
+  Stream stream(Dataset(plan).select_columns({}).plan(), {}, on_all_processors());
+  while (auto block = stream.next()) {
+    rows[static_cast<size_t>(block->window)] += block->batch->num_rows();
+  }
+  return rows;
+}
+
 }  // namespace data
 
-Dataset Dataset::filter(const Expression& condition) const {
-  Operation operation;
-  operation.kind = OperationKind::kFilter;
-  operation.expression = condition;
-  return append(*this, std::move(operation));
-}
-
-Dataset Dataset::with_column(const std::string& name, const Expression& value) const {
-  Operation operation;
-  operation.kind = OperationKind::kWithColumn;
-  operation.name = name;
-  operation.expression = value;
-  return append(*this, std::move(operation));
-}
-
-Dataset Dataset::select_columns(const std::vector<std::string>& names) const {
-  Operation operation;
-  operation.kind = OperationKind::kSelect;
-  operation.columns = names;
-  return append(*this, std::move(operation));
-}
-
-Dataset Dataset::drop_columns(const std::vector<std::string>& names) const {
-  Operation operation;
-  operation.kind = OperationKind::kDrop;
-  operation.columns = names;
-  return append(*this, std::move(operation));
-}
-
-Dataset Dataset::drop_na(const std::vector<std::string>& names) const {
-  Operation operation;
-  operation.kind = OperationKind::kDropNa;
-  operation.columns = names;
-  auto schema = schema_of(*plan_);
-  if (names.empty() && schema) operation.columns = schema->field_names();
-  return append(*this, std::move(operation));
-}
-
-Dataset Dataset::map_batches(data::BatchFunction function, const MapBatchesOptions& options) const {
-  if (!function || options.batch_size < 1) {
-    throw Error(ErrorKind::kInvalidArgument,
-                str("map_batches needs a function and a batch_size of at least 1, not ",
-                    options.batch_size));
-  }
-  Operation operation;
-  operation.kind = OperationKind::kMapBatches;
-  operation.function = function;
-  operation.rows = options.batch_size;
-  return append(*this, std::move(operation));
-}
-
-Dataset Dataset::window_shuffle(const WindowShuffleOptions& options) const {
-  require_no_shuffle(*plan_, "a second window_shuffle", "shuffle once, with larger windows");
-  if (options.rows < 1) {
-    throw Error(ErrorKind::kInvalidArgument,
-                str("window_shuffle needs rows of at least 1, not ", options.rows));
-  }
-  Operation operation;
-  operation.kind = OperationKind::kWindowShuffle;
-  operation.rows = options.rows;
-  operation.seed = options.seed ? *options.seed : draw_seed();
-  return append(*this, std::move(operation));
-}
-
-std::pair<Dataset, Dataset> Dataset::split_fraction(double fraction,
-                                                    const TrainTestSplitOptions& options) const {
-  if (!(fraction > 0 && fraction < 1)) {
-    throw Error(ErrorKind::kInvalidArgument,
-                str("train_test_split: a test_size of ", fraction,
-                    " is not between 0 and 1; give a fraction, or a number of rows as an integer"));
-  }
-  require_no_shuffle(*plan_, "train_test_split", "split first, then shuffle the train part");
-  auto rows = rows_per_window(*plan_);
-  auto all = std::accumulate(rows.begin(), rows.end(), int64_t{0});
-  auto test_rows = static_cast<int64_t>(std::ceil(fraction * static_cast<double>(all)));
-  return split(*this, rows, test_rows, options);
-}
-
-std::pair<Dataset, Dataset> Dataset::split_rows(int64_t rows,
-                                                const TrainTestSplitOptions& options) const {
-  require_no_shuffle(*plan_, "train_test_split", "split first, then shuffle the train part");
-  return split(*this, rows_per_window(*plan_), rows, options);
-}
-
 int64_t Dataset::count() const {
-  auto rows = rows_per_window(*plan_);
+  auto rows = data::rows_per_fragment(plan_);
   return std::accumulate(rows.begin(), rows.end(), int64_t{0});
 }
 

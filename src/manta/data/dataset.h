@@ -11,6 +11,7 @@
 
 #include "manta/base/json.h"
 #include "manta/data/expression.h"
+#include "manta/data/plan_function.h"
 
 namespace arrow {
 class RecordBatch;
@@ -34,10 +35,12 @@ struct ReadParquetOptions {
   std::vector<std::string> columns = {};  ///< In this order. None: all columns of the files.
 };
 
-/// Rows of Parquet files, one file after the other. A path is a file or a folder, of which all
-/// *.parquet files are read, in the order of their names. Opens the first file only; the others
-/// when rows or their number are asked for. Throws Error(kNotFound) for a file or a column that
-/// does not exist, Error(kCorrupt) for a file that is not Parquet.
+/// Rows of Parquet files, one file after the other. A path is a file, a folder, of which all
+/// *.parquet files are read, or a pattern such as `data/2020-*.parquet`; files come in the order of
+/// their names. Opens the first file only; the others when rows or their number are asked for.
+/// Throws Error(kNotFound) for a file or a column that does not exist, Error(kCorrupt) for a file
+/// that is not Parquet, Error(kInvalidArgument) for two columns of one name and for addresses such
+/// as s3://, which cannot be read today.
 Dataset read_parquet(const std::string& path, const ReadParquetOptions& options = {});
 Dataset read_parquet(const std::vector<std::string>& paths, const ReadParquetOptions& options = {});
 
@@ -48,6 +51,47 @@ class BatchRange;
 struct MapBatchesOptions {
   int64_t batch_size = 4096;  ///< Rows of a batch at most: batches do not reach across row groups.
 };
+
+namespace data::detail {
+
+template <class F>
+constexpr bool fits_map_batches() {
+  return TakesBatch<std::decay_t<F>>;
+}
+template <class F, class A>
+constexpr bool fits_map_batches() {
+  using Decayed = std::decay_t<F>;
+  if constexpr (TakesBatchAndArgs<Decayed>) {
+    return std::is_convertible_v<const A&, const ArgsOf<Decayed>&>;
+  } else {
+    return std::is_same_v<A, MapBatchesOptions>;
+  }
+}
+template <class F, class A, class Options>
+constexpr bool fits_map_batches() {
+  return fits_map_batches<F, A>() && TakesBatchAndArgs<std::decay_t<F>> &&
+         std::is_same_v<Options, MapBatchesOptions>;
+}
+
+template <class F, class... More>
+constexpr void explain_map_batches() {
+  using Plain = typename FunctionOf<F>::type;
+  require_batch_function<Plain>();
+  if constexpr (TakesBatch<F>) {
+    static_assert(!sizeof(F),
+                  "manta: map_batches was given arguments for a function that takes a batch only; "
+                  "add a parameter `const Args&` to it");
+  } else if constexpr (TakesBatchAndArgs<F>) {
+    static_assert(sizeof...(More) > 0,
+                  "manta: map_batches was given a function with a parameter for arguments, and no "
+                  "arguments: map_batches(function, args)");
+    static_assert(sizeof...(More) == 0,
+                  "manta: the arguments of map_batches are not of the type that the function "
+                  "takes: map_batches(function, args, options)");
+  }
+}
+
+}  // namespace data::detail
 
 struct WindowShuffleOptions {
   /// A window is whole row groups that have at least so many rows together, before any filter. More
@@ -88,15 +132,40 @@ class Dataset {
   /// Calls a function on batches of rows, in several threads at a time: a plain function or a
   /// lambda without captures. It must give the same result for the same rows whenever it is called.
   /// What it throws comes out where rows are read, as Error(kUserCode).
+  ///
+  /// It runs in other processes of this program, too, and variables that `main` has set are not set
+  /// there. Pass what it needs as `args`, of any type that `remote` takes as an argument (structs
+  /// with a `serialize`, containers, Json, Arrow tables): every process, also this one, calls it
+  /// with a copy that was written and read back once.
+  ///
+  ///     Batch scale(const Batch& batch, const Scale& by);
+  ///     dataset.map_batches(scale, {.column = "fare", .factor = 2})
+  ///
+  /// A data set with functions can be stored if they are `named`.
   Dataset map_batches(data::BatchFunction function, const MapBatchesOptions& options = {}) const;
-  template <class F>
-  requires(!std::is_convertible_v<F, data::BatchFunction>) Dataset
-      map_batches(F, const MapBatchesOptions& = {})
+  template <data::TakesBatch F>
+  Dataset map_batches(F function, const MapBatchesOptions& options = {}) const {
+    return map_function(data::detail::make_plan_function(std::move(function), {}), options);
+  }
+  template <data::TakesBatchAndArgs F>
+  Dataset map_batches(F function, const data::ArgsOf<F>& args,
+                      const MapBatchesOptions& options = {}) const {
+    return map_function(data::detail::make_plan_function(std::move(function), to_value(args)),
+                        options);
+  }
+  /// Takes what none of these does, and says what is wrong with it.
+  template <class F, class... More>
+  requires(!data::detail::fits_map_batches<F, More...>()) Dataset
+      map_batches(const F&, const More&...)
   const {
-    static_assert(!sizeof(F),
-                  "manta: map_batches needs a plain function or a lambda without captures, of the "
-                  "form std::shared_ptr<arrow::RecordBatch>(const "
-                  "std::shared_ptr<arrow::RecordBatch>&)");
+    data::detail::explain_map_batches<std::decay_t<F>, More...>();
+    return *this;
+  }
+  template <class F>
+  requires(!data::TakesBatch<std::decay_t<F>> && !data::TakesBatchAndArgs<std::decay_t<F>>) Dataset
+      map_batches(const F&, const MapBatchesOptions&)
+  const {
+    data::detail::explain_map_batches<std::decay_t<F>>();
     return *this;
   }
   /// Brings row groups into a random order and permutes the rows within windows of them; anew for
@@ -127,7 +196,8 @@ class Dataset {
   /// All rows, in memory.
   std::shared_ptr<arrow::Table> to_table() const;
   std::shared_ptr<arrow::Table> take_all() const { return to_table(); }
-  /// Prints the first rows.
+  /// Prints the first rows: each value on one line, cut after 32 characters, with what cannot be
+  /// printed as \\n or \\xff.
   void show(int64_t n = 20) const;
   /// All rows in batches of `batch_size`, in this process, with reading ahead:
   /// `for (auto& batch : ds.iter_batches({.batch_size = 64}))`.
@@ -136,14 +206,19 @@ class Dataset {
   /// What would be done, for people: the operations, the columns that are read, the row groups that
   /// are skipped. Opens all files.
   std::string explain() const;
-  /// For another process of this program. Paths are absolute.
+  /// The plan as data, for a file. Paths are absolute. Throws Error(kInvalidArgument) if it has a
+  /// function without a name, or with arguments that are not Json: see `named`.
   Json to_json() const;
+  /// Takes JSON from anywhere: it names files, and functions that this program has `named`, and can
+  /// do nothing else. Throws Error(kInvalidArgument) if it is not what `to_json` writes,
+  /// Error(kNotFound) for a function that this program does not have.
   static Dataset from_json(const Json& json);
 
   explicit Dataset(std::shared_ptr<const data::Plan> plan) : plan_(std::move(plan)) {}
   const std::shared_ptr<const data::Plan>& plan() const { return plan_; }
 
  private:
+  Dataset map_function(data::PlanFunction function, const MapBatchesOptions& options) const;
   std::pair<Dataset, Dataset> split_fraction(double fraction,
                                              const TrainTestSplitOptions& options) const;
   std::pair<Dataset, Dataset> split_rows(int64_t rows, const TrainTestSplitOptions& options) const;

@@ -4,19 +4,14 @@
 #include <iostream>
 
 #include "manta/base/error.h"
+#include "manta/data/cell_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/data/pipeline_internal.h"
 
 namespace manta {
 namespace {
 
-constexpr size_t kWidestCell = 32;
-
-std::string join(const std::vector<std::string>& parts) {
-  std::string text;
-  for (const auto& part : parts) text += (text.empty() ? "" : ", ") + part;
-  return text;
-}
+using data::join;
 
 // 1, 2, 3, 7 as "1-3, 7".
 std::string ranges(const std::vector<size_t>& numbers) {
@@ -28,13 +23,6 @@ std::string ranges(const std::vector<size_t>& numbers) {
     i = end + 1;
   }
   return join(parts);
-}
-
-std::string cell(const arrow::Table& table, int column, int64_t row) {
-  auto scalar = table.column(column)->GetScalar(row);
-  std::string text = !scalar.ok() ? "?" : !(*scalar)->is_valid ? "null" : (*scalar)->ToString();
-  if (text.size() > kWidestCell) text = text.substr(0, kWidestCell - 3) + "...";
-  return text;
 }
 
 }  // namespace
@@ -55,26 +43,31 @@ std::string Dataset::explain() const {
               " columns: ", join(pipeline.columns_read()), "\n");
   text += str("  skips ", skipped.size(), " of ", fragments.size(), " row groups",
               skipped.empty() ? "" : ": ", ranges(skipped), "\n");
-  for (const auto& operation : plan_->operations) text += operation.to_string() + "\n";
+  for (const auto& operation : plan_->operations) text += operation->to_string() + "\n";
   return text;
 }
 
 void Dataset::show(int64_t n) const {
   auto table = take(n);
-  int columns = table->num_columns();
-  std::vector<std::vector<std::string>> lines(static_cast<size_t>(table->num_rows()) + 1);
-  for (int i = 0; i < columns; ++i) {
-    lines[0].push_back(table->field(i)->name());
-    for (int64_t row = 0; row < table->num_rows(); ++row) {
-      lines[static_cast<size_t>(row) + 1].push_back(cell(*table, i, row));
+  std::vector<std::vector<std::string>> columns;
+  for (int i = 0; i < table->num_columns(); ++i) {
+    auto& cells = columns.emplace_back();
+    cells.push_back(data::printable(table->field(i)->name()));
+    for (const auto& chunk : table->column(i)->chunks()) {
+      for (int64_t row = 0; row < chunk->length(); ++row) {
+        cells.push_back(data::cell_text(*chunk, row));
+      }
     }
   }
-  for (const auto& line : lines) {
+  std::vector<size_t> widths(columns.size(), 0);
+  for (size_t i = 0; i < columns.size(); ++i) {
+    for (const auto& cell : columns[i]) widths[i] = std::max(widths[i], data::width_of(cell));
+  }
+  for (size_t line = 0; line <= static_cast<size_t>(table->num_rows()); ++line) {
     std::string text;
-    for (size_t i = 0; i < line.size(); ++i) {
-      size_t width = 0;
-      for (const auto& other : lines) width = std::max(width, other[i].size());
-      text += std::string(width - line[i].size() + (i == 0 ? 0 : 2), ' ') + line[i];
+    for (size_t i = 0; i < columns.size(); ++i) {
+      const auto& cell = columns[i][line];
+      text += std::string(widths[i] - data::width_of(cell) + (i == 0 ? 0 : 2), ' ') + cell;
     }
     std::cout << text << "\n";
   }

@@ -48,7 +48,9 @@ const OpName& name_of(ExpressionOp op) {
 }
 
 std::string literal_text(const Literal& literal) {
-  if (auto* text = std::get_if<std::string>(&literal)) return Json(*text).dump();
+  if (auto* text = std::get_if<std::string>(&literal)) {
+    return Json(*text).dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
   if (auto* number = std::get_if<double>(&literal)) {
     return std::isfinite(*number) ? Json(*number).dump() : str(*number);
   }
@@ -80,7 +82,8 @@ Json node_to_json(const ExpressionNode& node) {
 
 [[noreturn]] void throw_not_an_expression(const Json& json) {
   throw Error(ErrorKind::kInvalidArgument,
-              str("not an expression as Expression::to_json writes it: ", json.dump()));
+              str("not an expression as Expression::to_json writes it: ",
+                  json.dump(-1, ' ', false, Json::error_handler_t::replace)));
 }
 
 std::shared_ptr<const ExpressionNode> node_from_json(const Json& json, int depth) {

@@ -148,8 +148,8 @@ struct FeedOptions {
 };
 
 /// The reader's side: serves the workers until they have all closed their ends.
-void serve_feed(const std::map<std::string, Json>& plans, std::vector<UniqueFd> workers,
-                const FeedOptions& options);
+void serve_feed(const std::map<std::string, std::shared_ptr<const Plan>>& plans,
+                std::vector<UniqueFd> workers, const FeedOptions& options);
 
 /// Some rows in shared memory. They stay there for as long as somebody holds the batch.
 struct FeedBlock {

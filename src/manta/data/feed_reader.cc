@@ -11,7 +11,6 @@
 #include <set>
 #include <thread>
 
-#include "manta/data/dataset.h"
 #include "manta/data/feed_internal.h"
 #include "manta/io/arrow_status.h"
 #include "manta/io/shared_region_internal.h"
@@ -50,10 +49,9 @@ std::shared_ptr<arrow::RecordBatch> without_dictionaries(
 
 class Reader {
  public:
-  Reader(const std::map<std::string, Json>& plans, std::vector<UniqueFd> workers,
-         const FeedOptions& options)
-      : options_(options) {
-    for (const auto& [name, json] : plans) plans_[name] = Dataset::from_json(json).plan();
+  Reader(const std::map<std::string, std::shared_ptr<const Plan>>& plans,
+         std::vector<UniqueFd> workers, const FeedOptions& options)
+      : options_(options), plans_(plans) {
     for (auto& fd : workers) channels_.push_back(std::make_unique<Channel>(std::move(fd)));
     open_.assign(channels_.size(), true);
   }
@@ -395,7 +393,7 @@ class Reader {
   }
 
   const FeedOptions options_;
-  std::map<std::string, std::shared_ptr<const Plan>> plans_;
+  const std::map<std::string, std::shared_ptr<const Plan>> plans_;
   std::vector<std::unique_ptr<Channel>> channels_;
 
   std::mutex mutex_;  // guards what follows
@@ -411,8 +409,8 @@ class Reader {
 
 }  // namespace
 
-void serve_feed(const std::map<std::string, Json>& plans, std::vector<UniqueFd> workers,
-                const FeedOptions& options) {
+void serve_feed(const std::map<std::string, std::shared_ptr<const Plan>>& plans,
+                std::vector<UniqueFd> workers, const FeedOptions& options) {
   Reader(plans, std::move(workers), options).run();
 }
 

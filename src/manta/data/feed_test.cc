@@ -53,7 +53,7 @@ Walked walk(const Dataset& dataset, int world, const Walk& options) {
   std::vector<UniqueFd> reader_ends;
   auto clients = make_clients(world, reader_ends);
   std::thread reader([&, ends = std::move(reader_ends)]() mutable {
-    serve_feed({{"train", dataset.to_json()}}, std::move(ends), options.feed);
+    serve_feed({{"train", dataset.plan()}}, std::move(ends), options.feed);
   });
   std::vector<std::future<Walked>> parts;
   for (int rank = 0; rank < world; ++rank) {
@@ -265,8 +265,7 @@ TEST_F(FeedTest, ABudgetThatIsUsedUpDoesNotStopAnybody) {
   std::vector<UniqueFd> ends;
   auto clients = make_clients(2, ends);
   std::thread reader([&] {
-    serve_feed({{"train", dataset.to_json()}, {"valid", dataset.to_json()}}, std::move(ends),
-               options);
+    serve_feed({{"train", dataset.plan()}, {"valid", dataset.plan()}}, std::move(ends), options);
   });
   std::vector<std::future<size_t>> counts;
   for (int rank = 0; rank < 2; ++rank) {
@@ -326,7 +325,7 @@ TEST_F(FeedTest, LeavingALoopEarlyEndsTheEpoch) {
   auto client = std::make_shared<FeedClient>(std::move(mine), 0, 1, seconds(60));
   std::vector<UniqueFd> ends;
   ends.push_back(std::move(other));
-  std::thread reader([&] { serve_feed({{"train", dataset.to_json()}}, std::move(ends), {}); });
+  std::thread reader([&] { serve_feed({{"train", dataset.plan()}}, std::move(ends), {}); });
   {
     auto state = std::make_shared<ShardState>(client, "train", Position());
     DataShard shard(state);
@@ -371,7 +370,7 @@ TEST_F(FeedTest, WorkersThatWantDifferentThingsAreTold) {
   Dataset dataset = rows();
   std::vector<UniqueFd> ends;
   auto clients = make_clients(2, ends);
-  std::thread reader([&] { serve_feed({{"train", dataset.to_json()}}, std::move(ends), {}); });
+  std::thread reader([&] { serve_feed({{"train", dataset.plan()}}, std::move(ends), {}); });
   auto iterate = [&](int rank, int64_t batch_size) {
     return std::async(std::launch::async, [&, rank, batch_size] {
       DataShard shard(
@@ -397,7 +396,7 @@ TEST_F(FeedTest, AWorkerThatNeverComesIsNamed) {
   auto client = std::make_shared<FeedClient>(std::move(mine), 0, 2, seconds(60));
   FeedOptions options;
   options.timeout = std::chrono::milliseconds(50);
-  std::thread reader([&] { serve_feed({{"train", dataset.to_json()}}, std::move(ends), options); });
+  std::thread reader([&] { serve_feed({{"train", dataset.plan()}}, std::move(ends), options); });
   DataShard shard(std::make_shared<ShardState>(client, "train", Position()));
   EXPECT_THAT(message_of([&] {
                 for (const auto& batch : shard.iter_batches()) (void)batch;

@@ -10,6 +10,10 @@
 
 namespace manta::data {
 
+/// What numbers are drawn for: a part of their key, so that equal seeds do not give equal numbers
+/// to different things.
+enum RandomPurpose : uint64_t { kFragmentOrder = 1, kRowOrder = 2, kSplitRows = 3 };
+
 /// Random numbers that are a function of (key, counter): number i of a key is
 /// mix(key + (i + 1) * 0x9e3779b97f4a7c15), where mix is SplitMix64's finaliser. Orders of rows
 /// that were drawn once must come out the same for ever, so this never changes.

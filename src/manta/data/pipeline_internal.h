@@ -3,27 +3,14 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "manta/data/piece_internal.h"
+#include "manta/data/bounds_internal.h"
+#include "manta/data/operation_internal.h"
 #include "manta/data/plan_internal.h"
 
 namespace manta::data {
-
-/// Row groups are decoded and computed in pieces of so many rows: few enough that a piece's columns
-/// stay in the processor's cache from one operation to the next.
-inline constexpr int64_t kPieceRows = 32 * 1024;
-
-/// A comparison of a file column with a constant that every row of the result fulfils.
-struct Bound {
-  std::string column;
-  Expression comparison;  ///< `column < constant` and the like; never !=.
-};
-std::vector<Bound> bounds_of(const Plan& plan);
-/// Whether the statistics of a row group say that none of its rows fulfils all bounds.
-bool excluded(const std::vector<Bound>& bounds, Source& source, const Fragment& fragment);
 
 /// A plan made ready to run. Its methods may be called from several threads.
 class Pipeline {
@@ -49,10 +36,6 @@ class Pipeline {
   size_t next_barrier(size_t operation, size_t end) const;
   std::shared_ptr<arrow::RecordBatch> compute(const arrow::RecordBatch& batch, size_t begin,
                                               size_t end) const;
-  Batches map_batches(const Operation& operation, const Batches& batches, size_t fragment) const;
-  Batches split(const Operation& operation, const Batches& batches, size_t fragment) const;
-  Batches shuffle(const Operation& operation, const Batches& batches, int64_t epoch,
-                  int64_t window) const;
   std::string describe(size_t fragment) const;
 
   std::shared_ptr<const Plan> plan_;
@@ -60,7 +43,11 @@ class Pipeline {
   std::vector<Bound> bounds_;
   std::vector<std::shared_ptr<arrow::Schema>> schemas_;  ///< Before each operation, and at the end.
   std::vector<Fragment> fragments_;
-  size_t shuffle_at_ = 0;  ///< The shuffle's place; the number of operations if there is none.
+  // By operation, null where it is of another sort.
+  std::vector<const RowOperation*> row_operations_;
+  std::vector<const BatchOperation*> batch_operations_;
+  const WindowOperation* window_operation_ = nullptr;  ///< Null if there is none.
+  size_t windows_at_ = 0;  ///< Its place; the number of operations if there is none.
 };
 
 }  // namespace manta::data

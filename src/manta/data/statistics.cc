@@ -71,21 +71,17 @@ bool is_nan(const arrow::Scalar& value) {
 
 }  // namespace
 
+void FileBounds::add(const Expression& condition) {
+  add_bounds(condition.shared_node(), columns, bounds);
+}
+
 std::vector<Bound> bounds_of(const Plan& plan) {
-  std::vector<Bound> bounds;
-  std::set<std::string> file_columns(plan.columns.begin(), plan.columns.end());
+  FileBounds found;
+  found.columns = {plan.columns.begin(), plan.columns.end()};
   for (const auto& operation : plan.operations) {
-    // Leaving rows out before a shuffle would change the order of the others after it.
-    if (operation.kind == OperationKind::kMapBatches ||
-        operation.kind == OperationKind::kWindowShuffle) {
-      break;
-    }
-    if (operation.kind == OperationKind::kFilter) {
-      add_bounds(operation.expression.shared_node(), file_columns, bounds);
-    }
-    if (operation.kind == OperationKind::kWithColumn) file_columns.erase(operation.name);
+    if (!operation->add_bounds(found)) break;
   }
-  return bounds;
+  return found.bounds;
 }
 
 bool excluded(const std::vector<Bound>& bounds, Source& source, const Fragment& fragment) {

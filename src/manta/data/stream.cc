@@ -8,6 +8,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "manta/base/error.h"
@@ -27,13 +28,31 @@ struct Window {
 };
 
 int64_t guess_row_bytes(const Plan& plan, const std::vector<std::string>& columns) {
-  auto schema = schema_of(plan, 0);
+  auto schema = plan.source->schema();
   int64_t bytes = 0;
   for (const auto& name : columns) {
     int width = schema->GetFieldByName(name)->type()->bit_width();
     bytes += width > 0 ? std::max(width / 8, 1) : 32;
   }
   return bytes;
+}
+
+bool have_same_columns(const arrow::Schema& a, const arrow::Schema& b) {
+  if (a.num_fields() != b.num_fields()) return false;
+  for (int i = 0; i < a.num_fields(); ++i) {
+    if (a.field(i)->name() != b.field(i)->name() ||
+        !a.field(i)->type()->Equals(*b.field(i)->type()))
+      return false;
+  }
+  return true;
+}
+
+std::string describe_columns(const arrow::Schema& schema) {
+  std::vector<std::string> columns;
+  for (const auto& field : schema.fields()) {
+    columns.push_back(str(field->name(), ": ", field->type()->ToString()));
+  }
+  return join(columns);
 }
 
 }  // namespace
@@ -54,7 +73,17 @@ struct Stream::Impl {
                   str("a stream needs a thread and blocks of at least a row, not ", options.threads,
                       " threads and ", options.max_block_rows, " rows"));
     }
-    for (int i = 0; i < options.threads; ++i) threads.emplace_back([this] { read(); });
+    for (int i = 0; i < options.threads; ++i) {
+      try {
+        threads.emplace_back([this] { read(); });
+      } catch (const std::system_error& error) {
+        // The rows are the same with fewer.
+        if (!threads.empty()) break;
+        throw Error(ErrorKind::kResources,
+                    str("starting a thread to read data: ", error.what(),
+                        "; raise the limit of processes or of memory (ulimit -u, ulimit -v)"));
+      }
+    }
   }
 
   ~Impl() {
@@ -73,7 +102,8 @@ struct Stream::Impl {
     for (size_t fragment : windows[static_cast<size_t>(window)]) {
       rows += pipeline.plan().source->known_fragments()[fragment].rows;
     }
-    return rows * row_bytes;
+    int64_t bytes = 0;
+    return __builtin_mul_overflow(rows, row_bytes, &bytes) ? INT64_MAX / 4 : bytes;
   }
 
   // The window whose turn it is always may, whatever it needs: else nothing would move again.
@@ -147,9 +177,23 @@ struct Stream::Impl {
       window.block_bytes.pop_front();
       first_row += block.batch->num_rows();
       changed.notify_all();
+      lock.unlock();
+      require_same_columns(*block.batch);
       return block;
     }
     return std::nullopt;
+  }
+
+  // Whoever takes the blocks puts them together, by the first one's columns.
+  void require_same_columns(const arrow::RecordBatch& batch) {
+    if (!columns) columns = batch.schema();
+    if (columns == batch.schema() || have_same_columns(*columns, *batch.schema())) return;
+    throw Error(
+        ErrorKind::kUserCode,
+        str("a function of map_batches returned batches of different columns: {",
+            describe_columns(*columns), "} first, then {", describe_columns(*batch.schema()),
+            "}; return the same names and types from every call, also for rows without "
+            "values"));
   }
 
   const Pipeline pipeline;
@@ -158,6 +202,7 @@ struct Stream::Impl {
   const std::vector<std::vector<size_t>> windows;
   const int64_t row_bytes;
   std::atomic<int64_t> rows_decoded = 0;
+  std::shared_ptr<arrow::Schema> columns;  // of the first block; for next() only
 
   std::mutex mutex;  // of everything below
   std::condition_variable changed;

@@ -54,4 +54,8 @@ class Stream {
   std::unique_ptr<Impl> impl_;
 };
 
+/// How many rows each window gives (each fragment, if no operation makes windows). Reads no rows if
+/// the operations know.
+std::vector<int64_t> rows_per_fragment(const std::shared_ptr<const Plan>& plan);
+
 }  // namespace manta::data

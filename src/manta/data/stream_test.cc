@@ -1,4 +1,7 @@
 #include <gmock/gmock.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -216,6 +219,43 @@ TEST(StreamTest, FewerThreadsThanOneAreRefused) {
   ParquetFolder folder;
   auto dataset = several_files(folder);
   message_of(ErrorKind::kInvalidArgument, [&] { Stream(dataset.plan(), {}, {.threads = 0}); });
+}
+
+// With room for the stack of one more thread, and not of two.
+TEST(StreamTest, FewerThreadsThanWereAskedForGiveTheSameRows) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers need more address space than this leaves";
+#endif
+  ParquetFolder folder;
+  auto dataset = several_files(folder);
+  pthread_attr_t usual, large;
+  ASSERT_EQ(::pthread_getattr_default_np(&usual), 0);
+  ASSERT_EQ(::pthread_getattr_default_np(&large), 0);
+  rlimit unlimited{};
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &unlimited), 0);
+  constexpr rlim_t kStack = rlim_t{1} << 30;
+  auto with_room_for = [&](rlim_t stacks_in_halves, auto call) {
+    int64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    rlimit limit = unlimited;
+    limit.rlim_cur =
+        static_cast<rlim_t>(pages * ::sysconf(_SC_PAGESIZE)) + stacks_in_halves * kStack / 2;
+    ASSERT_EQ(::pthread_attr_setstacksize(&large, kStack), 0);
+    ASSERT_EQ(::pthread_setattr_default_np(&large), 0);
+    ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
+    call();
+    ASSERT_EQ(::setrlimit(RLIMIT_AS, &unlimited), 0);
+    ASSERT_EQ(::pthread_setattr_default_np(&usual), 0);
+  };
+  std::vector<int64_t> ids;
+  with_room_for(3, [&] { ids = read_ids(dataset.plan(), {}, {.threads = 4}); });
+  EXPECT_EQ(ids, from_to(0, 1010));
+  std::string message;
+  with_room_for(1, [&] {
+    message =
+        message_of(ErrorKind::kResources, [&] { Stream(dataset.plan(), {}, {.threads = 4}); });
+  });
+  EXPECT_THAT(message, HasSubstr("starting a thread"));
 }
 
 TEST(GeneratorTest, NumbersNeverChange) {

@@ -61,7 +61,8 @@ TorchTrainer TorchTrainer::restore(const std::string& path, TorchRestoreOptions 
     } else {
       throw Error(ErrorKind::kInvalidArgument,
                   str("data set '", name, "' of the run in '", path,
-                      "' contains functions, which are not stored: give it to restore() again"));
+                      "' uses functions of map_batches that cannot be stored: give it to restore() "
+                      "again, or name them with manta::named"));
     }
   }
   for (const auto& [name, dataset] : options.datasets) all.datasets.try_emplace(name, dataset);

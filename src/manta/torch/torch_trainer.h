@@ -31,7 +31,7 @@ struct TorchRestoreOptions {
   std::optional<Json> train_loop_config = {};
   std::optional<ScalingConfig> scaling_config = {};
   std::optional<RunConfig> run_config = {};  ///< Its name and storage_path do not count.
-  /// Required for data sets that contain functions (map_batches), which are not stored either.
+  /// Required for data sets that use functions without a name (see `named`): not stored either.
   std::map<std::string, Dataset> datasets = {};
 };
 

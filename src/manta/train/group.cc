@@ -263,7 +263,9 @@ void Group::begin() {
   BeginReading reading;
   reading.timeout_ms = training_.run.collective_timeout.count();
   reading.threads = std::max(1, static_cast<int>(cluster_resources().cpus));
-  for (const auto& [name, dataset] : training_.datasets) reading.plans[name] = dataset.to_json();
+  for (const auto& [name, dataset] : training_.datasets) {
+    reading.plans[name] = data::WirePlan(*dataset.plan());
+  }
   UniqueFd region = create_shm_region(workers);
   for (int rank = 0; rank < workers; ++rank) {
     BeginTraining message;

@@ -18,7 +18,9 @@ void run_reader(BeginReading begin) {
   options.threads = begin.threads;
   // A little less than the workers' own: they should hear who is missing before they give up.
   options.timeout = std::chrono::milliseconds(begin.timeout_ms * 4 / 5);
-  data::serve_feed(begin.plans, std::move(workers), options);
+  std::map<std::string, std::shared_ptr<const data::Plan>> plans;
+  for (const auto& [name, plan] : begin.plans) plans[name] = plan.plan();
+  data::serve_feed(plans, std::move(workers), options);
 }
 
 void run_loop(const BeginTraining& begin) {

@@ -9,6 +9,7 @@
 #include "manta/core/function.h"
 #include "manta/core/message_codec_internal.h"
 #include "manta/data/feed_internal.h"
+#include "manta/data/plan_internal.h"
 #include "manta/train/checkpoint.h"
 
 /// What the processes of a training group and the driver say to each other, over a Unix socket
@@ -106,7 +107,7 @@ struct BeginTraining {
   }
 };
 struct BeginReading {
-  std::map<std::string, Json> plans;
+  std::map<std::string, data::WirePlan> plans;
   int32_t threads = 1;
   int64_t timeout_ms = 0;
   std::vector<SharedFd> workers;  // by rank

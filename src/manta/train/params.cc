@@ -1,7 +1,7 @@
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
+#include "manta/data/plan_internal.h"
 #include "manta/train/params_internal.h"
 
 namespace manta::train {
@@ -23,21 +23,13 @@ Resources resources_from(const Json& json) {
   return resources;
 }
 
-// A function is an address in one build of one program.
-bool has_functions(const Json& plan) {
-  if (plan.is_object() && plan.contains("thunk")) return true;
-  return plan.is_structured() && std::any_of(plan.begin(), plan.end(),
-                                             [](const Json& part) { return has_functions(part); });
-}
-
 }  // namespace
 
 Json params_of(const Training& training) {
   Json datasets = Json::object();
   for (const auto& [name, dataset] : training.datasets) {
-    Json plan = dataset.to_json();
     datasets[name] = {{"explain", dataset.explain()}};
-    if (!has_functions(plan)) datasets[name]["plan"] = std::move(plan);
+    if (dataset.plan()->why_not_stored().empty()) datasets[name]["plan"] = dataset.to_json();
   }
   const auto& run = training.run;
   return {{"trainer", training.trainer},

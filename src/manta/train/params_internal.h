@@ -4,8 +4,8 @@
 
 namespace manta::train {
 
-/// What params.json holds of a run: everything but the loop. A data set whose plan contains
-/// functions is kept as text only: functions of a program cannot be stored.
+/// What params.json holds of a run: everything but the loop. A data set whose functions cannot be
+/// stored (they are not `named`, or their arguments are not Json) is kept as text only.
 Json params_of(const Training& training);
 
 }  // namespace manta::train

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "manta/data/expression.h"
+#include "manta/data/source_internal.h"
+
+namespace manta::data {
+
+struct Plan;
+
+/// A comparison of a file column with a constant that every row of the result fulfils.
+struct Bound {
+  std::string column;
+  Expression comparison;  ///< `column < constant` and the like; never !=.
+};
+
+/// What a walk over a plan's operations gathers of them.
+struct FileBounds {
+  std::set<std::string> columns;  ///< That still hold what the file holds.
+  std::vector<Bound> bounds;
+
+  /// The rows that go on fulfil this condition.
+  void add(const Expression& condition);
+};
+
+std::vector<Bound> bounds_of(const Plan& plan);
+/// Whether the statistics of a row group say that none of its rows fulfils all bounds.
+bool excluded(const std::vector<Bound>& bounds, Source& source, const Fragment& fragment);
+
+}  // namespace manta::data

@@ -1,0 +1,121 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "manta/base/json.h"
+#include "manta/data/bounds_internal.h"
+#include "manta/data/piece_internal.h"
+#include "manta/data/row_mask_internal.h"
+
+namespace arrow {
+class DataType;
+class Schema;
+}  // namespace arrow
+
+namespace manta {
+class Dataset;
+}
+
+namespace manta::data {
+
+class JsonFields;
+class PlanFunction;
+struct Plan;
+
+/// Row groups are decoded and computed in pieces of so many rows: few enough that a piece's columns
+/// stay in the processor's cache from one operation to the next.
+inline constexpr int64_t kPieceRows = 32 * 1024;
+
+/// Names of columns. Nothing: all columns, whatever their names are.
+using ColumnNames = std::optional<std::vector<std::string>>;
+using SchemaPtr = std::shared_ptr<arrow::Schema>;
+/// The functions of a plan. Its JSON names them by their place in this list.
+using PlanFunctions = std::vector<PlanFunction>;
+
+/// One step of a plan: its text, its JSON, its rules and, in one of the three classes below, how it
+/// runs. A new operation is one file, `operation_<name>.cc`, and its name in operation_table.cc.
+/// Operations never change and are used by several threads.
+class Operation {
+ public:
+  virtual ~Operation() = default;
+
+  /// As the user wrote it: `filter(fare < 1000)`.
+  virtual std::string to_string() const = 0;
+  /// What its reader in operation_table.cc takes. Appends its functions to the list.
+  virtual Json to_json(PlanFunctions& functions) const = 0;
+  /// Throws Error(kInvalidArgument) if it cannot follow the operations that the plan has so far.
+  virtual void check_after(const Plan& plan) const = 0;
+  /// The columns that come out; null if nobody knows before it has run. Throws if the columns that
+  /// go in do not fit.
+  virtual SchemaPtr schema_after(const SchemaPtr& before) const = 0;
+  /// Which columns must go in, if `live` ones of those that come out are used.
+  virtual ColumnNames columns_needed(ColumnNames live) const = 0;
+  /// How many rows it gives of a fragment that has `before` rows. Nothing: known only by running.
+  virtual std::optional<int64_t> rows_after(size_t fragment,
+                                            std::optional<int64_t> before) const = 0;
+  /// Adds what holds for every row that it lets through and can be told from the file's columns.
+  /// False if conditions that come after it say nothing about rows of the file.
+  virtual bool add_bounds(FileBounds& bounds) const = 0;
+};
+
+/// Works on any rows by themselves. The pipeline runs several of them on a piece while it is in the
+/// cache.
+class RowOperation : public Operation {
+ public:
+  /// Changes the columns of the piece, or marks in the mask which rows stay. Rows that the mask has
+  /// removed may still be in the piece. `live`: the columns that are used later.
+  virtual void run(Piece& piece, RowMask& mask, const ColumnNames& live) const = 0;
+
+  void check_after(const Plan&) const override {}
+};
+
+/// Where rows come from, for errors and for tables by fragment.
+struct Place {
+  const Plan& plan;
+  size_t fragment = 0;  ///< After a window operation: the window's first.
+  std::string describe() const;
+};
+
+/// Needs all rows of a fragment, or of a window after a window operation.
+class BatchOperation : public Operation {
+ public:
+  virtual Batches run(const Batches& batches, const Place& place) const = 0;
+};
+
+/// Puts fragments together to windows and changes the order of rows within each. A plan has at most
+/// one.
+class WindowOperation : public Operation {
+ public:
+  /// The windows of an epoch, in order: each a list of indices of fragments.
+  virtual std::vector<std::vector<size_t>> windows(const std::vector<Fragment>& fragments,
+                                                   int64_t epoch) const = 0;
+  virtual Batches run(const Batches& batches, int64_t epoch, int64_t window) const = 0;
+};
+
+using OperationPtr = std::shared_ptr<const Operation>;
+
+/// An operation from its JSON. Throws Error(kInvalidArgument) if it is none, naming the field.
+OperationPtr read_operation(const Json& json, size_t index, const PlanFunctions& functions);
+
+/// The data set with one more operation. Throws what is wrong with it there.
+Dataset then(const Dataset& dataset, OperationPtr operation);
+
+// ---- For operations.
+
+std::string join(const std::vector<std::string>& names);
+bool contains(const std::vector<std::string>& names, const std::string& name);
+/// `names` are all there, or Error(kNotFound) says in which operation one is not.
+void require_columns(const std::vector<std::string>& names, const std::vector<std::string>& there,
+                     const Operation& operation);
+/// Adds the columns that the expression looks at.
+ColumnNames with_columns_of(const Expression& expression, ColumnNames live);
+/// The type of the expression's values.
+std::shared_ptr<arrow::DataType> type_of(const Expression& expression, const arrow::Schema& schema);
+uint64_t draw_seed();
+
+}  // namespace manta::data

@@ -1,0 +1,211 @@
+#include <arrow/api.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "manta/base/error.h"
+#include "manta/data/dataset.h"
+#include "manta/data/generator_internal.h"
+#include "manta/data/json_fields_internal.h"
+#include "manta/data/operation_internal.h"
+#include "manta/data/plan_internal.h"
+#include "manta/data/stream_internal.h"
+
+namespace manta {
+namespace data {
+namespace {
+
+void require_no_windows(const Plan& plan) {
+  if (!plan.window_operation()) return;
+  throw Error(
+      ErrorKind::kInvalidArgument,
+      "train_test_split after window_shuffle is not possible: split first, then shuffle the "
+      "train part");
+}
+
+/// One part of a train_test_split. Both parts know how many rows each fragment gives before the
+/// split and how many of those are test rows, so that each fragment is split by itself.
+class Split final : public BatchOperation {
+ public:
+  struct Table {
+    bool shuffle = false;  ///< The test rows are drawn; else they are each fragment's last ones.
+    uint64_t seed = 0;
+    std::vector<int64_t> rows;       ///< Per fragment.
+    std::vector<int64_t> test_rows;  ///< Per fragment.
+  };
+  Split(bool test, Table table) : test_(test), table_(std::move(table)) {}
+
+  std::string to_string() const override {
+    int64_t kept_rows = 0, all = 0;
+    for (size_t i = 0; i < table_.rows.size(); ++i) {
+      kept_rows += kept(i);
+      all += table_.rows[i];
+    }
+    return str("train_test_split(", test_ ? "test" : "train", ": ", kept_rows, " of ", all, " rows",
+               table_.shuffle ? str(", shuffled, seed = ", table_.seed) : "", ")");
+  }
+  Json to_json(PlanFunctions&) const override {
+    return {{"op", "split"},
+            {"part", test_ ? "test" : "train"},
+            {"shuffle", table_.shuffle},
+            {"seed", table_.seed},
+            {"rows", table_.rows},
+            {"test_rows", table_.test_rows}};
+  }
+  void check_after(const Plan& plan) const override {
+    require_no_windows(plan);
+    size_t fragments = plan.source->known_fragments().size();
+    bool fits = table_.rows.size() == fragments && table_.test_rows.size() == fragments;
+    for (size_t i = 0; fits && i < fragments; ++i) {
+      fits = table_.test_rows[i] >= 0 && table_.test_rows[i] <= table_.rows[i];
+    }
+    if (!fits) {
+      throw Error(ErrorKind::kInvalidArgument, "a plan whose split does not fit its row groups");
+    }
+  }
+  SchemaPtr schema_after(const SchemaPtr& before) const override { return before; }
+  ColumnNames columns_needed(ColumnNames live) const override { return live; }
+  std::optional<int64_t> rows_after(size_t fragment, std::optional<int64_t>) const override {
+    return kept(fragment);
+  }
+  bool add_bounds(FileBounds&) const override { return true; }
+
+  Batches run(const Batches& batches, const Place& place) const override {
+    int64_t rows = count_rows(batches);
+    if (rows != table_.rows[place.fragment]) {
+      throw Error(ErrorKind::kCorrupt,
+                  str(place.describe(), " gave ", table_.rows[place.fragment],
+                      " rows when it was split, and ", rows,
+                      " now; the data, or what a map_batches function does, has changed"));
+    }
+    int64_t test_rows = table_.test_rows[place.fragment];
+    return table_.shuffle ? drawn(batches, place.fragment, rows, test_rows)
+                          : in_order(batches, rows, test_rows);
+  }
+
+ private:
+  int64_t kept(size_t fragment) const {
+    return test_ ? table_.test_rows[fragment] : table_.rows[fragment] - table_.test_rows[fragment];
+  }
+
+  Batches in_order(const Batches& batches, int64_t rows, int64_t test_rows) const {
+    Batches results;
+    int64_t begin = test_ ? rows - test_rows : 0;
+    int64_t end = test_ ? rows : rows - test_rows;
+    int64_t first = 0;
+    for (const auto& batch : batches) {
+      int64_t from = std::max<int64_t>(begin - first, 0);
+      int64_t to = std::min(end - first, batch->num_rows());
+      if (from < to) results.push_back(batch->Slice(from, to - from));
+      first += batch->num_rows();
+    }
+    return results;
+  }
+
+  Batches drawn(const Batches& batches, size_t fragment, int64_t rows, int64_t test_rows) const {
+    Generator generator({table_.seed, fragment, kSplitRows});
+    auto order = generator.permutation(rows);
+    std::vector<uint8_t> bits(static_cast<size_t>(rows) / 8 + 1, test_ ? 0x00 : 0xff);
+    for (int64_t i = 0; i < test_rows; ++i) {
+      size_t row = order[static_cast<size_t>(i)];
+      bits[row / 8] = static_cast<uint8_t>(bits[row / 8] ^ (1u << (row % 8)));
+    }
+    Batches results;
+    int64_t first = 0;
+    for (const auto& batch : batches) {
+      Piece piece = to_piece(*batch);
+      RowMask mask(piece.rows);
+      mask.keep_bits(bits.data(), first);
+      mask.apply(piece);
+      if (piece.rows > 0) results.push_back(to_batch(std::move(piece)));
+      first += batch->num_rows();
+    }
+    return results;
+  }
+
+  const bool test_;  ///< Which part this is.
+  const Table table_;
+};
+
+std::pair<Dataset, Dataset> split(const Dataset& dataset, const std::vector<int64_t>& rows,
+                                  int64_t test_rows, const TrainTestSplitOptions& options) {
+  int64_t all = std::accumulate(rows.begin(), rows.end(), int64_t{0});
+  if (test_rows < 1 || test_rows >= all) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("train_test_split: ", test_rows, " test rows of ", all,
+                    " leave one of the parts empty; choose another test_size"));
+  }
+  Split::Table table;
+  table.shuffle = options.shuffle;
+  table.seed = options.seed ? *options.seed : draw_seed();
+  table.rows = rows;
+  table.test_rows = options.shuffle ? allot(rows, test_rows) : last_rows(rows, test_rows);
+  return {then(dataset, std::make_shared<Split>(false, table)),
+          then(dataset, std::make_shared<Split>(true, table))};
+}
+
+}  // namespace
+
+std::vector<int64_t> last_rows(const std::vector<int64_t>& rows, int64_t test_rows) {
+  std::vector<int64_t> result(rows.size(), 0);
+  for (size_t i = rows.size(); i-- > 0;) {
+    result[i] = std::min(rows[i], test_rows);
+    test_rows -= result[i];
+  }
+  return result;
+}
+
+std::vector<int64_t> allot(const std::vector<int64_t>& rows, int64_t test_rows) {
+  auto all = static_cast<__int128>(std::accumulate(rows.begin(), rows.end(), int64_t{0}));
+  std::vector<int64_t> result(rows.size(), 0);
+  std::vector<int64_t> remainders(rows.size(), 0);
+  int64_t missing = test_rows;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    auto share = static_cast<__int128>(rows[i]) * test_rows;
+    result[i] = static_cast<int64_t>(share / all);
+    remainders[i] = static_cast<int64_t>(share % all);
+    missing -= result[i];
+  }
+  std::vector<size_t> order(rows.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return remainders[a] > remainders[b]; });
+  for (size_t i = 0; missing > 0; ++i, --missing) ++result[order[i]];
+  return result;
+}
+
+OperationPtr read_split(const JsonFields& fields, const PlanFunctions&) {
+  Split::Table table;
+  std::string part = fields.text("part");
+  if (part != "test" && part != "train") fields.fail("part", "\"train\" or \"test\"");
+  table.shuffle = fields.flag("shuffle");
+  table.seed = fields.seed("seed");
+  table.rows = fields.row_counts("rows");
+  table.test_rows = fields.row_counts("test_rows");
+  return std::make_shared<Split>(part == "test", std::move(table));
+}
+
+}  // namespace data
+
+std::pair<Dataset, Dataset> Dataset::split_fraction(double fraction,
+                                                    const TrainTestSplitOptions& options) const {
+  if (!(fraction > 0 && fraction < 1)) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("train_test_split: a test_size of ", fraction,
+                    " is not between 0 and 1; give a fraction, or a number of rows as an integer"));
+  }
+  data::require_no_windows(*plan_);
+  auto rows = data::rows_per_fragment(plan_);
+  auto all = std::accumulate(rows.begin(), rows.end(), int64_t{0});
+  auto test_rows = static_cast<int64_t>(std::ceil(fraction * static_cast<double>(all)));
+  return data::split(*this, rows, test_rows, options);
+}
+
+std::pair<Dataset, Dataset> Dataset::split_rows(int64_t rows,
+                                                const TrainTestSplitOptions& options) const {
+  data::require_no_windows(*plan_);
+  return data::split(*this, data::rows_per_fragment(plan_), rows, options);
+}
+
+}  // namespace manta

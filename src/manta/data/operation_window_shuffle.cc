@@ -1,0 +1,102 @@
+#include <arrow/api.h>
+
+#include <algorithm>
+#include <span>
+
+#include "manta/base/error.h"
+#include "manta/data/dataset.h"
+#include "manta/data/gather_internal.h"
+#include "manta/data/generator_internal.h"
+#include "manta/data/json_fields_internal.h"
+#include "manta/data/operation_internal.h"
+#include "manta/data/plan_internal.h"
+
+namespace manta {
+namespace data {
+namespace {
+
+class WindowShuffle final : public WindowOperation {
+ public:
+  WindowShuffle(int64_t rows, uint64_t seed) : rows_(rows), seed_(seed) {}
+
+  std::string to_string() const override {
+    return str("window_shuffle(rows = ", rows_, ", seed = ", seed_, ")");
+  }
+  Json to_json(PlanFunctions&) const override {
+    return {{"op", "window_shuffle"}, {"rows", rows_}, {"seed", seed_}};
+  }
+  void check_after(const Plan& plan) const override {
+    if (!plan.window_operation()) return;
+    throw Error(ErrorKind::kInvalidArgument,
+                "a second window_shuffle after window_shuffle is not possible: shuffle once, with "
+                "larger windows");
+  }
+  SchemaPtr schema_after(const SchemaPtr& before) const override { return before; }
+  ColumnNames columns_needed(ColumnNames live) const override { return live; }
+  std::optional<int64_t> rows_after(size_t, std::optional<int64_t> before) const override {
+    return before;
+  }
+  // Leaving rows out before a shuffle would change the order of the others after it.
+  bool add_bounds(FileBounds&) const override { return false; }
+
+  std::vector<std::vector<size_t>> windows(const std::vector<Fragment>& fragments,
+                                           int64_t epoch) const override {
+    std::vector<std::vector<size_t>> windows;
+    Generator generator({seed_, static_cast<uint64_t>(epoch), kFragmentOrder});
+    int64_t rows = rows_;  // in the last window
+    for (size_t fragment : generator.permutation(static_cast<int64_t>(fragments.size()))) {
+      if (rows >= rows_) {
+        windows.emplace_back();
+        rows = 0;
+      }
+      windows.back().push_back(fragment);
+      rows += fragments[fragment].rows;
+    }
+    return windows;
+  }
+
+  Batches run(const Batches& batches, int64_t epoch, int64_t window) const override {
+    auto all = concatenate(batches);
+    if (all->num_rows() > UINT32_MAX) {
+      throw Error(ErrorKind::kInvalidArgument,
+                  str("in ", to_string(), ": a window of ", all->num_rows(),
+                      " rows; ask for fewer rows, or write smaller row groups"));
+    }
+    Generator generator(
+        {seed_, static_cast<uint64_t>(epoch), kRowOrder, static_cast<uint64_t>(window)});
+    auto order = generator.permutation(all->num_rows());
+    Batches results;
+    for (size_t row = 0; row < order.size(); row += kPieceRows) {
+      auto rows = std::span(order).subspan(row, std::min<size_t>(kPieceRows, order.size() - row));
+      Piece piece = to_piece(*all);
+      piece.rows = static_cast<int64_t>(rows.size());
+      for (auto& column : piece.columns) column = gather(*column, rows, column->null_count() > 0);
+      results.push_back(to_batch(std::move(piece)));
+    }
+    return results;
+  }
+
+ private:
+  const int64_t rows_;
+  const uint64_t seed_;
+};
+
+}  // namespace
+
+OperationPtr read_window_shuffle(const JsonFields& fields, const PlanFunctions&) {
+  return std::make_shared<WindowShuffle>(fields.integer("rows", 1, kMaxRows), fields.seed("seed"));
+}
+
+}  // namespace data
+
+Dataset Dataset::window_shuffle(const WindowShuffleOptions& options) const {
+  if (options.rows < 1 || options.rows > data::kMaxRows) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("window_shuffle needs rows of at least 1 and at most ", data::kMaxRows,
+                    ", not ", options.rows));
+  }
+  uint64_t seed = options.seed ? *options.seed : data::draw_seed();
+  return then(*this, std::make_shared<data::WindowShuffle>(options.rows, seed));
+}
+
+}  // namespace manta

@@ -1,0 +1,242 @@
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "manta/base/json.h"
+#include "manta/core/archive_json.h"
+#include "manta/core/function.h"
+#include "manta/core/value.h"
+
+namespace manta {
+
+/// A function with a name, by which a stored plan finds it again: see `named`.
+template <class F>
+struct Named {
+  std::string name;
+  F function;
+};
+
+namespace data {
+
+using BatchPtr = std::shared_ptr<arrow::RecordBatch>;
+
+/// A function with its arguments, in this process.
+struct BoundFunction {
+  std::function<BatchPtr(const BatchPtr&)> call;
+  bool takes_args = false;
+  std::optional<Json> json_args;  ///< The arguments, if they are JSON.
+};
+
+/// A function of map_batches with its arguments, as a plan holds it. Between processes of one run
+/// it travels as cereal writes it: its address in this build and the serialised arguments. In a
+/// file there is only its name; see `named`.
+class PlanFunction {
+ public:
+  PlanFunction() = default;
+  /// Reads the arguments back at once: what this process calls is what every other one will.
+  PlanFunction(Function function, Value args, std::string name);
+
+  BatchPtr operator()(const BatchPtr& batch) const { return bound_->call(batch); }
+  /// Its name, and its arguments if they are JSON.
+  std::string to_string() const;
+  std::string function_name() const;
+
+  /// Why a file cannot hold it; empty if it can.
+  std::string why_not_stored() const;
+  /// Its name and arguments. Throws Error(kInvalidArgument) with `why_not_stored`.
+  Json to_json() const;
+  /// Finds it by its name. Throws Error(kNotFound) with the names that there are.
+  static PlanFunction from_json(const Json& json, size_t index);
+
+  void save(OutArchive& archive) const;
+  /// Throws Error(kInvalidArgument) if it names no function that this program's map_batches takes.
+  void load(InArchive& archive);
+
+ private:
+  void bind();
+
+  Function function_;
+  Value args_;
+  std::string name_;
+  std::shared_ptr<const BoundFunction> bound_;
+};
+
+namespace detail {
+
+enum class Takes { kNothing, kJson, kOther };
+
+/// Registers a thunk that makes a BoundFunction (in `Invocation::instance`).
+bool register_batch_thunk(Thunk thunk);
+void register_named(const std::string& name, Thunk thunk, void (*target)(), Takes takes);
+
+template <class F>
+struct FunctionOf {
+  using type = F;
+};
+template <class F>
+struct FunctionOf<Named<F>> {
+  using type = F;
+};
+
+template <class F>
+inline constexpr bool can_travel = manta::detail::is_function_pointer<F> ||
+                                   (std::is_class_v<F> && std::is_empty_v<F> &&
+                                    std::is_default_constructible_v<F>);
+
+template <class F>
+constexpr auto parameters_of() {
+  if constexpr (manta::detail::is_function_pointer<F>) {
+    return std::type_identity<typename manta::detail::Signature<F>::Parameters>();
+  } else if constexpr (manta::detail::HasCallOperator<F>) {
+    return std::type_identity<
+        typename manta::detail::Signature<decltype(&F::operator())>::Parameters>();
+  } else {
+    return std::type_identity<std::tuple<>>();
+  }
+}
+template <class F>
+using ParametersOf = typename decltype(parameters_of<F>())::type;
+
+template <class Parameters>
+struct SecondOf {
+  using type = void;
+};
+template <class First, class Second>
+struct SecondOf<std::tuple<First, Second>> {
+  using type = Second;
+};
+template <class F>
+using SecondParameter = typename SecondOf<ParametersOf<F>>::type;
+
+template <class F>
+constexpr bool takes_batch() {
+  return can_travel<F> && std::tuple_size_v<ParametersOf<F>> == 1 &&
+         std::is_invocable_r_v<BatchPtr, F, const BatchPtr&>;
+}
+template <class F>
+constexpr bool takes_batch_and_args() {
+  if constexpr (can_travel<F> && std::tuple_size_v<ParametersOf<F>> == 2) {
+    return std::is_invocable_r_v<BatchPtr, F, const BatchPtr&, const SecondParameter<F>&>;
+  } else {
+    return false;
+  }
+}
+
+/// Makes the function that a plan calls out of what travelled.
+template <class F>
+struct BatchThunk {
+  static void invoke(Invocation& call) {
+    (void)&registered;
+    F function = [&] {
+      if constexpr (manta::detail::is_function_pointer<F>) {
+        if (!call.target) throw Error(ErrorKind::kInvalidArgument, "a plan names no function");
+        return reinterpret_cast<F>(call.target);
+      } else {
+        return F{};
+      }
+    }();
+    auto bound = std::make_shared<BoundFunction>();
+    if constexpr (takes_batch_and_args<F>()) {
+      using Args = SecondParameter<F>;
+      auto args = std::make_shared<const Args>(from_value<Args>(*call.args));
+      if constexpr (std::same_as<Args, Json>) bound->json_args = *args;
+      bound->takes_args = true;
+      bound->call = [function, args](const BatchPtr& batch) -> BatchPtr {
+        return function(batch, *args);
+      };
+    } else {
+      bound->call = [function](const BatchPtr& batch) -> BatchPtr { return function(batch); };
+    }
+    *call.instance = std::move(bound);
+  }
+  static inline const bool registered = register_batch_thunk(&invoke);
+};
+
+template <class F>
+Function make_batch_function(F function) {
+  if constexpr (manta::detail::is_function_pointer<F>) {
+    return {manta::detail::thunk_address<BatchThunk<F>>(),
+            locate_code(reinterpret_cast<const void*>(function))};
+  } else {
+    return {manta::detail::thunk_address<BatchThunk<F>>(), {}};
+  }
+}
+
+template <class F>
+PlanFunction make_plan_function(F function, Value args) {
+  return PlanFunction(make_batch_function(function), std::move(args), {});
+}
+template <class F>
+PlanFunction make_plan_function(const Named<F>& function, Value args) {
+  return PlanFunction(make_batch_function(function.function), std::move(args), function.name);
+}
+
+/// One message about what is wrong with a function, instead of a page of template errors.
+template <class F>
+constexpr void require_batch_function() {
+  static_assert(!std::is_class_v<F> || manta::detail::HasCallOperator<F>,
+                "manta: map_batches needs a plain function or a lambda whose parameters have types "
+                "of their own (no `auto`)");
+  static_assert(!std::is_class_v<F> || !manta::detail::HasCallOperator<F> || can_travel<F>,
+                "manta: map_batches cannot take a lambda with captures, because it runs in other "
+                "processes, too. Pass what it captures as arguments: map_batches([](const "
+                "std::shared_ptr<arrow::RecordBatch>& batch, const Args& args) {...}, args)");
+  static_assert(!can_travel<F> || takes_batch<F>() || takes_batch_and_args<F>() ||
+                    (std::is_class_v<F> && !manta::detail::HasCallOperator<F>),
+                "manta: map_batches needs a function of the form "
+                "std::shared_ptr<arrow::RecordBatch>(const std::shared_ptr<arrow::RecordBatch>&) "
+                "or std::shared_ptr<arrow::RecordBatch>(const "
+                "std::shared_ptr<arrow::RecordBatch>&, const Args&)");
+  static_assert(std::is_class_v<F> || manta::detail::is_function_pointer<F>,
+                "manta: map_batches needs a plain function or a lambda without captures");
+}
+
+}  // namespace detail
+
+/// Functions of batches: `map_batches(f)`.
+template <class F>
+concept TakesBatch = detail::takes_batch<typename detail::FunctionOf<F>::type>();
+/// Functions of batches and arguments: `map_batches(f, args)`.
+template <class F>
+concept TakesBatchAndArgs = detail::takes_batch_and_args<typename detail::FunctionOf<F>::type>();
+/// The type of those arguments.
+template <TakesBatchAndArgs F>
+using ArgsOf = detail::SecondParameter<typename detail::FunctionOf<F>::type>;
+
+}  // namespace data
+
+/// Gives a function of map_batches a name, so that a data set which uses it can be stored
+/// (`Dataset::to_json`, a run that is restored) and found again in the next start of this program.
+/// At namespace scope, so that the name is there before anything is loaded:
+///
+///     static const auto clean = manta::named("clean", clean_batch);
+///     ...
+///     dataset.map_batches(clean)
+///
+/// Its arguments are stored, too, if they are `Json`. One name for two functions is an error where
+/// the name is used. (A lambda in a header needs `inline const auto`: with `static` each file that
+/// includes it has a lambda of its own.)
+template <class F>
+Named<F> named(const std::string& name, F function) {
+  data::detail::require_batch_function<F>();
+  if constexpr (data::TakesBatch<F> || data::TakesBatchAndArgs<F>) {
+    auto takes = data::detail::Takes::kNothing;
+    if constexpr (data::TakesBatchAndArgs<F>) {
+      takes = std::same_as<data::ArgsOf<F>, Json> ? data::detail::Takes::kJson
+                                                  : data::detail::Takes::kOther;
+    }
+    void (*target)() = nullptr;
+    if constexpr (detail::is_function_pointer<F>) target = reinterpret_cast<void (*)()>(function);
+    data::detail::register_named(name, &data::detail::BatchThunk<F>::invoke, target, takes);
+  }
+  return {name, function};
+}
+
+}  // namespace manta
