@@ -125,17 +125,17 @@ size_t width_of(std::string_view text) {
 }
 
 std::string printable(std::string_view text, size_t widest) {
-  std::string result, shorter;  // shorter: with room for the dots
-  size_t width = 0;
+  std::string result;
+  size_t width = 0, before_dots = 0;  // how much of it leaves room for the dots
   while (!text.empty()) {
     size_t length = character_length(text);
     auto character = text.substr(0, length == 0 ? 1 : length);
     bool plain = length > 0 && !is_control(character);
     std::string shown = plain ? std::string(character) : escaped(character);
     width += plain ? 1 : shown.size();
-    if (width > widest) return shorter + "...";
+    if (width > widest) return result.substr(0, before_dots) + "...";
     result += shown;
-    if (width + 3 <= widest) shorter = result;
+    if (width <= widest - 3) before_dots = result.size();
     text.remove_prefix(character.size());
   }
   return result;

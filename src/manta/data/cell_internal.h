@@ -13,7 +13,7 @@ namespace manta::data {
 inline constexpr size_t kWidestCell = 32;
 
 /// The text on one line: control characters and bytes that are not UTF-8 as \n or \xff, and cut to
-/// at most `widest` characters (then it ends in "...").
+/// at most `widest` characters, 3 or more (then it ends in "...").
 std::string printable(std::string_view text, size_t widest = kWidestCell);
 
 /// A value of a column for people, cut to `kWidestCell` characters. Of a dictionary, the value

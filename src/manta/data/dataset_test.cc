@@ -16,6 +16,7 @@
 namespace manta::data {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
@@ -181,8 +182,11 @@ TEST(DatasetTest, ShowPrintsWhatIsOddOnOneLine) {
                      arrow::field("ü", arrow::utf8())}),
       {array_from_json(arrow::binary(), {"\x01", "x"}), words,
        array_from_json(arrow::utf8(), {"a\nb", std::string(50, 'c')})});
+  auto dataset = read_parquet(folder.write("a.parquet", *table, 10));
+  EXPECT_THAT(dataset.drop_columns({"word"}).explain(),
+              AllOf(HasSubstr("columns: b\\n, ü"), HasSubstr("drop_columns(word)")));
   testing::internal::CaptureStdout();
-  read_parquet(folder.write("a.parquet", *table, 10)).show();
+  dataset.show();
   EXPECT_EQ(testing::internal::GetCapturedStdout(),
             " b\\n  word                                 ü\n"
             "\\x01   one                              a\\nb\n"

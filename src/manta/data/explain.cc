@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <limits>
 
 #include "manta/base/error.h"
 #include "manta/data/cell_internal.h"
@@ -25,6 +26,11 @@ std::string ranges(const std::vector<size_t>& numbers) {
   return join(parts);
 }
 
+// Names and constants may hold anything.
+std::string line(const std::string& text) {
+  return data::printable(text, std::numeric_limits<size_t>::max());
+}
+
 }  // namespace
 
 std::string Dataset::explain() const {
@@ -37,13 +43,16 @@ std::string Dataset::explain() const {
     rows += fragments[i].rows;
     if (pipeline.skips(i)) skipped.push_back(i);
   }
-  std::string text = str("read_parquet: ", source.files().size(), " files, ", fragments.size(),
-                         " row groups, ", rows, " rows; first file '", source.files()[0], "'\n");
+  std::string text =
+      str("read_parquet: ", source.files().size(), " files, ", fragments.size(), " row groups, ",
+          rows, " rows; first file '", line(source.files()[0]), "'\n");
   text += str("  reads ", pipeline.columns_read().size(), " of ", plan_->columns.size(),
-              " columns: ", join(pipeline.columns_read()), "\n");
+              " columns: ", line(join(pipeline.columns_read())), "\n");
   text += str("  skips ", skipped.size(), " of ", fragments.size(), " row groups",
               skipped.empty() ? "" : ": ", ranges(skipped), "\n");
-  for (const auto& operation : plan_->operations) text += operation->to_string() + "\n";
+  for (const auto& operation : plan_->operations) {
+    text += line(operation->to_string()) + "\n";
+  }
   return text;
 }
 
