@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "manta/base/json.h"
+
+namespace manta {
+
+/// How much of a JSON text that somebody else may have written is taken.
+struct JsonLimits {
+  size_t bytes = size_t{16} << 20;
+  /// Arrays and objects inside each other. Copying, printing and reading values is recursive: a
+  /// text of brackets only would use up the stack.
+  int depth = 100;
+  size_t values = 4'000'000;  ///< A value of one byte may take a hundred in memory.
+};
+
+/// Parses a text that may hold anything. Throws only Error(kCorrupt), whose message begins with
+/// `what`: if it is not JSON, has a key twice in one object, or exceeds a limit.
+Json parse_json(std::string_view text, const std::string& what, const JsonLimits& limits = {});
+
+/// Throws Error(kInvalidArgument) if `json` has more levels than parse_json would take: what is
+/// written must be readable.
+void check_depth(const Json& json, const std::string& what, int depth = JsonLimits().depth);
+
+/// The fields of an object that may hold anything. What is missing, of another type or out of range
+/// is an Error(kCorrupt) that names the document, the field, its value and what was expected. Holds
+/// a reference to the object.
+class JsonFields {
+ public:
+  /// `document`: how messages begin, e.g. "'/runs/a/params.json'".
+  JsonFields(const Json& object, std::string document, std::string path = "");
+
+  bool has(const std::string& key) const { return object_.contains(key); }
+  const Json& any(const std::string& key) const;
+  /// Whole numbers only; 3.0 is none.
+  int64_t integer(const std::string& key, int64_t least, int64_t most) const;
+  /// Finite.
+  double number(const std::string& key, double least, double most) const;
+  bool boolean(const std::string& key) const;
+  /// Without zero bytes.
+  std::string text(const std::string& key, size_t longest = 4096) const;
+  JsonFields object(const std::string& key) const;
+  const Json& array(const std::string& key) const;
+  /// An object, or null.
+  const Json& object_or_null(const std::string& key) const;
+  const Json& json() const { return object_; }
+
+  [[noreturn]] void fail(const std::string& key, const std::string& expected) const;
+
+ private:
+  const Json& object_;
+  std::string document_;
+  std::string path_;  // of this object in the document: "run_config."
+};
+
+/// The value for a message, cut if it is long.
+std::string short_text(const Json& json);
+
+}  // namespace manta
