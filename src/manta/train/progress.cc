@@ -13,6 +13,7 @@ namespace {
 // Without a terminal, between two lines that only say that it goes on.
 constexpr std::chrono::seconds kPlainInterval{10};
 constexpr double kSmoothing = 0.3;
+constexpr double kLongTime = 365.0 * 86400;
 // What standard error does not take at the end is given up.
 constexpr std::chrono::seconds kLastWords{1};
 constexpr std::chrono::milliseconds kLater{20};
@@ -20,6 +21,8 @@ constexpr std::chrono::milliseconds kLater{20};
 }  // namespace
 
 std::string short_count(double count) {
+  if (!std::isfinite(count) || count < 0) return "?";
+  if (count >= 1e15) return fmt::format("{:.1e}", count);
   if (count >= 1e9) return fmt::format("{:.2f} G", count / 1e9);
   if (count >= 1e6) return fmt::format("{:.2f} M", count / 1e6);
   if (count >= 1e3) return fmt::format("{:.1f} k", count / 1e3);
@@ -27,10 +30,21 @@ std::string short_count(double count) {
 }
 
 std::string short_time(double seconds) {
-  if (seconds < 60) return fmt::format("{:.1f} s", seconds);
+  if (std::isnan(seconds) || seconds < 0) return "?";
+  if (seconds >= kLongTime) return "more than a year";
+  if (seconds < 59.95) return fmt::format("{:.1f} s", seconds);
   auto whole = static_cast<long>(std::lround(seconds));
   if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
-  return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
+  if (whole < 48 * 3600) return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
+  return fmt::format("{} d {} h", whole / 86400, whole % 86400 / 3600);
+}
+
+std::optional<double> seconds_left(int64_t rows, int64_t total, double rows_per_second) {
+  if (rows < 0 || total <= rows || !(rows_per_second > 0)) return std::nullopt;
+  double seconds = static_cast<double>(total - rows) / rows_per_second;
+  // The rate of a run that stands still falls to almost nothing, which is no estimate.
+  if (!(seconds < kLongTime)) return std::nullopt;
+  return seconds;
 }
 
 std::string summarize(const Json& metrics, size_t max_length) {
@@ -65,8 +79,10 @@ void Progress::update(const SendProgress& progress) {
   double seconds = std::chrono::duration<double>(now - last_time_).count();
   bool goes_on = progress.dataset == last_.dataset && progress.rows >= last_.rows && seconds > 0;
   if (goes_on && last_.steps > 0) {
-    double rate = static_cast<double>(progress.rows - last_.rows) * num_workers_ / seconds;
-    double wait = std::clamp((progress.wait_seconds - last_.wait_seconds) / seconds, 0.0, 1.0);
+    double rate = (static_cast<double>(progress.rows) - static_cast<double>(last_.rows)) *
+                  num_workers_ / seconds;
+    double wait = (progress.wait_seconds - last_.wait_seconds) / seconds;
+    wait = std::isnan(wait) ? 0 : std::clamp(wait, 0.0, 1.0);
     bool first = rows_per_second_ == 0;
     rows_per_second_ += (first ? 1 : kSmoothing) * (rate - rows_per_second_);
     wait_share_ += (first ? 1 : kSmoothing) * (wait - wait_share_);
@@ -101,16 +117,14 @@ std::string Progress::line() const {
     text = fmt::format("epoch {}, step {}", last_.epoch, last_.steps);
     if (total > 0) {
       double share = static_cast<double>(last_.epoch_rows) / static_cast<double>(total);
-      text += fmt::format(" ({:.0f}%)", 100 * std::min(share, 1.0));
+      text += fmt::format(" ({:.0f}%)", 100 * std::clamp(share, 0.0, 1.0));
     }
   }
   if (rows_per_second_ > 0) {
     text += fmt::format(" | {} rows/s | data wait {:.0f}%", short_count(rows_per_second_),
                         100 * wait_share_);
-    if (total > last_.epoch_rows) {
-      double seconds = static_cast<double>(total - last_.epoch_rows) / rows_per_second_;
-      text += fmt::format(" | epoch ends in {}", short_time(seconds));
-    }
+    if (auto seconds = seconds_left(last_.epoch_rows, total, rows_per_second_))
+      text += fmt::format(" | epoch ends in {}", short_time(*seconds));
   }
   // Last, as they are what may not fit, and stand above it already.
   if (!metrics_.empty()) text += (text.empty() ? "" : " | ") + metrics_;

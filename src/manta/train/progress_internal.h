@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "manta/base/deadline.h"
@@ -46,9 +47,11 @@ class Progress {
 
 /// "loss 0.123, epoch 2": numbers and short strings, in a few words.
 std::string summarize(const Json& metrics, size_t max_length = 100);
-/// "12.3 k", "1.25 M".
+/// "12.3 k", "1.25 M"; "?" for what is no count.
 std::string short_count(double count);
-/// "1.2 s", "3 min 20 s", "2 h 5 min".
+/// "1.2 s", "3 min 20 s", "2 h 5 min", "3 d 2 h"; "?" for what is no time.
 std::string short_time(double seconds);
+/// Until `total` rows are done; nothing if the numbers do not tell.
+std::optional<double> seconds_left(int64_t rows, int64_t total, double rows_per_second);
 
 }  // namespace manta::train
