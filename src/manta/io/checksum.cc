@@ -36,12 +36,16 @@ std::string Checksum::hex() const {
 FileDigest digest_file(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) throw_errno(str("opening '", path, "'"));
+  return digest_file(fd.get(), path);
+}
+
+FileDigest digest_file(int fd, const std::string& path) {
   constexpr size_t kPiece = 1 << 20;
   auto buffer = std::make_unique<char[]>(kPiece);
   Checksum checksum;
   FileDigest digest;
   for (;;) {
-    ssize_t got = ::read(fd.get(), buffer.get(), kPiece);
+    ssize_t got = ::read(fd, buffer.get(), kPiece);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw_errno(str("reading '", path, "'"));
     if (got == 0) break;

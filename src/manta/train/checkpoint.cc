@@ -1,79 +1,52 @@
 #include "manta/train/checkpoint.h"
 
-#include <sys/stat.h>
+#include <fcntl.h>
 
-#include <cerrno>
 #include <filesystem>
 
 #include "manta/base/error.h"
 #include "manta/io/checksum.h"
 #include "manta/train/file_internal.h"
+#include "manta/train/manifest_internal.h"
 
 namespace manta {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kManifest = "manifest.json";
-
 [[noreturn]] void damaged(const std::string& path, const std::string& why) {
   throw Error(ErrorKind::kCorrupt, str("checkpoint '", path, "' is damaged: ", why));
 }
 
-Json read_manifest(const std::string& path) {
-  std::string text;
+// A file that the manifest names, which must be there and as long as it says.
+UniqueFd open_member(const std::string& path, const Json& file) {
+  std::string name = file["name"];
+  auto expected = file["size"].get<uint64_t>();
+  UniqueFd fd;
+  uint64_t size = 0;
   try {
-    text = train::read_text(path + "/" + kManifest);
+    fd = train::open_file(path, name, O_RDONLY);
+    size = train::check_regular(fd.get(), path + "/" + name);
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kNotFound) throw;
-    throw Error(ErrorKind::kNotFound,
-                str("'", path, "' is not a checkpoint: it has no ", kManifest,
-                    " (expected a folder such as <run folder>/checkpoint_000003)"));
+    if (error.kind() == ErrorKind::kIo) throw;
+    damaged(path, error.what());
   }
-  Json manifest = Json::parse(text, nullptr, false);
-  if (!manifest.is_object()) damaged(path, str(kManifest, " is not a JSON object"));
-  int version = manifest.contains("version") && manifest["version"].is_number_integer()
-                    ? manifest["version"].get<int>()
-                    : 0;
-  if (version != 1)
-    damaged(path, str(kManifest, " has version ", version, "; this program reads version 1"));
-  if (!manifest.contains("files") || !manifest["files"].is_array())
-    damaged(path, str(kManifest, " has no list of files"));
-  for (const Json& file : manifest["files"]) {
-    try {
-      check_file_name(file.at("name").get<std::string>());
-      file.at("size").get<uint64_t>();
-      file.at("checksum").get<std::string>();
-    } catch (const std::exception& error) {
-      damaged(path, str(kManifest, " has an entry ", file.dump(), ": ", error.what()));
-    }
-  }
-  for (const char* key : {"report", "attempt", "world_size"}) {
-    if (!manifest.contains(key) || !manifest[key].is_number_integer())
-      damaged(path, str(kManifest, " has no number '", key, "'"));
-  }
-  return manifest;
+  if (size != expected)
+    damaged(path, str("its file '", name, "' has ", size, " bytes instead of ", expected));
+  return fd;
 }
 
 }  // namespace
 
 Checkpoint Checkpoint::open(const std::string& path) {
   Checkpoint checkpoint;
+  if (path.empty())
+    throw Error(ErrorKind::kNotFound, "'' is not a checkpoint: give the path of a folder");
   std::string absolute = fs::absolute(path).lexically_normal();
   while (absolute.size() > 1 && absolute.back() == '/') absolute.pop_back();
-  checkpoint.manifest_ = read_manifest(absolute);
+  checkpoint.manifest_ = train::read_manifest(absolute);
   checkpoint.path_ = absolute;
-  for (const Json& file : checkpoint.manifest_["files"]) {
-    std::string name = file["name"];
-    struct stat info {};
-    if (::stat((absolute + "/" + name).c_str(), &info) != 0)
-      damaged(absolute, str("its file '", name, "': ", errno_text(errno)));
-    if (!S_ISREG(info.st_mode)) damaged(absolute, str("'", name, "' is not a file"));
-    auto size = static_cast<uint64_t>(info.st_size);
-    if (size != file["size"].get<uint64_t>())
-      damaged(absolute, str("its file '", name, "' has ", size, " bytes instead of ",
-                            file["size"].get<uint64_t>()));
-  }
+  for (const Json& file : checkpoint.manifest_["files"]) open_member(absolute, file);
   return checkpoint;
 }
 
@@ -82,7 +55,8 @@ Checkpoint Checkpoint::from_directory(const std::string& path) {
   for (const Json& file : checkpoint.manifest_["files"]) {
     std::string name = file["name"];
     std::string expected = file["checksum"];
-    FileDigest digest = digest_file(checkpoint.path_ + "/" + name);
+    UniqueFd fd = open_member(checkpoint.path_, file);
+    FileDigest digest = digest_file(fd.get(), checkpoint.path_ + "/" + name);
     if (digest.checksum != expected)
       damaged(checkpoint.path_, str("its file '", name, "' has the checksum ", digest.checksum,
                                     " instead of ", expected));
@@ -110,8 +84,6 @@ std::string Checkpoint::file(const std::string& name) const {
                                         "'; it has ", known.empty() ? "none" : known));
 }
 
-Json Checkpoint::metrics() const {
-  return manifest_.is_object() ? manifest_.value("metrics", Json()) : Json();
-}
+Json Checkpoint::metrics() const { return *this ? manifest_["metrics"] : Json(); }
 
 }  // namespace manta

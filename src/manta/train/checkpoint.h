@@ -16,7 +16,7 @@ class Checkpoint {
  public:
   Checkpoint() = default;  ///< None.
   /// A checkpoint on disk. Throws Error(kNotFound) if there is no manifest, Error(kCorrupt) naming
-  /// the file if sizes or checksums differ. Reads all of it once.
+  /// the file if sizes or checksums differ, or if it is a link. Reads all of it once.
   static Checkpoint from_directory(const std::string& path);
   /// As from_directory, but looks only at the sizes: for one that this run has just committed.
   static Checkpoint open(const std::string& path);
@@ -54,7 +54,8 @@ void check_file_name(const std::string& name);
 /// Where a checkpoint's files are written; checksums are taken on the way.
 class CheckpointFolder {
  public:
-  explicit CheckpointFolder(std::string path);  ///< Made if it is not there.
+  /// Made if it is not there. It and its files have the rights of the folder that it is in.
+  explicit CheckpointFolder(std::string path);
   const std::string& path() const { return path_; }
 
   /// Writes one file from pieces, in order. Names are as for check_file_name, each once. Throws

@@ -18,14 +18,6 @@ namespace fs = std::filesystem;
 
 constexpr size_t kLargestWrite = 8 << 20;
 
-void make_folders(const fs::path& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error)
-    throw Error(ErrorKind::kIo,
-                str("creating the folder '", path.string(), "': ", error.message()));
-}
-
 }  // namespace
 
 void check_file_name(const std::string& name) {
@@ -55,9 +47,10 @@ class CheckpointFolder::Output {
                     str("the checkpoint has two files with the name '", name, "'"));
     }
     path_ = folder.path_ + "/" + name;
-    if (name.find('/') != std::string::npos) make_folders(fs::path(path_).parent_path());
-    fd_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    if (!fd_) throw_errno(str("creating '", path_, "'"));
+    train::make_folders(fs::path(path_).parent_path());
+    if (::unlink(path_.c_str()) != 0 && errno != ENOENT)
+      throw_errno(str("replacing '", path_, "'"));
+    fd_ = train::open_file(folder.path_, name, O_WRONLY | O_CREAT | O_EXCL);
   }
 
   ~Output() {
@@ -97,7 +90,7 @@ class CheckpointFolder::Output {
 };
 
 CheckpointFolder::CheckpointFolder(std::string path) : path_(std::move(path)) {
-  make_folders(path_);
+  train::make_folders(path_);
 }
 
 void CheckpointFolder::write(const std::string& name, const std::vector<Piece>& pieces) {
@@ -111,11 +104,12 @@ void CheckpointFolder::write(const std::string& name, const std::string& text) {
 }
 
 void CheckpointFolder::copy(const std::string& name, const std::string& from) {
-  UniqueFd source(::open(from.c_str(), O_RDONLY | O_CLOEXEC));
+  UniqueFd source(::open(from.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!source && errno == ENOENT)
     throw Error(ErrorKind::kNotFound, str("'", from, "', to be copied into the checkpoint as '",
                                           name, "', does not exist"));
   if (!source) throw_errno(str("opening '", from, "'"));
+  train::check_regular(source.get(), from);
   Output output(*this, name);
   auto buffer = std::make_unique<char[]>(kLargestWrite);
   for (;;) {

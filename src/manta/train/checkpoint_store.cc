@@ -5,13 +5,14 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <limits>
+#include <utility>
 
 #include "manta/base/error.h"
 #include "manta/base/log.h"
 #include "manta/train/checkpoint_store_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/journal_internal.h"
+#include "manta/train/manifest_internal.h"
 #include "manta/train/staging_internal.h"
 
 namespace manta::train {
@@ -31,7 +32,8 @@ std::optional<int64_t> parse_name(const std::string& name) {
   if (digits.size() < 6 || digits.size() > 18 ||
       digits.find_first_not_of("0123456789") != std::string::npos)
     return std::nullopt;
-  return std::stoll(digits);
+  int64_t index = std::stoll(digits);
+  return name == checkpoint_name(index) ? std::optional(index) : std::nullopt;
 }
 
 std::vector<std::string> names_in(const std::string& folder) {
@@ -48,12 +50,12 @@ bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
-void make_folders(const fs::path& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error)
-    throw Error(ErrorKind::kIo,
-                str("creating the folder '", path.string(), "': ", error.message()));
+// Not into one that is there: what is in it would become part of the checkpoint.
+void make_folder_anew(const std::string& path) {
+  struct stat above {};
+  std::string parent = fs::path(path).parent_path();
+  if (::stat(parent.c_str(), &above) != 0 || ::mkdir(path.c_str(), above.st_mode & 0777) != 0)
+    throw_errno(str("creating the folder '", path, "'"));
 }
 
 void rename_or_throw(const std::string& from, const std::string& to) {
@@ -106,9 +108,13 @@ CheckpointStore::CheckpointStore(std::string run_folder, CheckpointConfig config
     auto index = parse_name(name);
     if (!index) continue;
     try {
+      if (!has_folder(run_folder_, name))
+        throw Error(ErrorKind::kCorrupt, str("'", path(name), "' is not a folder"));
       Checkpoint checkpoint = Checkpoint::open(path(name));
-      double points =
-          score(checkpoint.metrics(), *index).value_or(-std::numeric_limits<double>::infinity());
+      if (checkpoint.manifest()["report"] != *index)
+        throw Error(ErrorKind::kCorrupt, str("'", path(name), "' holds the checkpoint of report ",
+                                             checkpoint.manifest()["report"].get<int64_t>()));
+      auto points = score(checkpoint.metrics(), *index);
       stored_[*index] = {std::move(checkpoint), points};
     } catch (const Error& error) {
       log_warning(str(error.what(), "; it is not used"));
@@ -120,17 +126,15 @@ std::string CheckpointStore::staging_folder(int attempt, int64_t index, int rank
   return train::staging_folder(run_folder_, attempt, index, rank);
 }
 
-// Nothing if the metric is not there or not a number. A NaN, which files keep as null, is the
-// worst.
+// Nothing if the metric is not there or not a number; files keep a NaN as null.
 std::optional<double> CheckpointStore::score(const Json& metrics, int64_t index) const {
   if (config_.checkpoint_score_attribute.empty()) return static_cast<double>(index);
   if (!metrics.is_object()) return std::nullopt;
   auto metric = metrics.find(config_.checkpoint_score_attribute);
   if (metric == metrics.end()) return std::nullopt;
-  if (metric->is_null()) return -std::numeric_limits<double>::infinity();
   if (!metric->is_number() && !metric->is_boolean()) return std::nullopt;
   double value = metric->is_boolean() ? metric->get<bool>() : metric->get<double>();
-  if (std::isnan(value)) return -std::numeric_limits<double>::infinity();
+  if (std::isnan(value)) return std::nullopt;
   return config_.checkpoint_score_order == "min" ? -value : value;
 }
 
@@ -144,27 +148,24 @@ Checkpoint CheckpointStore::commit(
   try {
     check_names(files_by_rank, report.index);
     auto points = score(report.metrics, report.index);
-    if (!points)
-      throw Error(
-          ErrorKind::kInvalidArgument,
-          str("report ", report.index, " came with a checkpoint, but its metrics ",
-              to_text(report.metrics), " have no number '", config_.checkpoint_score_attribute,
-              "', which CheckpointConfig::checkpoint_score_attribute names"));
-    Json manifest = {{"version", 1},
-                     {"report", report.index},
-                     {"attempt", report.attempt},
-                     {"time", seconds_since_epoch()},
-                     {"world_size", report.world_size},
-                     {"files", Json::array()},
-                     {"metrics", report.metrics},
+    if (!points && !std::exchange(told_of_missing_score_, true)) {
+      log_warning(str("report ", report.index, " came with a checkpoint, but its metrics ",
+                      short_text(report.metrics), " have no number '",
+                      config_.checkpoint_score_attribute,
+                      "', which CheckpointConfig::checkpoint_score_attribute names; such "
+                      "checkpoints rank last (this is said once)"));
+    }
+    Json manifest = {{"report", report.index},        {"attempt", report.attempt},
+                     {"time", seconds_since_epoch()}, {"world_size", report.world_size},
+                     {"files", Json::array()},        {"metrics", report.metrics},
                      {"positions", report.positions}};
     fs::remove_all(partial, ignored);
-    make_folders(partial);
+    make_folder_anew(partial);
     move_files(files_by_rank, report, partial, manifest);
-    replace_file(partial + "/manifest.json", to_text(manifest, 1) + "\n");
+    write_manifest(partial, std::move(manifest));
     discard(name);
     rename_or_throw(partial, path(name));
-    stored_[report.index] = {Checkpoint::open(path(name)), *points};
+    stored_[report.index] = {Checkpoint::open(path(name)), points};
   } catch (...) {
     fs::remove_all(partial, ignored);
     fs::remove_all(staging, ignored);
@@ -185,13 +186,16 @@ void CheckpointStore::move_files(const std::map<int, std::vector<CheckpointFile>
       std::string source = from + "/" + file.name;
       std::string target = partial + "/" + file.name;
       struct stat info {};
-      if (::stat(source.c_str(), &info) != 0)
+      if (::lstat(source.c_str(), &info) != 0)
         throw_errno(str("looking for '", source, "', which rank ", rank, " has written"));
+      if (!S_ISREG(info.st_mode))
+        throw Error(ErrorKind::kCorrupt, str("'", source, "', which rank ", rank,
+                                             " has written, is not a file any more"));
       if (static_cast<uint64_t>(info.st_size) != file.size)
         throw Error(ErrorKind::kCorrupt,
                     str("'", source, "' has ", info.st_size, " bytes, but rank ", rank,
                         " has written ", file.size));
-      if (file.name.find('/') != std::string::npos) make_folders(fs::path(target).parent_path());
+      make_folders(fs::path(target).parent_path());
       rename_or_throw(source, target);
       manifest["files"].push_back(
           {{"name", file.name}, {"size", file.size}, {"checksum", file.checksum}});
@@ -199,7 +203,8 @@ void CheckpointStore::move_files(const std::map<int, std::vector<CheckpointFile>
   }
 }
 
-// From the worst to the best; of equals, the later one is better.
+// From the worst to the best; of equals, the later one is better. Those without a score are worst:
+// an empty optional is less than any number.
 std::vector<int64_t> CheckpointStore::best_last() const {
   std::vector<int64_t> order;
   for (const auto& [index, one] : stored_) order.push_back(index);
@@ -238,17 +243,20 @@ void CheckpointStore::discard(const std::string& name) {
   if (error) log_warning(str("'", doomed, "' could not be removed: ", error.message()));
 }
 
-std::optional<Checkpoint> CheckpointStore::find_latest_valid() {
-  while (!stored_.empty()) {
-    auto latest = std::prev(stored_.end());
+std::optional<Checkpoint> CheckpointStore::find_latest_valid(int64_t at_most) {
+  for (;;) {
+    auto after = stored_.upper_bound(at_most);
+    if (after == stored_.begin()) return std::nullopt;
+    auto latest = std::prev(after);
     try {
       return Checkpoint::from_directory(latest->second.checkpoint.path());
     } catch (const Error& error) {
-      log_warning(str(error.what(), "; the one before it is used"));
+      log_warning(
+          str(error.what(), "; ",
+              latest == stored_.begin() ? "there is none before it" : "the one before it is used"));
       stored_.erase(latest);
     }
   }
-  return std::nullopt;
 }
 
 std::optional<Checkpoint> CheckpointStore::find(int64_t index) const {

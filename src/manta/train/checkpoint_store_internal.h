@@ -43,15 +43,17 @@ class CheckpointStore {
   std::string staging_folder(int attempt, int64_t index, int rank) const;
 
   /// Makes a checkpoint of the files that the ranks wrote to their staging folders, then removes
-  /// those that are not to be kept. Throws Error(kInvalidArgument) if two ranks wrote the same name
-  /// or the metric that the score is taken from is missing, Error(kIo), or Error(kCorrupt) if a
-  /// file is not as long as its writer said; then there is no checkpoint, and the files are gone.
+  /// those that are not to be kept. One without the metric that the score is taken from ranks last;
+  /// the first such one is warned of. Throws Error(kInvalidArgument) if two ranks wrote the same
+  /// name, Error(kIo), or Error(kCorrupt) if a file is not as long as its writer said; then there
+  /// is no checkpoint, and the files are gone.
   Checkpoint commit(const CheckpointReport& report,
                     const std::map<int, std::vector<CheckpointFile>>& files_by_rank);
 
-  /// The latest whose sizes and checksums are right. Warns about those that are not, and forgets
-  /// them: a later commit of the same report replaces them. Reads all of its files.
-  std::optional<Checkpoint> find_latest_valid();
+  /// The latest whose sizes and checksums are right, of the report `at_most` or one before. Warns
+  /// about those that are not, and forgets them: a later commit of the same report replaces them.
+  /// Reads all of its files.
+  std::optional<Checkpoint> find_latest_valid(int64_t at_most = INT64_MAX);
 
   /// The checkpoint of one report, if it is there. Looks only at the sizes.
   std::optional<Checkpoint> find(int64_t index) const;
@@ -65,8 +67,7 @@ class CheckpointStore {
  private:
   struct Stored {
     Checkpoint checkpoint;
-    double score =
-        0;  // higher is better, -infinity is unknown; the index without a score attribute
+    std::optional<double> score;  // higher is better; the index without a score attribute
   };
 
   std::string path(const std::string& name) const { return run_folder_ + "/" + name; }
@@ -80,6 +81,7 @@ class CheckpointStore {
   std::string run_folder_;
   CheckpointConfig config_;
   std::map<int64_t, Stored> stored_;
+  bool told_of_missing_score_ = false;
 };
 
 }  // namespace manta::train

@@ -148,15 +148,28 @@ TEST(CheckpointStoreTest, RetentionTable) {
   }
 }
 
-TEST(CheckpointStoreTest, TheScoreMustBeAmongTheMetrics) {
-  for (Json metrics : {Json(), Json({{"accuracy", 1}}), Json({{"loss", "small"}})}) {
+TEST(CheckpointStoreTest, WithoutTheScoreACheckpointRanksLast) {
+  double nan = std::numeric_limits<double>::quiet_NaN();
+  double infinity = std::numeric_limits<double>::infinity();
+  for (Json metrics : {Json(), Json({{"accuracy", 1}}), Json({{"loss", "small"}}),
+                       Json({{"loss", nan}}), Json({{"loss", nullptr}})}) {
     TemporaryFolder run;
-    CheckpointStore store(run.path(), {.num_to_keep = 1, .checkpoint_score_attribute = "loss"});
-    Error error = error_of([&] { commit(store, 0, metrics); });
-    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("'loss'"), HasSubstr(metrics.dump())));
-    store.clean_up();
-    EXPECT_THAT(names_in(run.path()), IsEmpty());
+    CheckpointConfig config{
+        .num_to_keep = 2, .checkpoint_score_attribute = "loss", .checkpoint_score_order = "min"};
+    CheckpointStore store(run.path(), config);
+    testing::internal::CaptureStderr();
+    commit(store, 0, metrics);
+    commit(store, 1, {{"loss", infinity}});  // the worst of those that have one
+    commit(store, 2, metrics);
+    commit(store, 3, {{"loss", 5}});
+    std::string warnings = testing::internal::GetCapturedStderr();
+    EXPECT_THAT(names_in(run.path()), AllOf(testing::Contains("checkpoint_000001"),
+                                            testing::Contains("checkpoint_000003"),
+                                            testing::Not(testing::Contains("checkpoint_000000")),
+                                            testing::Not(testing::Contains("checkpoint_000002"))));
+    EXPECT_THAT(warnings, AllOf(HasSubstr("report 0"), HasSubstr("'loss'"), HasSubstr("rank last"),
+                                testing::Not(HasSubstr("report 2"))));  // once
+    EXPECT_EQ(store.best_checkpoints().back().second["loss"], 5);
   }
 }
 
@@ -167,6 +180,37 @@ TEST(CheckpointStoreTest, ConfigsThatMakeNoSense) {
   error = error_of([&] { check_checkpoint_config({.checkpoint_score_order = "up"}); });
   EXPECT_THAT(error.what(), HasSubstr("'up'"));
   EXPECT_NO_THROW(check_checkpoint_config({}));
+}
+
+TEST(CheckpointStoreTest, TheLatestBeforeAReport) {
+  TemporaryFolder run;
+  CheckpointStore store(run.path(), {});
+  for (int64_t index : {1, 3, 5}) commit(store, index);
+  EXPECT_EQ(store.find_latest_valid(4)->manifest()["report"], 3);
+  std::fstream(run / "checkpoint_000003/model", std::ios::in | std::ios::out).put('!');
+  EXPECT_EQ(store.find_latest_valid(3)->manifest()["report"], 1);
+  EXPECT_FALSE(store.find_latest_valid(0));
+  EXPECT_EQ(store.find_latest_valid()->manifest()["report"], 5);
+}
+
+TEST(CheckpointStoreTest, OnlyFoldersOfTheirOwnReportAreCheckpoints) {
+  TemporaryFolder run, elsewhere;
+  {
+    CheckpointStore store(run.path(), {}), other(elsewhere.path(), {});
+    commit(store, 1);
+    commit(other, 9);
+  }
+  fs::create_directory_symlink(elsewhere / "checkpoint_000009", run / "checkpoint_000009");
+  fs::copy(run / "checkpoint_000001", run / "checkpoint_000004");
+  fs::copy(run / "checkpoint_000001", run / "checkpoint_0000005");
+  std::ofstream(run / "checkpoint_000006") << "x";
+  testing::internal::CaptureStderr();
+  CheckpointStore store(run.path(), {});
+  std::string warnings = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(store.find_latest_valid()->manifest()["report"], 1);
+  EXPECT_THAT(warnings, AllOf(HasSubstr("checkpoint_000009' is not a folder"),
+                              HasSubstr("checkpoint_000004' holds the checkpoint of report 1"),
+                              HasSubstr("checkpoint_000006' is not a folder")));
 }
 
 TEST(CheckpointStoreTest, ADamagedOneIsNamedAndTheOneBeforeIsUsed) {

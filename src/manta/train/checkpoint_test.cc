@@ -144,29 +144,32 @@ TEST(CheckpointTest, DamageIsFound) {
          fs::remove(path + "/model.bin");
          fs::create_directory(path + "/model.bin");
        },
-       "'model.bin' is not a file"},
+       "model.bin' is a folder; expected a file"},
+      {"a link instead",
+       [](const std::string& path) {
+         fs::rename(path + "/model.bin", path + "/other");
+         fs::create_symlink(path + "/other", path + "/model.bin");
+       },
+       "model.bin' is a symbolic link; expected a file"},
+      {"a linked folder",
+       [](const std::string& path) {
+         fs::rename(path + "/parts", path + "/other");
+         fs::create_directory_symlink("other", path + "/parts");
+       },
+       "parts' is a symbolic link; expected a folder"},
       {"a cut manifest",
        [](const std::string& path) { fs::resize_file(path + "/manifest.json", 20); },
-       "manifest.json is not"},
+       "manifest.json' is not JSON"},
+      {"a changed metric",
+       [](const std::string& path) {
+         std::string text = read_text(path + "/manifest.json");
+         text.replace(text.find("0.5"), 3, "0.7");
+         replace_file(path + "/manifest.json", text);
+       },
+       "that of its content"},
       {"a later version",
-       [](const std::string& path) { replace_file(path + "/manifest.json", "{\"version\": 2}"); },
-       "version 2"},
-      {"a name outside",
-       [](const std::string& path) {
-         replace_file(path + "/manifest.json",
-                      R"({"version": 1, "files": [{"name": "../x", "size": 1, "checksum": "0"}]})");
-       },
-       "'../x'"},
-      {"no report",
-       [](const std::string& path) {
-         replace_file(path + "/manifest.json", R"({"version": 1, "files": [], "report": "3"})");
-       },
-       "no number 'report'"},
-      {"no sizes",
-       [](const std::string& path) {
-         replace_file(path + "/manifest.json", R"({"version": 1, "files": [{"name": "x"}]})");
-       },
-       "size"},
+       [](const std::string& path) { replace_file(path + "/manifest.json", "{\"version\": 3}"); },
+       "version is 3"},
   };
   for (const auto& one : cases) {
     TemporaryFolder run;
@@ -175,6 +178,51 @@ TEST(CheckpointTest, DamageIsFound) {
     Error error = error_of([&] { Checkpoint::from_directory(path); });
     EXPECT_EQ(error.kind(), ErrorKind::kCorrupt) << one.what;
     EXPECT_THAT(error.what(), AllOf(HasSubstr(path), HasSubstr(one.named))) << one.what;
+  }
+}
+
+// As an older version made it, or somebody who knows how to make checksums.
+TEST(CheckpointTest, ManifestsAreCheckedFieldByField) {
+  TemporaryFolder run;
+  std::string path = make_checkpoint(run).path();
+  Json whole = Json::parse(read_text(path + "/manifest.json"));
+  whole.erase("checksum");
+  whole["version"] = 1;
+  replace_file(path + "/manifest.json", whole.dump());
+  EXPECT_EQ(Checkpoint::from_directory(path).files().size(), 2u);
+
+  Json file = whole["files"][0];
+  struct {
+    const char* place;
+    Json value;
+    const char* named;
+  } cases[] = {
+      {"/report", "3", "report is \"3\"; expected a whole number"},
+      {"/report", -1, "report is -1"},
+      {"/report", 1e300, "report is 1e+300"},
+      {"/attempt", 18446744073709551615u, "attempt is 18446744073709551615"},
+      {"/world_size", 0, "world_size is 0"},
+      {"/time", "now", "time is \"now\""},
+      {"/metrics", 3, "metrics is 3; expected an object or null"},
+      {"/positions", {1}, "positions is [1]; expected an object or null"},
+      {"/files", nullptr, "files is null; expected an array"},
+      {"/files/0", "model.bin", "files[0] is \"model.bin\" instead of a JSON object"},
+      {"/files/0/name", "../x", "files[0].name is \"../x\""},
+      {"/files/0/name", "/etc/passwd", "files[0].name is \"/etc/passwd\""},
+      {"/files/0/name", std::string("a\0b", 3), "files[0].name"},
+      {"/files/0/size", -1, "files[0].size is -1"},
+      {"/files/0/size", 1e300, "files[0].size is 1e+300"},
+      {"/files/0/size", INT64_MAX, "files[1].size is 5; expected a whole number from 0 to 0"},
+      {"/files/0/checksum", 3, "files[0].checksum is 3"},
+      {"/files/2", file, "files[2].name is \"model.bin\"; expected each file once"},
+  };
+  for (const auto& one : cases) {
+    Json changed = whole;
+    changed[Json::json_pointer(one.place)] = one.value;
+    replace_file(path + "/manifest.json", changed.dump());
+    Error error = error_of([&] { Checkpoint::open(path); });
+    EXPECT_EQ(error.kind(), ErrorKind::kCorrupt) << one.named;
+    EXPECT_THAT(error.what(), AllOf(HasSubstr(path), HasSubstr(one.named)));
   }
 }
 

@@ -27,7 +27,8 @@ struct FailureConfig {
 /// Which checkpoints stay on disk.
 struct CheckpointConfig {
   int num_to_keep = 0;  ///< The latest one always stays. 0: all.
-  /// A metric of the report that brought it. Keeps the best by it instead of the latest.
+  /// A metric of the report that brought it. Keeps the best by it instead of the latest. A report
+  /// without it, or where it is NaN, ranks last.
   std::string checkpoint_score_attribute = {};
   std::string checkpoint_score_order = "max";  ///< Or "min".
 };
@@ -39,6 +40,9 @@ struct RunConfig {
   CheckpointConfig checkpoint_config = {};
   /// A worker that waits so long for another one in a collective operation fails, naming it.
   std::chrono::milliseconds collective_timeout = std::chrono::minutes(5);
+  /// Who may use the run folder, as in chmod, less the umask. What is in it gets the same rights,
+  /// but for logs, which only this user may read. The owner's must be 7. Default: this user only.
+  unsigned folder_mode = 0700;
   bool verbose = true;  ///< Progress and a summary on standard error.
 };
 

@@ -5,12 +5,114 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
+#include <new>
 
 #include "manta/base/error.h"
-#include "manta/io/unique_fd.h"
 #include "manta/train/file_internal.h"
 
 namespace manta::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+const char* kind_of(mode_t mode) {
+  if (S_ISREG(mode)) return "a file";
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISLNK(mode)) return "a symbolic link";
+  if (S_ISFIFO(mode)) return "a pipe";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "a device";
+}
+
+[[noreturn]] void refuse(const std::string& path, mode_t mode, const char* expected) {
+  throw Error(ErrorKind::kCorrupt, str("'", path, "' is ", kind_of(mode), "; expected ", expected));
+}
+
+// Why openat() did not open it.
+[[noreturn]] void fail_to_open(int folder, const std::string& part, const std::string& path,
+                               const char* expected) {
+  int error = errno;
+  struct stat info {};
+  bool exists = ::fstatat(folder, part.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
+  // A link gives ELOOP, a socket ENXIO, something else than a folder ENOTDIR.
+  if (exists && (error == ELOOP || error == ENXIO || error == ENOTDIR || error == EISDIR))
+    refuse(path, info.st_mode, expected);
+  if (error == ENOENT) throw Error(ErrorKind::kNotFound, str("'", path, "' does not exist"));
+  errno = error;
+  throw_errno(str("opening '", path, "'"));
+}
+
+UniqueFd open_folder(const std::string& path) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd && (errno == ENOENT || errno == ENOTDIR))
+    throw Error(ErrorKind::kNotFound, str("the folder '", path, "' does not exist"));
+  if (!fd) throw_errno(str("opening the folder '", path, "'"));
+  return fd;
+}
+
+mode_t mode_of(int fd, const std::string& path) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) throw_errno(str("looking at '", path, "'"));
+  return info.st_mode & 0777;
+}
+
+std::string folder_of(const std::string& path) {
+  std::string folder = fs::path(path).parent_path();
+  return folder.empty() ? "." : folder;
+}
+
+std::string name_of(const std::string& path) { return fs::path(path).filename(); }
+
+}  // namespace
+
+size_t check_regular(int fd, const std::string& path) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) throw_errno(str("looking at '", path, "'"));
+  if (!S_ISREG(info.st_mode)) refuse(path, info.st_mode, "a file");
+  return static_cast<size_t>(info.st_size);
+}
+
+UniqueFd open_file(const std::string& folder, const std::string& name, int flags) {
+  UniqueFd at = open_folder(folder);
+  std::string path = folder;
+  size_t begin = 0;
+  for (size_t end; (end = name.find('/', begin)) != std::string::npos; begin = end + 1) {
+    std::string part = name.substr(begin, end - begin);
+    path += "/" + part;
+    UniqueFd next(
+        ::openat(at.get(), part.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!next) fail_to_open(at.get(), part, path, "a folder");
+    at = std::move(next);
+  }
+  std::string last = name.substr(begin);
+  path += "/" + last;
+  mode_t mode = flags & O_CREAT ? mode_of(at.get(), path) & 0666 : 0;
+  // O_NONBLOCK: opening a pipe would wait for its other end.
+  UniqueFd fd(::openat(at.get(), last.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, mode));
+  if (!fd) fail_to_open(at.get(), last, path, "a file");
+  check_regular(fd.get(), path);
+  return fd;
+}
+
+bool has_folder(const std::string& folder, const std::string& name) {
+  struct stat info {};
+  return ::lstat((folder + "/" + name).c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+void make_folders(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return;
+  std::string above = folder_of(path);
+  if (above != path) make_folders(above);
+  if (::stat(above.c_str(), &info) != 0) throw_errno(str("looking at '", above, "'"));
+  if (::mkdir(path.c_str(), info.st_mode & 0777) == 0) return;
+  int error = errno;
+  // Another rank may have been faster.
+  if (error == EEXIST && ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return;
+  errno = error;
+  throw_errno(str("creating the folder '", path, "'"));
+}
 
 void write_all(int fd, const void* data, size_t size, const std::string& path) {
   const char* at = static_cast<const char*>(data);
@@ -23,27 +125,44 @@ void write_all(int fd, const void* data, size_t size, const std::string& path) {
   }
 }
 
-std::string read_text(const std::string& path) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd && (errno == ENOENT || errno == ENOTDIR))
-    throw Error(ErrorKind::kNotFound, str("'", path, "' does not exist"));
-  if (!fd) throw_errno(str("opening '", path, "'"));
+std::string read_text(const std::string& path, size_t most) {
+  UniqueFd fd = open_file(folder_of(path), name_of(path), O_RDONLY);
+  size_t size = check_regular(fd.get(), path);
+  auto refuse_size = [&](size_t bytes) {
+    throw Error(ErrorKind::kCorrupt,
+                str("'", path, "' has ", bytes, " bytes; at most ", most, " are read"));
+  };
+  if (size > most) refuse_size(size);
   std::string text;
-  char buffer[1 << 16];
-  for (;;) {
-    ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw_errno(str("reading '", path, "'"));
-    if (got == 0) return text;
-    text.append(buffer, static_cast<size_t>(got));
+  try {
+    text.resize(size + 1);  // one more, to see the end
+    for (size_t done = 0;;) {
+      ssize_t got = ::read(fd.get(), text.data() + done, text.size() - done);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) throw_errno(str("reading '", path, "'"));
+      done += static_cast<size_t>(got);
+      if (done > most) refuse_size(done);
+      if (got == 0) {
+        text.resize(done);
+        return text;
+      }
+      if (done == text.size()) text.resize(2 * done);  // it grows meanwhile
+    }
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorKind::kResources, str("no memory for the ", size, " bytes of '", path, "'"));
   }
+}
+
+Json read_json(const std::string& path, const JsonLimits& limits) {
+  return parse_json(read_text(path, limits.bytes), str("'", path, "'"), limits);
 }
 
 void replace_file(const std::string& path, const std::string& text) {
   std::string fresh = path + ".new";
+  // What is there is left over from a driver that died, or a link that somebody has laid.
+  if (::unlink(fresh.c_str()) != 0 && errno != ENOENT) throw_errno(str("removing '", fresh, "'"));
   try {
-    UniqueFd fd(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    if (!fd) throw_errno(str("creating '", fresh, "'"));
+    UniqueFd fd = open_file(folder_of(fresh), name_of(fresh), O_WRONLY | O_CREAT | O_EXCL);
     write_all(fd.get(), text.data(), text.size(), fresh);
     if (::close(fd.release()) != 0) throw_errno(str("closing '", fresh, "'"));
     if (::rename(fresh.c_str(), path.c_str()) != 0)

@@ -1,20 +1,48 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <string>
 
 #include "manta/base/json.h"
+#include "manta/base/json_input_internal.h"
+#include "manta/io/unique_fd.h"
 
+/// Files of a run folder, whose content nobody vouches for: it may have come from elsewhere. What
+/// is in it is never followed if it is a link, never waited for if it is a pipe, and read within
+/// limits. The path of the folder itself is the user's own and may lead over links.
 namespace manta::train {
+
+/// Opens the file `name` ("a", or "a/b") in `folder`, with O_CREAT also a new one, whose mode is
+/// that of the folder without the right to execute. Throws Error(kNotFound) if there is none,
+/// Error(kCorrupt) if it, or a folder on the way, is anything but a file (folder) itself: a link, a
+/// pipe, a socket, ...; Error(kIo).
+UniqueFd open_file(const std::string& folder, const std::string& name, int flags);
+
+/// Throws Error(kCorrupt) saying what it is, unless the descriptor is of a regular file. Returns
+/// its size.
+size_t check_regular(int fd, const std::string& path);
+
+/// True if there is a folder of that name in it: not a link to one.
+bool has_folder(const std::string& folder, const std::string& name);
+
+/// Makes the folder and those above it that are missing. Each has the mode of the one above it
+/// (less the umask), so that what is in a private folder is private. Throws Error(kIo).
+void make_folders(const std::string& path);
 
 /// All of `data`, however many calls it takes. Throws Error(kIo) naming `path`.
 void write_all(int fd, const void* data, size_t size, const std::string& path);
 
-/// The whole file. Throws Error(kIo) naming it; Error(kNotFound) if it is not there.
-std::string read_text(const std::string& path);
+/// The whole file. Throws as open_file, and Error(kCorrupt) if it has more bytes.
+std::string read_text(const std::string& path, size_t most = size_t{1} << 30);
+
+/// The file as JSON. Throws as open_file and parse_json.
+Json read_json(const std::string& path, const JsonLimits& limits = {});
 
 /// Replaces the file in one step: a reader sees the old or the new text, never a part. (Written
-/// beside it as `path`.new, then renamed; no fsync.) Throws Error(kIo) and leaves the old one.
+/// beside it as a new file `path`.new, then renamed; no fsync.) Throws Error(kIo) and leaves the
+/// old one.
 void replace_file(const std::string& path, const std::string& text);
 
 /// JSON for a file: NaN becomes null and bytes that are not UTF-8 are replaced, instead of throwing

@@ -5,44 +5,89 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
+#include <memory>
+#include <string_view>
+#include <tuple>
 
 #include "manta/base/error.h"
+#include "manta/train/checkpoint_store_internal.h"
 #include "manta/train/controller_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/journal_internal.h"
+#include "manta/train/manifest_internal.h"
 
 namespace manta::train {
 namespace {
 
-bool parse(const std::string& line, JournalEvent& event) {
-  Json json = Json::parse(line, nullptr, false);
-  if (!json.is_object()) return false;
-  try {
-    event = {json.at("time"), json.at("attempt"), json.at("event"), json.at("details")};
-    return event.details.is_object();
-  } catch (const Json::exception&) {
-    return false;
+constexpr size_t kPiece = 1 << 18;
+constexpr size_t kShownBytes = 80;
+// What is larger than this is not the journal of a run.
+constexpr size_t kLargestJournal = size_t{4} << 30;
+constexpr JsonLimits kLimits{.bytes = kLongestEvent};
+
+// Checks the fields that History uses.
+JournalEvent parse(std::string_view line, const std::string& what) {
+  Json json = parse_json(line, what, kLimits);
+  JsonFields fields(json, what);
+  JournalEvent event;
+  event.time = fields.number("time", -kMostSeconds, kMostSeconds);
+  event.attempt = static_cast<int>(fields.integer("attempt", 0, kMostAttempts));
+  event.event = fields.text("event");
+  JsonFields details = fields.object("details");
+  if (event.event == kAttemptStarted) {
+    details.integer("next_report", 0, kMostReports);
+  } else if (event.event == kReport) {
+    int64_t index = details.integer("index", 0, kMostReports);
+    details.object_or_null("metrics");
+    const Json& checkpoint = details.any("checkpoint");
+    if (!checkpoint.is_null() && checkpoint != checkpoint_name(index))
+      details.fail("checkpoint", str("null or \"", checkpoint_name(index), "\""));
+  } else if (event.event == kRunEnded) {
+    details.text("outcome");
   }
+  event.details = std::move(json["details"]);
+  return event;
 }
 
 // The events and how many bytes of the file they take.
-std::pair<std::vector<JournalEvent>, size_t> scan(const std::string& path) {
-  std::string text = read_text(path);
+std::pair<std::vector<JournalEvent>, size_t> scan(int fd, const std::string& path) {
+  size_t size = check_regular(fd, path);
+  if (size > kLargestJournal)
+    throw Error(ErrorKind::kCorrupt,
+                str("'", path, "' has ", size, " bytes; at most ", kLargestJournal, " are read"));
   std::vector<JournalEvent> events;
-  size_t at = 0;
-  for (size_t end; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
-    JournalEvent event;
-    if (parse(text.substr(at, end - at), event)) {
-      events.push_back(std::move(event));
-    } else if (end + 1 == text.size()) {
-      break;
-    } else {
-      throw Error(ErrorKind::kCorrupt,
-                  str("line ", events.size() + 1, " of '", path, "' is not an event: '",
-                      text.substr(at, std::min<size_t>(end - at, 80)), "'"));
+  std::string text;  // from the beginning of a line
+  size_t used = 0, searched = 0;
+  auto buffer = std::make_unique<char[]>(kPiece);
+  for (off_t at = 0;;) {
+    ssize_t got = ::pread(fd, buffer.get(), kPiece, at);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw_errno(str("reading '", path, "'"));
+    if (got == 0) return {std::move(events), used};
+    at += got;
+    text.append(buffer.get(), static_cast<size_t>(got));
+    size_t begin = 0;
+    for (size_t end; (end = text.find('\n', searched)) != std::string::npos; searched = begin) {
+      std::string what = str("line ", events.size() + 1, " of '", path, "'");
+      try {
+        events.push_back(parse(std::string_view(text).substr(begin, end - begin), what));
+      } catch (const Error& error) {
+        // The last line may be torn, and what has come of it may end in anything.
+        if (used + end + 1 - begin >= size) return {std::move(events), used};
+        throw Error(ErrorKind::kCorrupt,
+                    str(error.what(), "; it begins with '",
+                        text.substr(begin, std::min(end - begin, kShownBytes)), "'"));
+      }
+      used += end + 1 - begin;
+      begin = end + 1;
     }
+    text.erase(0, begin);
+    searched = text.size();
+    if (text.size() > kLongestEvent)
+      throw Error(ErrorKind::kCorrupt, str("line ", events.size() + 1, " of '", path,
+                                           "' has more than ", kLongestEvent, " bytes"));
   }
-  return {std::move(events), at};
 }
 
 }  // namespace
@@ -53,18 +98,32 @@ double seconds_since_epoch() {
 }
 
 Journal::Journal(std::string path) : path_(std::move(path)) {
-  fd_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
-  if (!fd_) throw_errno(str("opening '", path_, "'"));
-  if (::ftruncate(fd_.get(), static_cast<off_t>(scan(path_).second)) != 0)
+  std::filesystem::path file = path_;
+  fd_ = open_file(file.parent_path(), file.filename(), O_RDWR | O_APPEND | O_CREAT);
+  struct stat info {};
+  if (::fstat(fd_.get(), &info) != 0) throw_errno(str("looking at '", path_, "'"));
+  if (info.st_nlink > 1)
+    throw Error(ErrorKind::kCorrupt,
+                str("'", path_,
+                    "' has another name (a hard link), which appending to it would "
+                    "change, too; copy the run folder and take the copy"));
+  size_t used = 0;
+  std::tie(events_, used) = scan(fd_.get(), path_);
+  if (::ftruncate(fd_.get(), static_cast<off_t>(used)) != 0)
     throw_errno(str("cutting the last line of '", path_, "'"));
 }
 
 void Journal::append(const JournalEvent& event) {
+  check_depth(event.details, str("the event '", event.event, "'"), kLimits.depth - 1);
   std::string line = to_text({{"time", event.time},
                               {"attempt", event.attempt},
                               {"event", event.event},
                               {"details", event.details}}) +
                      "\n";
+  if (line.size() > kLongestEvent)
+    throw Error(ErrorKind::kInvalidArgument,
+                str("a line of ", line.size(), " bytes for '", path_, "': at most ", kLongestEvent,
+                    " are read again; report smaller metrics"));
   struct stat before {};
   if (::fstat(fd_.get(), &before) != 0) throw_errno(str("looking at '", path_, "'"));
   try {
@@ -76,7 +135,11 @@ void Journal::append(const JournalEvent& event) {
   }
 }
 
-std::vector<JournalEvent> read_journal(const std::string& path) { return scan(path).first; }
+std::vector<JournalEvent> read_journal(const std::string& path) {
+  std::filesystem::path file = path;
+  UniqueFd fd = open_file(file.parent_path(), file.filename(), O_RDONLY);
+  return scan(fd.get(), path).first;
+}
 
 void History::apply(const JournalEvent& event) {
   last_attempt_ = std::max(last_attempt_, event.attempt);

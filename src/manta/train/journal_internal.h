@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "manta/base/json.h"
@@ -23,23 +24,32 @@ struct JournalEvent {
 /// The time of an event that happens now.
 double seconds_since_epoch();
 
+/// A longer line is neither written nor read.
+inline constexpr size_t kLongestEvent = size_t{16} << 20;
+
 /// Appends events to <run>/journal.jsonl, one JSON object per line. Each is one write(2), so a
 /// reader or a killed driver's successor sees whole lines, but possibly for the last one.
 class Journal {
  public:
   /// Made if it is not there; a torn last line is cut off. Throws Error(kIo), or Error(kCorrupt) as
-  /// read_journal.
+  /// read_journal, and if the file has another name (a hard link): what is appended would be there,
+  /// too.
   explicit Journal(std::string path);
-  /// Throws Error(kIo), e.g. when the disk is full; the event is not in the journal then.
+  /// What was there when it was opened; empty when it is called again.
+  std::vector<JournalEvent> take_events() { return std::exchange(events_, {}); }
+  /// Throws Error(kIo), e.g. when the disk is full; Error(kInvalidArgument) if it is longer than
+  /// kLongestEvent or nested too deeply. The event is not in the journal then.
   void append(const JournalEvent& event);
 
  private:
   std::string path_;
   UniqueFd fd_;
+  std::vector<JournalEvent> events_;
 };
 
-/// All events. A torn last line is left out: its event never happened. Throws Error(kNotFound), or
-/// Error(kCorrupt) naming the line if another one is not an event.
+/// All events, their fields checked: a report names the checkpoint of its own index, or none. A
+/// torn last line is left out: its event never happened. Throws Error(kNotFound), or
+/// Error(kCorrupt) naming the line if another one is not an event, or as open_file.
 std::vector<JournalEvent> read_journal(const std::string& path);
 
 /// A committed report.

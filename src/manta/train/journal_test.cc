@@ -7,7 +7,9 @@
 #include <cmath>
 #include <fstream>
 
+#include "manta/base/error_of_internal.h"
 #include "manta/base/temporary_folder_internal.h"
+#include "manta/train/checkpoint_store_internal.h"
 #include "manta/train/controller_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/journal_internal.h"
@@ -19,6 +21,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+namespace fs = std::filesystem;
 
 JournalEvent started(double time, int attempt, int64_t next_report) {
   Json from = next_report > 0 ? Json(next_report - 1) : Json();
@@ -30,7 +33,7 @@ JournalEvent report(double time, int attempt, int64_t index, bool checkpoint = f
           kReport,
           {{"index", index},
            {"metrics", {{"loss", time}}},
-           {"checkpoint", checkpoint ? Json(str("checkpoint_", index)) : Json()}}};
+           {"checkpoint", checkpoint ? Json(checkpoint_name(index)) : Json()}}};
 }
 
 TEST(JournalTest, KeepsEvents) {
@@ -102,6 +105,56 @@ TEST(JournalTest, DamageInTheMiddleNamesTheLine) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kNotFound);
   }
+}
+
+TEST(JournalTest, EventsAreCheckedFieldByField) {
+  TemporaryFolder folder;
+  std::string path = folder / "journal.jsonl";
+  struct {
+    std::string line, message;
+  } cases[] = {
+      {std::string(1'000'000, '['), "more than 100 arrays and objects inside each other"},
+      {R"({"time":1,"attempt":0,"event":"x"})", "details is missing"},
+      {R"({"time":"1","attempt":0,"event":"x","details":{}})", "time is \"1\""},
+      {R"({"time":1,"attempt":-1,"event":"x","details":{}})", "attempt is -1"},
+      {R"({"time":1,"attempt":1e300,"event":"x","details":{}})", "attempt is 1e+300"},
+      {R"({"time":1,"attempt":0,"event":7,"details":{}})", "event is 7"},
+      {R"({"time":1,"attempt":0,"event":"attempt_started","details":{"next_report":-1}})",
+       "details.next_report is -1"},
+      {R"({"time":1,"attempt":0,"event":"report","details":{"index":"0"}})",
+       "details.index is \"0\""},
+      {R"({"time":1,"attempt":0,"event":"report","details":{"index":0,"metrics":[]}})",
+       "details.metrics is []"},
+      {R"({"time":1,"attempt":0,"event":"report","details":{"index":0,"metrics":{},)"
+       R"("checkpoint":"../../x"}})",
+       "details.checkpoint is \"../../x\"; expected null or \"checkpoint_000000\""},
+      {R"({"time":1,"attempt":0,"event":"run_ended","details":{"outcome":3}})",
+       "details.outcome is 3"},
+  };
+  for (const auto& one : cases) {
+    fs::remove(path);
+    Journal(path).append(started(1, 0, 0));
+    std::string good = read_text(path);
+    replace_file(path, good + one.line + "\n" + good);
+    Error error = error_of([&] { read_journal(path); });
+    EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("line 2 of '" + path), HasSubstr(one.message)));
+  }
+  // A line without an end.
+  replace_file(path, std::string(kLongestEvent + 2, ' '));
+  EXPECT_THAT(message_of([&] { read_journal(path); }), HasSubstr("line 1 of '"));
+}
+
+TEST(JournalTest, LinesLongerThanAPieceOfTheFile) {
+  TemporaryFolder folder;
+  std::string path = folder / "journal.jsonl";
+  Journal journal(path);
+  for (size_t size : {10u, 1'000'000u, 262'143u, 262'144u, 500u})
+    journal.append({1, 0, "note", {{"text", std::string(size, 'x')}}});
+  std::vector<size_t> sizes;
+  for (const JournalEvent& event : read_journal(path))
+    sizes.push_back(event.details["text"].get<std::string>().size());
+  EXPECT_THAT(sizes, ElementsAre(10u, 1'000'000u, 262'143u, 262'144u, 500u));
 }
 
 TEST(JournalTest, AFullDiskLeavesTheEventsBefore) {

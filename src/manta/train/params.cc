@@ -1,11 +1,18 @@
+#include <climits>
 #include <filesystem>
-#include <fstream>
 
 #include "manta/data/plan_internal.h"
+#include "manta/train/file_internal.h"
+#include "manta/train/manifest_internal.h"
 #include "manta/train/params_internal.h"
 
 namespace manta::train {
 namespace {
+
+constexpr const char* kParams = "/params.json";
+// Plans hold the names of their files and the arguments of their functions, and nest as deeply as
+// their expressions.
+constexpr JsonLimits kLimits{.bytes = size_t{64} << 20, .depth = 1000};
 
 Json to_json(const Resources& resources) {
   return {{"cpus", resources.cpus},
@@ -14,12 +21,19 @@ Json to_json(const Resources& resources) {
           {"custom", resources.custom}};
 }
 
-Resources resources_from(const Json& json) {
+constexpr double kMostOfResource = 1e12;  // as check_resources
+
+Resources resources_from(const JsonFields& json) {
   Resources resources;
-  resources.cpus = json.at("cpus");
-  resources.gpus = json.at("gpus");
-  resources.memory = json.at("memory");
-  resources.custom = json.at("custom").get<NamedAmounts>();
+  resources.cpus = json.number("cpus", 0, kMostOfResource);
+  resources.gpus = json.number("gpus", 0, kMostOfResource);
+  resources.memory = json.integer("memory", 0, INT64_MAX);
+  for (const Json& pair : json.array("custom")) {
+    if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string() || !pair[1].is_number() ||
+        !(pair[1] >= 0 && pair[1] <= kMostOfResource))
+      json.fail("custom", "pairs of a name and an amount");
+    resources.custom.emplace_back(pair[0].get<std::string>(), pair[1].get<double>());
+  }
   return resources;
 }
 
@@ -46,66 +60,106 @@ Json params_of(const Training& training) {
             {"checkpoint_score_attribute", run.checkpoint_config.checkpoint_score_attribute},
             {"checkpoint_score_order", run.checkpoint_config.checkpoint_score_order},
             {"collective_timeout_ms", run.collective_timeout.count()},
+            {"folder_mode", run.folder_mode},
             {"verbose", run.verbose}}},
           {"datasets", datasets},
           {"framework", training.framework},
           {"resume_from_checkpoint", training.resume_from_checkpoint.path()}};
 }
 
+std::string params_text(const Json& params) {
+  check_depth(params, "what params.json keeps of the trainer's options", kLimits.depth);
+  std::string text = to_text(params, 1) + "\n";
+  if (text.size() <= kLimits.bytes) return text;
+  throw Error(ErrorKind::kInvalidArgument,
+              str("params.json would have ", text.size(), " bytes; at most ", kLimits.bytes,
+                  " are read again: give large tables as files, not in train_loop_config"));
+}
+
 Json read_params(const std::string& run_folder) {
-  std::string path = run_folder + "/params.json";
-  std::ifstream in(path);
-  if (!in) {
+  try {
+    return read_json((run_folder.empty() ? "." : run_folder) + kParams, kLimits);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNotFound) throw;
     throw Error(ErrorKind::kNotFound,
                 str("'", run_folder,
                     "' is no run folder: it has no params.json. Give the folder that "
                     "Result::path or the run's summary named"));
   }
-  Json params = Json::parse(in, nullptr, false);
-  if (params.is_discarded()) throw Error(ErrorKind::kCorrupt, str("'", path, "' is not JSON"));
-  return params;
 }
 
-Training training_from_params(const std::string& run_folder) {
-  Json params = read_params(run_folder);
+namespace {
+
+// What goes wrong with a plan is told with the place of the plan.
+Dataset dataset_from(const Json& plan, const std::string& where) {
   try {
-    Training training;
-    training.trainer = params.at("trainer");
-    training.config = params.at("train_loop_config");
-    const Json& scaling = params.at("scaling_config");
-    training.scaling.num_workers = scaling.at("num_workers");
-    training.scaling.use_gpu = scaling.at("use_gpu");
-    training.scaling.resources_per_worker = resources_from(scaling.at("resources_per_worker"));
-    const Json& run = params.at("run_config");
-    training.run.name = run.at("name");
-    training.run.storage_path = run.at("storage_path");
-    training.run.failure_config.max_failures = run.at("max_failures");
-    training.run.checkpoint_config.num_to_keep = run.at("num_to_keep");
-    training.run.checkpoint_config.checkpoint_score_attribute =
-        run.at("checkpoint_score_attribute").get<std::string>();
-    training.run.checkpoint_config.checkpoint_score_order =
-        run.at("checkpoint_score_order").get<std::string>();
-    training.run.collective_timeout =
-        std::chrono::milliseconds(run.at("collective_timeout_ms").get<int64_t>());
-    training.run.verbose = run.at("verbose");
-    for (const auto& [name, dataset] : params.at("datasets").items()) {
-      if (dataset.contains("plan")) {
-        training.datasets.emplace(name, Dataset::from_json(dataset.at("plan")));
-      }
-    }
-    training.framework = params.at("framework");
-    std::string from = params.at("resume_from_checkpoint");
-    try {
-      if (!from.empty()) training.resume_from_checkpoint = Checkpoint::open(from);
-    } catch (const Error& error) {  // only matters if the run has no checkpoint of its own
-      training.resume_error = str("the checkpoint that the run began with: ", error.what());
-    }
-    training.restore_from = std::filesystem::absolute(run_folder).lexically_normal().string();
-    return training;
-  } catch (const Json::exception& error) {
-    throw Error(ErrorKind::kCorrupt,
-                str("'", run_folder, "/params.json' is damaged: ", error.what()));
+    return Dataset::from_json(plan);
+  } catch (const Error& error) {
+    throw Error(error.kind(), str(where, ": ", error.what()));
+  } catch (const std::exception& error) {
+    throw Error(ErrorKind::kCorrupt, str(where, " is damaged: ", error.what()));
   }
+}
+
+ScalingConfig scaling_from(const JsonFields& json) {
+  ScalingConfig scaling;
+  scaling.num_workers = static_cast<int>(json.integer("num_workers", 1, kMostWorkers));
+  scaling.use_gpu = json.boolean("use_gpu");
+  scaling.resources_per_worker = resources_from(json.object("resources_per_worker"));
+  return scaling;
+}
+
+RunConfig run_config_from(const JsonFields& json) {
+  RunConfig run;
+  run.name = json.text("name");
+  run.storage_path = json.text("storage_path");
+  run.failure_config.max_failures = static_cast<int>(json.integer("max_failures", -1, INT_MAX));
+  run.checkpoint_config.num_to_keep = static_cast<int>(json.integer("num_to_keep", 0, INT_MAX));
+  run.checkpoint_config.checkpoint_score_attribute = json.text("checkpoint_score_attribute");
+  std::string order = json.text("checkpoint_score_order");
+  if (order != "max" && order != "min") json.fail("checkpoint_score_order", "\"max\" or \"min\"");
+  run.checkpoint_config.checkpoint_score_order = order;
+  run.collective_timeout =
+      std::chrono::milliseconds(json.integer("collective_timeout_ms", 1, kLongestTimeout.count()));
+  if (json.has("folder_mode"))
+    run.folder_mode = static_cast<unsigned>(json.integer("folder_mode", 0700, 0777));
+  run.verbose = json.boolean("verbose");
+  return run;
+}
+
+}  // namespace
+
+Training training_from_params(const std::string& run_folder) {
+  std::string document = str("'", run_folder, kParams, "'");
+  Json json = read_params(run_folder);
+  JsonFields params(json, document);
+  Training training;
+  training.trainer = params.text("trainer");
+  training.config = params.object_or_null("train_loop_config");
+  training.scaling = scaling_from(params.object("scaling_config"));
+  training.run = run_config_from(params.object("run_config"));
+  JsonFields datasets = params.object("datasets");
+  for (const auto& [name, entry] : datasets.json().items()) {
+    JsonFields dataset = datasets.object(name);
+    if (!dataset.has("plan")) continue;
+    std::string where = str(document, ", datasets.", name, ".plan");
+    training.datasets.emplace(name, dataset_from(dataset.any("plan"), where));
+  }
+  training.framework = params.object("framework").json();
+  std::string from = params.text("resume_from_checkpoint");
+  try {
+    if (!from.empty()) training.resume_from_checkpoint = Checkpoint::open(from);
+  } catch (const Error& error) {  // only matters if the run has no checkpoint of its own
+    training.resume_error = str("the checkpoint that the run began with: ", error.what());
+  }
+  training.restore_from =
+      std::filesystem::absolute(run_folder.empty() ? "." : run_folder).lexically_normal().string();
+  try {
+    check_training(training);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::kCorrupt, str(document, " is damaged: ", error.what()));
+  }
+  return training;
 }
 
 }  // namespace manta::train

@@ -8,4 +8,8 @@ namespace manta::train {
 /// stored (they are not `named`, or their arguments are not Json) is kept as text only.
 Json params_of(const Training& training);
 
+/// The text of params.json. Throws Error(kInvalidArgument) if it is larger or more deeply nested
+/// than read_params takes.
+std::string params_text(const Json& params);
+
 }  // namespace manta::train

@@ -1,18 +1,23 @@
 #include <fcntl.h>
 
-#include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "manta/base/error.h"
+#include "manta/base/log.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/result_files_internal.h"
 
 namespace manta::train {
 namespace {
 
-const std::vector<std::string> kFirstColumns = {"training_iteration", "timestamp", "time_total_s",
-                                                "checkpoint_dir_name"};
+constexpr const char* kFirstColumns[] = {"training_iteration", "timestamp", "time_total_s",
+                                         "checkpoint_dir_name"};
+constexpr const char* kLines = "/result.json";
+constexpr const char* kTable = "/progress.csv";
+// Writing so much again is not worth a thought, and shows new columns at once.
+constexpr size_t kFreeBytes = size_t{1} << 20;
 
 // Scalars by name; those inside objects as "outer/inner".
 void flatten(const Json& json, const std::string& prefix, std::map<std::string, Json>& scalars) {
@@ -35,10 +40,8 @@ std::string cell(const Json& value) {
   return quoted + "\"";
 }
 
-UniqueFd open_to_append(const std::string& path) {
-  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
-  if (!fd) throw_errno(str("opening '", path, "'"));
-  return fd;
+UniqueFd open_to_append(const std::string& folder, const char* name) {
+  return open_file(folder, name + 1, O_WRONLY | O_APPEND);
 }
 
 }  // namespace
@@ -52,60 +55,95 @@ Json result_of(const ReportRecord& report) {
   return result;
 }
 
-// True if there are new ones.
-bool ResultFiles::learn_columns(const Json& result) {
+void ResultFiles::learn_columns(const Json& result) {
   std::map<std::string, Json> scalars;
   flatten(result, "", scalars);
-  size_t before = columns_.size();
-  for (const auto& [name, value] : scalars)
-    if (std::find(columns_.begin(), columns_.end(), name) == columns_.end())
+  for (const auto& [name, value] : scalars) {
+    if (places_.contains(name)) continue;
+    if (columns_.size() < kMostColumns) {
+      places_[name] = columns_.size();
       columns_.push_back(name);
-  return columns_.size() > before;
+    } else if (!std::exchange(told_of_columns_, true)) {
+      log_warning(str("the reports have more than ", kMostColumns, " different metrics: '", name,
+                      "' and other new ones are in result.json, not in progress.csv"));
+    }
+  }
 }
 
 std::string ResultFiles::row(const Json& result) const {
   std::map<std::string, Json> scalars;
   flatten(result, "", scalars);
-  std::string line;
-  for (const std::string& column : columns_) {
-    auto value = scalars.find(column);
-    if (&column != &columns_.front()) line += ',';
-    if (value != scalars.end()) line += cell(value->second);
+  std::map<size_t, std::string> cells;
+  for (const auto& [name, value] : scalars) {
+    auto place = places_.find(name);
+    if (place != places_.end() && place->second < written_columns_)
+      cells[place->second] = cell(value);
   }
+  std::string line;
+  size_t at = 0;
+  for (const auto& [place, text] : cells) {
+    line.append(place - at, ',');
+    line += text;
+    at = place;
+  }
+  line.append(written_columns_ - 1 - at, ',');
   return line + "\n";
 }
 
 void ResultFiles::rewrite_table(const std::vector<ReportRecord>& reports) {
+  written_columns_ = columns_.size();
   std::string text;
   for (const std::string& column : columns_) text += (text.empty() ? "" : ",") + cell(Json(column));
   text += "\n";
   for (const ReportRecord& report : reports) text += row(result_of(report));
-  std::string path = folder_ + "/progress.csv";
-  replace_file(path, text);
-  table_ = open_to_append(path);
+  replace_file(folder_ + kTable, text);
+  table_ = open_to_append(folder_, kTable);
+  table_bytes_ = text.size();
+}
+
+// About, if it is made anew now: every row gets a comma for each new column.
+size_t ResultFiles::table_size(size_t reports) const {
+  return table_bytes_ + (columns_.size() - written_columns_) * (reports + 1);
 }
 
 void ResultFiles::rewrite(const std::vector<ReportRecord>& reports) {
-  columns_ = kFirstColumns;
+  columns_.clear();
+  places_.clear();
+  for (const char* name : kFirstColumns) {
+    places_[name] = columns_.size();
+    columns_.push_back(name);
+  }
   std::string text;
   for (const ReportRecord& report : reports) {
     Json result = result_of(report);
     learn_columns(result);
     text += to_text(result) + "\n";
   }
-  std::string path = folder_ + "/result.json";
-  replace_file(path, text);
-  lines_ = open_to_append(path);
+  replace_file(folder_ + kLines, text);
+  lines_ = open_to_append(folder_, kLines);
   rewrite_table(reports);
+  new_bytes_ += text.size() + table_bytes_;
 }
 
 void ResultFiles::append(const std::vector<ReportRecord>& reports) {
   Json result = result_of(reports.back());
   std::string line = to_text(result) + "\n";
-  write_all(lines_.get(), line.data(), line.size(), folder_ + "/result.json");
-  if (learn_columns(result)) return rewrite_table(reports);
+  write_all(lines_.get(), line.data(), line.size(), folder_ + kLines);
+  new_bytes_ += line.size();
+  learn_columns(result);
+  bool is_wider = columns_.size() > written_columns_;
+  if (is_wider && widened_bytes_ + table_size(reports.size()) <= kFreeBytes + new_bytes_)
+    return finish(reports);
   line = row(result);
-  write_all(table_.get(), line.data(), line.size(), folder_ + "/progress.csv");
+  write_all(table_.get(), line.data(), line.size(), folder_ + kTable);
+  table_bytes_ += line.size();
+  new_bytes_ += line.size();
+}
+
+void ResultFiles::finish(const std::vector<ReportRecord>& reports) {
+  if (columns_.size() == written_columns_) return;
+  rewrite_table(reports);
+  widened_bytes_ += table_bytes_;
 }
 
 }  // namespace manta::train

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "manta/base/json.h"
@@ -13,25 +14,46 @@ namespace manta::train {
 /// time_total_s, and checkpoint_dir_name if it has a checkpoint.
 Json result_of(const ReportRecord& report);
 
+/// progress.csv has no more columns: each report's row is as long as there are columns. Metrics
+/// beyond it are only in result.json, with a warning.
+inline constexpr size_t kMostColumns = 4096;
+
 /// Keeps <run>/result.json (one object per line and report) and <run>/progress.csv (one row per
 /// report, a column for every scalar metric that has come; parts of nested ones are named "a/b").
 /// Nothing reads them back: they are made from the history. A number that JSON cannot hold (NaN,
 /// infinity) is null and an empty cell.
+///
+/// A metric with a new name needs progress.csv to be made anew. That is done at once while the
+/// table is small; later only when the rows since the last time make up for it, so that a report
+/// costs the same however many there are. Until then the new columns are missing; finish() adds
+/// them.
 class ResultFiles {
  public:
   explicit ResultFiles(std::string folder) : folder_(std::move(folder)) {}
   /// Makes both files anew, each in one step.
   void rewrite(const std::vector<ReportRecord>& reports);
-  /// Adds the last of `reports`. A metric with a new name rewrites progress.csv. Throws Error(kIo).
+  /// Adds the last of `reports`. Throws Error(kIo).
   void append(const std::vector<ReportRecord>& reports);
+  /// Makes progress.csv complete.
+  void finish(const std::vector<ReportRecord>& reports);
+
+  /// Over all time, to both files.
+  size_t bytes_written() const { return new_bytes_ + widened_bytes_; }
 
  private:
-  bool learn_columns(const Json& result);
+  void learn_columns(const Json& result);
   std::string row(const Json& result) const;
   void rewrite_table(const std::vector<ReportRecord>& reports);
+  size_t table_size(size_t reports) const;
 
   std::string folder_;
   std::vector<std::string> columns_;
+  std::unordered_map<std::string, size_t> places_;  // of columns
+  size_t written_columns_ = 0;                      // those that progress.csv has
+  size_t table_bytes_ = 0;
+  size_t new_bytes_ = 0;      // written for what was not in the files yet
+  size_t widened_bytes_ = 0;  // written again for the sake of new columns
+  bool told_of_columns_ = false;
   UniqueFd lines_;
   UniqueFd table_;
 };

@@ -1,5 +1,3 @@
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +8,8 @@
 
 #include "manta/base/error.h"
 #include "manta/train/file_internal.h"
+#include "manta/train/folder_lock_internal.h"
+#include "manta/train/params_internal.h"
 #include "manta/train/run_folder_internal.h"
 
 namespace manta::train {
@@ -51,39 +51,72 @@ void check_run_name(const std::string& name) {
 }
 
 // Makes the folder; false if it was there.
-bool make_folder(const std::string& path) {
-  if (::mkdir(path.c_str(), 0777) == 0) return true;
+bool make_folder(const std::string& path, mode_t mode) {
+  if (::mkdir(path.c_str(), mode) == 0) return true;
   if (errno == EEXIST) return false;
   throw_errno(str("creating the run folder '", path, "'"));
 }
 
-std::string make_default_folder(const fs::path& storage, const std::string& trainer) {
+std::string make_default_folder(const fs::path& storage, const std::string& trainer, mode_t mode) {
   std::time_t now = std::time(nullptr);
   std::tm local{};
   ::localtime_r(&now, &local);
   char name[64];
   std::strftime(name, sizeof name, "_%Y-%m-%d_%H-%M-%S", &local);
   std::string path = storage / (trainer + name);
-  for (int number = 2; !make_folder(path); ++number) {
+  for (int number = 2; !make_folder(path, mode); ++number) {
     path = storage / str(trainer, name, "_", number);
   }
   return path;
 }
 
-UniqueFd lock(const std::string& folder) {
-  std::string path = folder + "/.lock";
-  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  if (!fd) throw_errno(str("opening '", path, "'"));
-  if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
-  if (errno != EWOULDBLOCK) throw_errno(str("locking '", path, "'"));
-  throw Error(ErrorKind::kIo, str("the run folder '", folder,
-                                  "' is in use by another program that runs now; wait for its end, "
-                                  "or take another RunConfig::name"));
+mode_t mode_of(const std::string& folder) {
+  struct stat info {};
+  if (::stat(folder.c_str(), &info) != 0) throw_errno(str("looking at '", folder, "'"));
+  return info.st_mode & 0777;
+}
+
+void check_owner(const std::string& folder) {
+  struct stat info {};
+  if (::stat(folder.c_str(), &info) != 0) throw_errno(str("looking at '", folder, "'"));
+  if (info.st_uid == ::geteuid() || ::geteuid() == 0) return;
+  throw Error(ErrorKind::kInvalidArgument,
+              str("the run folder '", folder, "' belongs to user ", info.st_uid, ", this is user ",
+                  ::geteuid(),
+                  ": only its owner goes on with a run; copy the folder (cp -r) and "
+                  "restore the copy"));
+}
+
+// Takes from a folder that was there what `mode` does not give.
+void restrict_mode(const std::string& folder, mode_t mode) {
+  mode_t old = mode_of(folder);
+  if ((old & mode) != old && ::chmod(folder.c_str(), old & mode) != 0)
+    throw_errno(str("setting the mode of '", folder, "'"));
 }
 
 std::string journal_in(const std::string& folder) { return folder + "/journal.jsonl"; }
 
-bool has_run(const std::string& folder) { return ::access(journal_in(folder).c_str(), F_OK) == 0; }
+bool has_run(const std::string& folder) {
+  struct stat info {};
+  return ::lstat(journal_in(folder).c_str(), &info) == 0;
+}
+
+// For the output of the run's processes. What they write to a link or a pipe would go elsewhere.
+void make_log_folder(const std::string& folder) {
+  std::string logs = folder + "/logs";
+  if (!has_folder(folder, "logs") && ::mkdir(logs.c_str(), mode_of(folder)) != 0)
+    throw_errno(str("creating the folder '", logs, "'"));
+  std::error_code error;
+  for (fs::directory_iterator it(logs, error), end; !error && it != end; it.increment(error)) {
+    struct stat info {};
+    bool exists = ::lstat(it->path().c_str(), &info) == 0;
+    if (exists && S_ISREG(info.st_mode) && info.st_nlink == 1) continue;
+    throw Error(ErrorKind::kCorrupt, str("'", it->path().string(),
+                                         "' is not a file of its own; remove it, as output of the "
+                                         "run's processes would go through it"));
+  }
+  if (error) throw Error(ErrorKind::kIo, str("reading the folder '", logs, "': ", error.message()));
+}
 
 }  // namespace
 
@@ -92,42 +125,50 @@ RunFolder::RunFolder(std::string path, UniqueFd lock, Json params)
       lock_(std::move(lock)),
       params_(std::move(params)),
       journal_(journal_in(path_)),
-      history_(train::history(read_journal(journal_in(path_)))),
+      history_(train::history(journal_.take_events())),
       results_(path_) {
   results_.rewrite(history_.reports());
 }
 
 std::unique_ptr<RunFolder> RunFolder::create(const RunConfig& config, const Json& params) {
   check_run_name(config.name);
+  std::string text = params_text(params);
   fs::path storage = storage_folder(config.storage_path);
+  auto mode = static_cast<mode_t>(config.folder_mode);
   std::string path = storage / config.name;
   if (config.name.empty()) {
-    path = make_default_folder(storage, params.value("trainer", "run"));
+    path = make_default_folder(storage, params.value("trainer", "run"), mode);
   } else {
-    make_folder(path);
+    make_folder(path, mode);
   }
-  UniqueFd held = lock(path);
+  check_owner(path);
+  if (!has_run(path)) restrict_mode(path, mode);
+  UniqueFd held = lock_folder(path);
   if (has_run(path))
     throw Error(ErrorKind::kInvalidArgument,
                 str("there is a run in '", path,
                     "' already; take another RunConfig::name, or restore it to go on with it"));
-  replace_file(path + "/params.json", to_text(params, 1) + "\n");
-  return std::unique_ptr<RunFolder>(new RunFolder(path, std::move(held), params));
+  make_log_folder(path);
+  replace_file(path + "/params.json", text);
+  try {
+    return std::unique_ptr<RunFolder>(new RunFolder(path, std::move(held), params));
+  } catch (...) {
+    ::unlink(journal_in(path).c_str());  // there is no run
+    throw;
+  }
 }
 
 std::unique_ptr<RunFolder> RunFolder::open(const std::string& path) {
-  std::string folder = fs::absolute(path).lexically_normal();
+  std::string folder = path.empty() ? path : fs::absolute(path).lexically_normal().string();
   while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
-  if (!has_run(folder))
+  if (folder.empty() || !has_run(folder))
     throw Error(ErrorKind::kNotFound,
                 str("there is no run in '", folder,
                     "': it has no journal.jsonl (expected a run folder, as in Result::path)"));
-  UniqueFd held = lock(folder);
-  std::string params_path = folder + "/params.json";
-  Json params = Json::parse(read_text(params_path), nullptr, false);
-  if (params.is_discarded())
-    throw Error(ErrorKind::kCorrupt, str("'", params_path, "' is not JSON"));
-  return std::unique_ptr<RunFolder>(new RunFolder(folder, std::move(held), std::move(params)));
+  check_owner(folder);
+  UniqueFd held = lock_folder(folder);
+  make_log_folder(folder);
+  return std::unique_ptr<RunFolder>(new RunFolder(folder, std::move(held), read_params(folder)));
 }
 
 Controller::Start RunFolder::resume(const std::optional<Checkpoint>& checkpoint) {
@@ -155,6 +196,7 @@ void RunFolder::note(const Note& note) {
   size_t reports = history_.reports().size();
   append({seconds_since_epoch(), note.attempt, note.event, note.details});
   if (history_.reports().size() < reports) results_.rewrite(history_.reports());
+  if (note.event == kRunEnded) results_.finish(history_.reports());
 }
 
 void RunFolder::report(int attempt, int64_t index, const Json& metrics, const Json& positions,

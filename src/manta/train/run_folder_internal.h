@@ -15,14 +15,18 @@
 namespace manta::train {
 
 /// The folder of one run: params.json, journal.jsonl, and what is made from it. One driver at a
-/// time: it holds a lock that the kernel releases when it ends, however it ends.
+/// time: it holds a lock that the kernel releases when it ends, however it ends. Only the folder's
+/// owner and root may use it: a folder of somebody else could change while it is read.
 class RunFolder {
  public:
   /// Makes <storage_path>/<name>. Throws Error(kInvalidArgument) if there is a run in it already,
-  /// or the name is not one of a folder; Error(kIo) if another program uses it.
+  /// it belongs to another user, the name is not one of a folder, or params.json would be larger
+  /// than is read again; Error(kIo) naming the process if another program uses it. Leaves nothing
+  /// behind that would keep the name from being used.
   static std::unique_ptr<RunFolder> create(const RunConfig& config, const Json& params);
   /// The folder of a run whose driver has ended. Throws Error(kNotFound) if there is no run in it,
-  /// Error(kIo) if its driver still runs.
+  /// Error(kIo) naming the process if its driver still runs, Error(kInvalidArgument) if it belongs
+  /// to another user, Error(kCorrupt) naming the file and what is wrong with it.
   static std::unique_ptr<RunFolder> open(const std::string& path);
 
   const std::string& path() const { return path_; }  ///< Absolute.

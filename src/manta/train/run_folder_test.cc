@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -139,11 +140,110 @@ TEST(RunFolderTest, OneDriverAtATime) {
                        +[](const RunConfig& c) { RunFolder::open(c.storage_path + "/run"); }}) {
     Error error = error_of([&] { attempt(config); });
     EXPECT_EQ(error.kind(), ErrorKind::kIo);
-    EXPECT_THAT(error.what(), HasSubstr("in use by another program"));
+    EXPECT_THAT(error.what(), AllOf(HasSubstr(storage / "run"), HasSubstr("in use by "),
+                                    HasSubstr(str("process ", child))));
   }
+  // A stopped one holds it, too; nobody waits for it.
+  ::kill(child, SIGSTOP);
+  ASSERT_EQ(::waitpid(child, nullptr, WUNTRACED), child);
+  EXPECT_EQ(error_of([&] { RunFolder::open(storage / "run"); }).kind(), ErrorKind::kIo);
   ::kill(child, SIGKILL);
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
   EXPECT_EQ(RunFolder::open(storage / "run")->path(), storage / "run");
+}
+
+mode_t mode_of(const std::string& path) {
+  struct stat info {};
+  EXPECT_EQ(::stat(path.c_str(), &info), 0) << path;
+  return info.st_mode & 0777;
+}
+
+TEST(RunFolderTest, IsPrivateUnlessAskedOtherwise) {
+  TemporaryFolder storage;
+  mode_t before = ::umask(022);
+  struct {
+    const char* name;
+    unsigned asked;
+    mode_t folder, file;
+  } cases[] = {{"default", RunConfig().folder_mode, 0700, 0600},
+               {"shared", 0750, 0750, 0640},
+               {"existing", 0700, 0700, 0600},
+               {"open", 0777, 0755, 0644}};  // less the umask
+  fs::create_directory(storage / "existing");
+  for (const auto& one : cases) {
+    auto run = RunFolder::create(
+        {.name = one.name, .storage_path = storage.path(), .folder_mode = one.asked}, {});
+    std::string path = run->path();
+    CheckpointStore store(path, {});
+    CheckpointFolder folder(store.staging_folder(0, 0, 0));
+    folder.write("parts/model", "m");
+    store.commit({.index = 0}, {{0, folder.files()}});
+    for (const char* name : {"", "/logs", "/checkpoint_000000", "/checkpoint_000000/parts"})
+      EXPECT_EQ(mode_of(path + name), one.folder) << one.name << name;
+    for (const char* name :
+         {"/params.json", "/journal.jsonl", "/result.json", "/progress.csv", "/.lock",
+          "/checkpoint_000000/manifest.json", "/checkpoint_000000/parts/model"})
+      EXPECT_EQ(mode_of(path + name), one.file) << one.name << name;
+  }
+  ::umask(before);
+}
+
+TEST(RunFolderTest, OnlyItsOwnerGoesOnWithIt) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  TemporaryFolder storage;
+  RunFolder::create({.name = "run", .storage_path = storage.path()}, {});
+  for (const std::string& path : {storage.path(), storage / "run"})
+    fs::permissions(path, fs::perms::all);
+  pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    if (::setuid(65534) != 0) ::_exit(2);
+    try {
+      RunFolder::open(storage / "run");
+    } catch (const Error& error) {
+      bool good = error.kind() == ErrorKind::kInvalidArgument &&
+                  std::string(error.what()).find("belongs to user 0, this is user 65534") !=
+                      std::string::npos;
+      ::_exit(good ? 0 : 1);
+    }
+    ::_exit(3);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  ASSERT_EQ(::chown((storage / "run").c_str(), 65534, 65534), 0);
+  EXPECT_NO_THROW(RunFolder::open(storage / "run"));  // root may
+}
+
+TEST(RunFolderTest, WhatFailsDoesNotUseUpTheName) {
+  TemporaryFolder storage;
+  RunConfig config{.name = "run", .storage_path = storage.path()};
+  Json deep = Json::array();
+  for (int i = 0; i < 2000; ++i) deep = Json::array({std::move(deep)});
+  Error error = error_of([&] { RunFolder::create(config, {{"train_loop_config", deep}}); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_FALSE(fs::exists(storage / "run"));
+  error = error_of([&] { RunFolder::create(config, {{"text", std::string(65 << 20, 'x')}}); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_FALSE(fs::exists(storage / "run"));
+  // One that fails after the journal was made.
+  fs::create_directories(storage / "run/progress.csv/x");
+  EXPECT_EQ(error_of([&] { RunFolder::create(config, {}); }).kind(), ErrorKind::kIo);
+  fs::remove_all(storage / "run/progress.csv");
+  EXPECT_EQ(RunFolder::create(config, {})->path(), storage / "run");
+}
+
+TEST(RunFolderTest, AReportThatCouldNotBeReadAgainIsRefused) {
+  TemporaryFolder storage;
+  auto run = RunFolder::create({.name = "run", .storage_path = storage.path()}, {});
+  run->note(attempt_started(0, 0));
+  Json deep = Json::array();
+  for (int i = 0; i < 200; ++i) deep = Json::array({std::move(deep)});
+  for (const Json& metrics : {Json({{"deep", deep}}), Json({{"text", std::string(17 << 20, 'x')}})})
+    EXPECT_EQ(error_of([&] { run->report(0, 0, metrics, {}, ""); }).kind(),
+              ErrorKind::kInvalidArgument);
+  run->report(0, 0, {{"loss", 1}}, {}, "");
+  EXPECT_EQ(read_journal(run->path() + "/journal.jsonl").size(), 2u);
 }
 
 TEST(RunFolderTest, GoesOnWhereADeadDriverStopped) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <optional>
 #include <string>
@@ -34,9 +35,14 @@ void check_training(const Training& training);
 /// Blocks until the run has ended.
 Result run_training(const Training& training);
 
-/// What params.json of an earlier run holds. Throws Error(kNotFound) if there is no run.
+/// The longest RunConfig::collective_timeout. Ten years, so that sums of times do not overflow.
+inline constexpr std::chrono::milliseconds kLongestTimeout = std::chrono::hours(24 * 3650);
+
+/// What params.json of an earlier run holds. Throws Error(kNotFound) if there is no run,
+/// Error(kCorrupt) naming the file if it cannot be read within limits.
 Json read_params(const std::string& run_folder);
-/// Makes of it what it says: everything but the loop.
+/// Makes of it what it says: everything but the loop. Checks every field: throws Error(kCorrupt)
+/// naming the file, the field and its value.
 Training training_from_params(const std::string& run_folder);
 
 }  // namespace manta::train

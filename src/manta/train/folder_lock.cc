@@ -1,0 +1,95 @@
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+#include "manta/base/error.h"
+#include "manta/train/file_internal.h"
+#include "manta/train/folder_lock_internal.h"
+
+namespace manta::train {
+namespace {
+
+constexpr const char* kLock = ".lock";
+constexpr size_t kLongestPid = 20;
+
+// From the kernel's list of locks: "7: FLOCK ADVISORY WRITE 1234 08:01:5678 0 EOF".
+std::optional<long> holder_by_kernel(int fd) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) return std::nullopt;
+  std::ifstream locks("/proc/locks");
+  for (std::string line; std::getline(locks, line);) {
+    std::istringstream words(line);
+    std::string number, type, advisory, access, file;
+    long pid = 0;
+    if (!(words >> number >> type >> advisory >> access >> pid >> file)) continue;
+    unsigned int device[2] = {};
+    unsigned long inode = 0;
+    if (type != "FLOCK" || pid <= 0 ||
+        std::sscanf(file.c_str(), "%x:%x:%lu", &device[0], &device[1], &inode) != 3)
+      continue;
+    if (inode == info.st_ino && ::makedev(device[0], device[1]) == info.st_dev) return pid;
+  }
+  return std::nullopt;
+}
+
+// What the holder wrote, where the kernel does not tell: in another container, or on NFS.
+std::string holder_by_file(int fd) {
+  char text[kLongestPid];
+  ssize_t got = ::pread(fd, text, sizeof text, 0);
+  std::string pid;
+  for (ssize_t i = 0; i < got && text[i] >= '0' && text[i] <= '9'; ++i) pid += text[i];
+  return pid.empty() ? "another program" : "a program that was process " + pid + " where it began";
+}
+
+std::string describe(long pid) {
+  std::string name, line;
+  std::ifstream comm(str("/proc/", pid, "/comm"));
+  std::getline(comm, name);
+  bool stopped = false;
+  std::string user;
+  std::ifstream status(str("/proc/", pid, "/status"));
+  while (std::getline(status, line)) {
+    std::istringstream words(line);
+    std::string key, value;
+    words >> key >> value;
+    if (key == "State:") stopped = value == "T" || value == "t";
+    if (key == "Uid:") user = value;
+  }
+  std::string text = str("process ", pid);
+  if (!name.empty()) text += str(" ('", name, "'");
+  if (!name.empty() && !user.empty()) text += str(" of user ", user);
+  if (!name.empty()) text += stopped ? ", which is stopped)" : ")";
+  return text;
+}
+
+}  // namespace
+
+UniqueFd lock_folder(const std::string& folder) {
+  std::string path = folder + "/" + kLock;
+  UniqueFd fd = open_file(folder, kLock, O_RDWR | O_CREAT);
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) {
+    // Only a hint for whoever finds it locked.
+    std::string pid = std::to_string(::getpid());
+    struct stat info {};
+    bool alone = ::fstat(fd.get(), &info) == 0 && info.st_nlink == 1;
+    if (alone && ::ftruncate(fd.get(), 0) == 0)
+      (void)!::pwrite(fd.get(), pid.data(), pid.size(), 0);
+    return fd;
+  }
+  if (errno != EWOULDBLOCK) throw_errno(str("locking '", path, "'"));
+  auto pid = holder_by_kernel(fd.get());
+  throw Error(ErrorKind::kIo, str("the run folder '", folder, "' is in use by ",
+                                  pid ? describe(*pid) : holder_by_file(fd.get()),
+                                  ", which runs now; wait for its end, end it, or take another "
+                                  "RunConfig::name"));
+}
+
+}  // namespace manta::train

@@ -1,0 +1,93 @@
+#include <set>
+
+#include "manta/base/error.h"
+#include "manta/io/checksum.h"
+#include "manta/train/checkpoint.h"
+#include "manta/train/file_internal.h"
+#include "manta/train/journal_internal.h"
+#include "manta/train/manifest_internal.h"
+
+namespace manta::train {
+namespace {
+
+constexpr const char* kManifest = "manifest.json";
+constexpr const char* kChecksum = "checksum";
+constexpr int kVersion = 2;
+// 600,000 files.
+constexpr JsonLimits kLimits{.bytes = size_t{64} << 20};
+constexpr size_t kRestOfEvent = 4096;  // of an event in the journal, beside metrics and positions
+
+// Over the values, as they are printed: that does not depend on how the file is laid out.
+std::string checksum_of(Json manifest) {
+  manifest.erase(kChecksum);
+  std::string text = to_text(manifest);
+  Checksum checksum;
+  checksum.add(text.data(), text.size());
+  return checksum.hex();
+}
+
+void check_files(const JsonFields& manifest, const std::string& document) {
+  std::set<std::string> names;
+  int64_t left = INT64_MAX;
+  const Json& files = manifest.array("files");
+  for (size_t i = 0; i < files.size(); ++i) {
+    JsonFields file(files[i], document, str("files[", i, "]."));
+    std::string name = file.text("name");
+    try {
+      check_file_name(name);
+    } catch (const Error& error) {
+      file.fail("name", str("the name of a file in the checkpoint: ", error.what()));
+    }
+    if (!names.insert(name).second) file.fail("name", "each file once");
+    left -= file.integer("size", 0, left);
+    if (file.text(kChecksum).size() != 16) file.fail(kChecksum, "16 hexadecimal digits");
+  }
+}
+
+}  // namespace
+
+void write_manifest(const std::string& checkpoint, Json manifest) {
+  // The journal must be able to keep the report, too: else there would be a checkpoint without one.
+  check_depth(manifest, "the manifest of a checkpoint, with the metrics of its report,",
+              kLimits.depth - 2);
+  size_t report = to_text(manifest.at("metrics")).size() + to_text(manifest.at("positions")).size();
+  manifest["version"] = kVersion;
+  manifest[kChecksum] = checksum_of(manifest);
+  std::string text = to_text(manifest, 1) + "\n";
+  if (text.size() > kLimits.bytes || report > kLongestEvent - kRestOfEvent)
+    throw Error(
+        ErrorKind::kInvalidArgument,
+        str("the manifest of '", checkpoint, "' would have ", text.size(), " bytes, the metrics ",
+            report, "; at most ", kLimits.bytes, " and ", kLongestEvent - kRestOfEvent,
+            " are read again: report smaller metrics, or fewer files"));
+  replace_file(checkpoint + "/" + kManifest, text);
+}
+
+Json read_manifest(const std::string& checkpoint) {
+  std::string path = checkpoint + "/" + kManifest, document = str("'", path, "'");
+  Json manifest;
+  try {
+    manifest = read_json(path, kLimits);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNotFound) throw;
+    throw Error(ErrorKind::kNotFound,
+                str("'", checkpoint, "' is not a checkpoint: it has no ", kManifest,
+                    " (expected a folder such as <run folder>/checkpoint_000003)"));
+  }
+  JsonFields fields(manifest, document);
+  int64_t version = fields.integer("version", 1, kVersion);
+  if (version > 1) {
+    std::string stored = fields.text(kChecksum), actual = checksum_of(manifest);
+    if (stored != actual) fields.fail(kChecksum, str("\"", actual, "\", that of its content"));
+  }
+  check_files(fields, document);
+  fields.integer("report", 0, kMostReports);
+  fields.integer("attempt", 0, kMostAttempts);
+  fields.integer("world_size", 1, kMostWorkers);
+  fields.number("time", -kMostSeconds, kMostSeconds);
+  fields.object_or_null("metrics");
+  fields.object_or_null("positions");
+  return manifest;
+}
+
+}  // namespace manta::train

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+
+#include "manta/base/json.h"
+
+namespace manta::train {
+
+/// Attempts and reports are counted from 0; what is larger was not written by a run.
+inline constexpr int kMostAttempts = 1'000'000'000;
+inline constexpr int64_t kMostReports = 1'000'000'000'000;
+inline constexpr int kMostWorkers = 10'000;
+inline constexpr double kMostSeconds = 1e15;  // since 1970
+
+/// Writes <checkpoint>/manifest.json: `manifest` with its version and a checksum of its own. Throws
+/// Error(kInvalidArgument) if it is larger than read_manifest takes; Error(kIo).
+void write_manifest(const std::string& checkpoint, Json manifest);
+
+/// The manifest, with every field checked: `report`, `attempt` and `world_size` are in their
+/// ranges, `time` is a number, `metrics` and `positions` are objects or null, and the `files` have
+/// names that stay in the folder, each once, sizes and checksums. Throws Error(kNotFound) if there
+/// is none, Error(kCorrupt) naming the field. Those of version 1, which had no checksum, are read,
+/// too.
+Json read_manifest(const std::string& checkpoint);
+
+}  // namespace manta::train
