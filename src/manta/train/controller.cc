@@ -165,6 +165,16 @@ void Controller::on(const GroupStopped&) {
   conclude();
 }
 
+// Not a failure of the attempt, which has not begun: the next one starts further back, and each
+// time there is one checkpoint less.
+void Controller::on(const CheckpointDamaged& event) {
+  if (phase_ != Phase::kRunning) return;
+  restart_point_.checkpoint = event.before;
+  restart_point_.next_report = event.before ? *event.before + 1 : 0;
+  ++restart_point_.attempt;
+  start_attempt();
+}
+
 void Controller::on(const Interrupted&) {
   bool finished = phase_ == Phase::kStopping && !cause_;
   if (interrupted_ || finished) return;

@@ -71,9 +71,14 @@ struct CommitDone {  ///< Answer to Commit.
   std::string error;                ///< Empty if it went well.
   ErrorKind kind = ErrorKind::kIo;  ///< kInvalidArgument: no restart would help.
 };
+/// Answer to StartGroup, instead of a group: the checkpoint to start from cannot be used any more.
+struct CheckpointDamaged {
+  int attempt = 0;
+  std::optional<int64_t> before;  ///< The one to take instead; none: from the beginning.
+};
 struct Interrupted {};  ///< Ctrl-C.
 using Event = std::variant<GroupStarted, Reported, Wrote, Finished, Failed, GroupStopped,
-                           TimerFired, CommitDone, Interrupted>;
+                           TimerFired, CommitDone, CheckpointDamaged, Interrupted>;
 
 // ---- What is to be done.
 
@@ -173,6 +178,7 @@ class Controller {
   void on(const GroupStopped& event);
   void on(const TimerFired& event);
   void on(const CommitDone& event);
+  void on(const CheckpointDamaged& event);
   void on(const Interrupted& event);
 
   template <class T>

@@ -295,5 +295,19 @@ TEST(ControllerTest, NotesTellTheStory) {
   EXPECT_EQ(story.notes[3].details["outcome"], "finished");
 }
 
+TEST(ControllerTest, ADamagedCheckpointIsSteppedBackFrom) {
+  Story story(1, 0, {.checkpoint = 7, .next_report = 8, .attempt = 3});
+  EXPECT_EQ(story.begun, "start 3 from 7 next 8");
+  EXPECT_EQ(story(CheckpointDamaged{2, 1}), "");  // of an older attempt
+  EXPECT_EQ(story(CheckpointDamaged{3, 5}), "start 4 from 5 next 6");
+  EXPECT_EQ(story(CheckpointDamaged{4, std::nullopt}), "start 5 from none next 0");
+  EXPECT_EQ(story.notes.back().details["next_report"], 0);
+  // It was no failure: none is allowed here, and the run goes on.
+  EXPECT_EQ(story(GroupStarted{5}), "");
+  EXPECT_EQ(story(report(5, 0, 0)), "commit 0");
+  EXPECT_EQ(story(Interrupted{}), "stop 5");
+  EXPECT_EQ(story(CheckpointDamaged{5, 1}), "");
+}
+
 }  // namespace
 }  // namespace manta::train

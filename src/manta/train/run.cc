@@ -5,10 +5,12 @@
 
 #include "manta/core/init.h"
 #include "manta/core/ledger_internal.h"
+#include "manta/core/session_folder_internal.h"
 #include "manta/data/plan_internal.h"
 #include "manta/train/checkpoint_store_internal.h"
 #include "manta/train/group_internal.h"
 #include "manta/train/interrupt_internal.h"
+#include "manta/train/manifest_internal.h"
 #include "manta/train/params_internal.h"
 #include "manta/train/progress_internal.h"
 #include "manta/train/run_folder_internal.h"
@@ -27,6 +29,23 @@ std::string name_of(int rank) {
   return str("rank ", rank);
 }
 
+// A run starts its processes from the driver. Told before there is a folder, which would keep the
+// run's name from being used.
+void check_driver(const Training& training) {
+  if (!is_initialized()) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str(training.trainer, "::fit needs manta::init(argc, argv), first in main"));
+  }
+  try {
+    current_session_folder();
+  } catch (const Error&) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str(training.trainer,
+                    "::fit was called in a task, an actor or a training loop; call it in the "
+                    "driver, the program that called manta::init"));
+  }
+}
+
 // What is in use now is waited for; more than there ever is, is a mistake.
 void check_capacity(const ScalingConfig& scaling) {
   Resources each = resources_of_worker(scaling);
@@ -40,6 +59,20 @@ void check_capacity(const ScalingConfig& scaling) {
                   "0.5} to share processors)"));
 }
 
+// Where the data sets were when the checkpoint was made.
+std::map<std::string, data::Position> positions_in(const Checkpoint& checkpoint) {
+  std::map<std::string, data::Position> positions;
+  for (const auto& [name, position] : checkpoint.manifest().at("positions").items()) {
+    try {
+      positions[name] = data::Position::from_json(position);
+    } catch (const std::exception& error) {
+      throw Error(ErrorKind::kCorrupt, str("'", checkpoint.path(), "/manifest.json', positions.",
+                                           name, ": ", error.what()));
+    }
+  }
+  return positions;
+}
+
 /// Does what the controller decides, and tells it what comes of it.
 class Run {
  public:
@@ -50,11 +83,6 @@ class Run {
         store_(folder_->path(), training.run.checkpoint_config),
         progress_(training.run.verbose, ::isatty(STDERR_FILENO) == 1,
                   training.scaling.num_workers) {
-    std::error_code error;
-    std::filesystem::create_directories(folder_->path() + "/logs", error);
-    if (error) {
-      throw Error(ErrorKind::kIo, str("making '", folder_->path(), "/logs': ", error.message()));
-    }
     for (const auto& [name, dataset] : training.datasets) {
       progress_.expect(name, dataset.plan()->estimated_rows());
     }
@@ -66,6 +94,7 @@ class Run {
     Controller::Start start;
     store_.clean_up();
     if (!training_.restore_from.empty()) start = folder_->resume(store_.find_latest_valid());
+    checked_ = start.checkpoint;
     Controller controller(training_.scaling.num_workers, training_.run.failure_config, start);
     auto began = Clock::now();
     perform(controller.begin());
@@ -126,21 +155,24 @@ class Run {
     plan.next_report = action.next_report;
     plan.run_folder = folder_->path();
     plan.run_name = std::filesystem::path(plan.run_folder).filename().string();
-    plan.checkpoint = training_.resume_from_checkpoint.path();
-    if (!action.checkpoint && !training_.resume_error.empty()) {
-      throw Error(ErrorKind::kNotFound, training_.resume_error);
-    }
     if (action.checkpoint) {
-      auto checkpoint = store_.find(*action.checkpoint);
-      if (!checkpoint) {
-        throw Error(ErrorKind::kNotFound,
-                    str(checkpoint_name(*action.checkpoint), " has disappeared from '",
-                        folder_->path(), "' while the run was going on"));
+      // It may have been damaged since its commit: then every attempt to go on from it would fail.
+      bool checked = std::exchange(checked_, std::nullopt) == action.checkpoint;
+      auto checkpoint =
+          checked ? store_.find(*action.checkpoint) : store_.find_latest_valid(*action.checkpoint);
+      std::optional<int64_t> usable;
+      if (checkpoint) usable = checkpoint->manifest().at("report").get<int64_t>();
+      if (usable != action.checkpoint) {
+        events_.push(CheckpointDamaged{action.attempt, usable});
+        return;
       }
       plan.checkpoint = checkpoint->path();
-      for (const auto& [name, position] : checkpoint->manifest().at("positions").items()) {
-        plan.positions[name] = data::Position::from_json(position);
-      }
+      plan.positions = positions_in(*checkpoint);
+    } else {
+      if (!training_.resume_error.empty())
+        throw Error(ErrorKind::kNotFound, training_.resume_error);
+      plan.checkpoint = training_.resume_from_checkpoint.path();
+      if (!plan.checkpoint.empty()) Checkpoint::from_directory(plan.checkpoint);
     }
     group_.reset();
     store_.clean_up();
@@ -150,7 +182,7 @@ class Run {
 
   void perform(const StopGroup& action) {
     timer_.reset();
-    group_->stop();
+    if (group_) group_->stop();  // none if its checkpoint was damaged
     events_.push(GroupStopped{action.attempt});
   }
 
@@ -234,6 +266,7 @@ class Run {
   Progress progress_;
   EventQueue events_;
   std::unique_ptr<Group> group_;
+  std::optional<int64_t> checked_;  // a checkpoint that was read just now
   std::optional<std::pair<int, Deadline>> timer_;
   std::optional<Clock::time_point> waits_since_;
   End end_;
@@ -249,15 +282,26 @@ Resources resources_of_worker(const ScalingConfig& scaling) {
 
 void check_training(const Training& training) {
   const auto& run = training.run;
-  if (training.scaling.num_workers < 1) {
+  if (training.scaling.num_workers < 1 || training.scaling.num_workers > kMostWorkers) {
     throw Error(ErrorKind::kInvalidArgument,
-                str("scaling_config.num_workers must be at least 1 (was ",
-                    training.scaling.num_workers, ")"));
+                str("scaling_config.num_workers must be at ",
+                    training.scaling.num_workers < 1 ? "least 1" : str("most ", kMostWorkers),
+                    " (was ", training.scaling.num_workers, ")"));
   }
   if (run.collective_timeout.count() <= 0) {
     throw Error(ErrorKind::kInvalidArgument,
                 str("run_config.collective_timeout must be positive (was ",
                     run.collective_timeout.count(), " ms)"));
+  }
+  if (run.collective_timeout > kLongestTimeout) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("run_config.collective_timeout must be at most ten years (was ",
+                    run.collective_timeout.count(), " ms)"));
+  }
+  if (run.folder_mode < 0700 || run.folder_mode > 0777) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("run_config.folder_mode must be from 0700 to 0777 (was 0", std::oct,
+                    run.folder_mode, ")"));
   }
   if (run.failure_config.max_failures < -1) {
     throw Error(ErrorKind::kInvalidArgument,
@@ -275,6 +319,7 @@ void check_training(const Training& training) {
 
 Result run_training(const Training& training) {
   check_training(training);
+  check_driver(training);
   if (training.restore_from.empty()) check_capacity(training.scaling);  // before there is a folder
   return Run(training).execute();
 }
