@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "manta/base/error.h"
+#include "manta/base/json_input_internal.h"
 #include "manta/torch/optimizer_state_internal.h"
 
 namespace manta::detail {
@@ -169,7 +170,8 @@ std::unique_ptr<OptimizerParamState> make_state(const std::string& prefix, const
                                                 const torch::Tensor& parameter,
                                                 const TensorMap& tensors) {
   auto state = std::make_unique<typename Kind::State>();
-  if constexpr (has_step<typename Kind::State>) state->step(stored.at("step").get<int64_t>());
+  if constexpr (has_step<typename Kind::State>)
+    state->step(JsonFields(stored, "state.json", prefix + ".").integer("step", 0, INT64_MAX));
   const Json& names = stored.at("tensors");
   Kind::each_tensor(*state, [&](const char* name, torch::Tensor& tensor) {
     if (std::find(names.begin(), names.end(), name) == names.end()) return;

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -16,8 +15,9 @@
 #include <utility>
 
 #include "manta/base/error.h"
-#include "manta/base/json.h"
+#include "manta/base/json_input_internal.h"
 #include "manta/io/unique_fd.h"
+#include "manta/train/file_internal.h"
 
 namespace manta {
 namespace {
@@ -25,8 +25,12 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "safetensors are little-endian");
 
 constexpr uint64_t kLengthBytes = 8;
+constexpr uint64_t kMaxBytes = std::numeric_limits<int64_t>::max();
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // as in the reference implementation
 constexpr std::string_view kMetadata = "__metadata__";
+// A header has three levels: tensors, their fields, shapes.
+constexpr JsonLimits kLimits{.bytes = kMaxHeaderBytes, .depth = 3};
+constexpr size_t kMaxDimensions = 64;  // as torch's own iterators
 
 struct TypeName {
   std::string_view name;
@@ -64,12 +68,12 @@ size_t type_index(const NamedTensor& item) {
 
 struct Mapping {
   explicit Mapping(const std::string& path) {
-    UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    // O_NONBLOCK: opening a pipe would wait for its other end. A link is fine: caches of models
+    // consist of them, and a checkpoint has been looked through before.
+    UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     if (!fd && errno == ENOENT) throw Error(ErrorKind::kNotFound, path + " does not exist");
     if (!fd) throw_errno("cannot open " + path);
-    struct stat status = {};
-    if (::fstat(fd.get(), &status) != 0) throw_errno("cannot read the size of " + path);
-    size = static_cast<uint64_t>(status.st_size);
+    size = train::check_regular(fd.get(), path);
     if (size == 0) return;
     // Writable and private: a program that changes a tensor gets its own copy of the page.
     void* mapped = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd.get(), 0);
@@ -130,19 +134,8 @@ class Reader {
     data_begin_ = kLengthBytes + length;
     const char* text = mapping_->data + kLengthBytes;
     if (length == 0 || text[0] != '{') fail("its header is not a JSON object");
-    std::set<std::string> names;
-    auto check_name = [&](int depth, Json::parse_event_t event, Json& value) {
-      if (event == Json::parse_event_t::key && depth == 1 &&
-          !names.insert(value.get<std::string>()).second) {
-        fail(str("tensor '", value.get<std::string>(), "' appears twice"));
-      }
-      return true;
-    };
-    try {
-      return Json::parse(text, text + length, check_name);
-    } catch (const Json::exception& error) {
-      fail(str("its header is not JSON: ", error.what()));
-    }
+    return parse_json({text, length}, str(path_, " is not a valid safetensors file: its header"),
+                      kLimits);
   }
 
   std::map<std::string, std::string> parse_metadata(const Json& value) const {
@@ -157,7 +150,7 @@ class Reader {
 
   uint64_t parse_number(const std::string& name, const Json& value) const {
     if (!value.is_number_unsigned()) {
-      fail(str("tensor '", name, "': ", value.dump(), " is not a size"));
+      fail(str("tensor '", name, "': ", short_text(value), " is not a size"));
     }
     return value.get<uint64_t>();
   }
@@ -173,22 +166,25 @@ class Reader {
     const Json& offsets = value["data_offsets"];
     if (!dtype.is_string()) bad("has a dtype that is not a string");
     if (!shape.is_array()) bad("has a shape that is not an array");
+    if (shape.size() > kMaxDimensions) bad(str("has ", shape.size(), " dimensions"));
     if (!offsets.is_array() || offsets.size() != 2) bad("must have two data_offsets");
 
     auto type = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const TypeName& known) {
       return known.name == dtype.get_ref<const std::string&>();
     });
-    if (type == std::end(kTypes)) bad(str("has the unknown dtype ", dtype.dump()));
+    if (type == std::end(kTypes)) bad(str("has the unknown dtype ", short_text(dtype)));
     Entry entry{
         name, type->type, {}, parse_number(name, offsets[0]), parse_number(name, offsets[1])};
     bool is_empty = false;
     uint64_t bytes = c10::elementSize(entry.type);
     for (const Json& dimension : shape) {
       uint64_t size = parse_number(name, dimension);
-      if (size > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) bad("is too large");
+      if (size > kMaxBytes) bad("is too large");
       entry.shape.push_back(static_cast<int64_t>(size));
       is_empty = is_empty || size == 0;
+      // Also of an empty tensor: torch multiplies its other dimensions.
       if (size != 0 && __builtin_mul_overflow(bytes, size, &bytes)) bad("is too large");
+      if (bytes > kMaxBytes) bad("is too large");
     }
     if (is_empty) bytes = 0;
     if (entry.begin > entry.end || entry.end - entry.begin != bytes) {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <torch/torch.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <functional>
 
 #include "manta/base/error.h"
+#include "manta/base/temporary_folder_internal.h"
 
 namespace manta {
 namespace {
@@ -132,6 +134,11 @@ TEST_F(SafetensorsTest, NamesWhatIsWrong) {
   struct Case {
     std::string image, message;
   };
+  auto ones = [](int count) {
+    std::string list = "1";
+    for (int i = 1; i < count; ++i) list += ",1";
+    return list;
+  };
   auto one = [](const std::string& entry, const std::string& data = "abcd") {
     return with_header(R"({"w":)" + entry + "}", data);
   };
@@ -146,6 +153,12 @@ TEST_F(SafetensorsTest, NamesWhatIsWrong) {
       {with_header("[1]"), "not a JSON object"},
       {with_header("{\"w\":"), "not JSON"},
       {with_header(std::string(1000, '{')), "not JSON"},
+      {with_header(R"({"w":)" + std::string(3'000'000, '[')), "more than 3 arrays and objects"},
+      {with_header(R"({"w":{"dtype":"F32","dtype":"F64","shape":[],"data_offsets":[0,4]}})"),
+       "the key \"dtype\" twice"},
+      {with_header("{\"\xff\":1}"), "not JSON"},
+      {std::string("\x00\xe1\xf5\x05\0\0\0\0{", 9), "its header would have 100000000 bytes"},
+      {std::string("\xff\xff\xff\xff\xff\xff\xff\x7f{}", 10), "its header would have"},
       {one("3"), "'w' must have dtype, shape and data_offsets"},
       {one(R"({"dtype":"F32","shape":[1]})"), "'w' must have"},
       {one(R"({"dtype":"F99","shape":[1],"data_offsets":[0,4]})"), "unknown dtype \"F99\""},
@@ -160,6 +173,15 @@ TEST_F(SafetensorsTest, NamesWhatIsWrong) {
       {one(R"({"dtype":"F32","shape":[1],"data_offsets":[0,4]})", "abc"), "cut off"},
       {one(R"({"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]})"), "too large"},
       {one(R"({"dtype":"U8","shape":[18446744073709551615],"data_offsets":[0,4]})"), "too large"},
+      {one(R"({"dtype":"U8","shape":[4611686018427387904,2,0],"data_offsets":[0,0]})"),
+       "too large"},
+      {one(R"({"dtype":"F64","shape":[0,2305843009213693952],"data_offsets":[0,0]})"), "too large"},
+      {one(R"({"dtype":"F32","shape":[1e300],"data_offsets":[0,4]})"), "1e+300 is not a size"},
+      {one(R"({"dtype":"F32","shape":[1],"data_offsets":[0,18446744073709551615]})"), "needs 4"},
+      {one(R"({"dtype":"F32","shape":[1],"data_offsets":[18446744073709551612,0]})"), "needs 4"},
+      {one(R"({"dtype":"F32","shape":[1],"data_offsets":["0","4"]})"), "\"0\" is not a size"},
+      {one(R"({"dtype":"U8","shape":[)" + ones(65) + R"(],"data_offsets":[0,1]})"),
+       "has 65 dimensions"},
       {with_header(R"({"__metadata__":{"a":1}})"), "'a' is not a string"},
       {with_header(R"({"__metadata__":[]})"), "not an object"},
       {with_header(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
@@ -169,9 +191,27 @@ TEST_F(SafetensorsTest, NamesWhatIsWrong) {
       {with_header(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
                    R"("a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
                    "a"),
-       "'a' appears twice"},
+       "the key \"a\" twice"},
   };
   for (const Case& c : cases) EXPECT_THAT(error_of(c.image), HasSubstr(c.message)) << c.message;
+}
+
+TEST_F(SafetensorsTest, OnlyFilesAreRead) {
+  TemporaryFolder folder;
+  std::string link = folder / "link", pipe = folder / "pipe";
+  read(kImage);
+  std::filesystem::create_symlink(path_, link);  // as in the caches of model hubs
+  EXPECT_EQ(read_safetensors(link).tensors.size(), 10u);
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string& path : {pipe, std::string("/dev/zero"), folder.path()}) {
+    try {
+      read_safetensors(path);
+      FAIL() << path;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
+      EXPECT_THAT(error.what(), HasSubstr(path));
+    }
+  }
 }
 
 }  // namespace

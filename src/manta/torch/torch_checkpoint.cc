@@ -1,13 +1,13 @@
 #include "manta/torch/torch_checkpoint.h"
 
 #include <algorithm>
-#include <fstream>
 #include <sstream>
 #include <utility>
 
 #include "manta/base/error.h"
 #include "manta/torch/optimizer_state_internal.h"
 #include "manta/torch/staging_internal.h"
+#include "manta/train/file_internal.h"
 #include "manta/train/session_internal.h"
 
 namespace manta {
@@ -18,6 +18,9 @@ constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kStateFile = "state.json";
 constexpr int kFormat = 1;
 constexpr size_t kAlignment = 64;
+// What `set` takes is up to the user.
+constexpr JsonLimits kStateLimits{
+    .bytes = size_t{1} << 30, .depth = 1000, .values = size_t{64} << 20};
 
 /// Copies of tensors, next to each other in one buffer of the pool.
 class StagedTensors {
@@ -100,8 +103,7 @@ class NoFiles final : public CheckpointSource {
 };
 
 Json read_state(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  Json state = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  Json state = train::read_json(path, kStateLimits);
   if (!state.is_object() || !state.contains("format") || !state.contains("state") ||
       !state["state"].is_object()) {
     throw Error(ErrorKind::kCorrupt, path + " is not the state of a TorchCheckpoint");

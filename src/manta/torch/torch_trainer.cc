@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "manta/base/json_input_internal.h"
 #include "manta/train/training_internal.h"
 
 namespace manta {
@@ -51,7 +52,8 @@ TorchTrainer TorchTrainer::restore(const std::string& path, TorchRestoreOptions 
   all.train_loop_config = options.train_loop_config.value_or(stored.config);
   all.scaling_config = options.scaling_config.value_or(stored.scaling);
   all.run_config = options.run_config.value_or(stored.run);
-  all.torch_config.backend = stored.framework.value("backend", "auto");
+  JsonFields framework(stored.framework, str("'", path, "/params.json'"), "framework.");
+  all.torch_config.backend = framework.text("backend");
   all.resume_from_checkpoint = stored.resume_from_checkpoint;
   for (const auto& [name, dataset] : params.at("datasets").items()) {
     if (auto given = options.datasets.find(name); given != options.datasets.end()) {
