@@ -11,8 +11,8 @@ namespace {
 
 constexpr const char* kParams = "/params.json";
 // Plans hold the names of their files and the arguments of their functions, and nest as deeply as
-// their expressions.
-constexpr JsonLimits kLimits{.bytes = size_t{64} << 20, .depth = 1000};
+// their expressions: 2,100 levels.
+constexpr JsonLimits kLimits{.bytes = size_t{64} << 20, .depth = 2200};
 
 Json to_json(const Resources& resources) {
   return {{"cpus", resources.cpus},

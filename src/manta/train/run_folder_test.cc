@@ -219,7 +219,7 @@ TEST(RunFolderTest, WhatFailsDoesNotUseUpTheName) {
   TemporaryFolder storage;
   RunConfig config{.name = "run", .storage_path = storage.path()};
   Json deep = Json::array();
-  for (int i = 0; i < 2000; ++i) deep = Json::array({std::move(deep)});
+  for (int i = 0; i < 3000; ++i) deep = Json::array({std::move(deep)});
   Error error = error_of([&] { RunFolder::create(config, {{"train_loop_config", deep}}); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_FALSE(fs::exists(storage / "run"));
