@@ -7,6 +7,10 @@
 #include "manta/data/expression.h"
 #include "manta/data/source_internal.h"
 
+namespace parquet {
+class Statistics;
+}
+
 namespace manta::data {
 
 struct Plan;
@@ -27,6 +31,9 @@ struct FileBounds {
 };
 
 std::vector<Bound> bounds_of(const Plan& plan);
+/// Whether the statistics of a column say that none of its values fulfils the bound. Never for
+/// statistics that do not tell: without both ends, of an unknown order, of NaN.
+bool excludes(const Bound& bound, const parquet::Statistics& statistics);
 /// Whether the statistics of a row group say that none of its rows fulfils all bounds.
 bool excluded(const std::vector<Bound>& bounds, Source& source, const Fragment& fragment);
 

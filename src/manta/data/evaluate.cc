@@ -1,14 +1,16 @@
 #include <arrow/api.h>
 #include <arrow/compute/api.h>
 #include <arrow/compute/initialize.h>
-#include <arrow/util/bitmap_ops.h>
 
 #include <algorithm>
 #include <map>
 
 #include "manta/base/error.h"
+#include "manta/data/compare_internal.h"
 #include "manta/data/expression_internal.h"
+#include "manta/data/plain_columns_internal.h"
 #include "manta/data/time_parts_internal.h"
+#include "manta/data/validity_internal.h"
 #include "manta/io/arrow_status.h"
 
 namespace manta::data {
@@ -18,13 +20,7 @@ namespace cp = arrow::compute;
 using arrow::Datum;
 using arrow::Type;
 
-bool is_number(const arrow::DataType& type) {
-  return arrow::is_integer(type.id()) || arrow::is_floating(type.id()) ||
-         arrow::is_decimal(type.id());
-}
-bool is_text(const arrow::DataType& type) {
-  return type.id() == Type::STRING || type.id() == Type::LARGE_STRING;
-}
+bool is_number(const arrow::DataType& type) { return meaning_of(type) == Meaning::kNumber; }
 bool is_time(const arrow::DataType& type) {
   return type.id() == Type::TIMESTAMP || arrow::is_date(type.id());
 }
@@ -41,24 +37,10 @@ const char* arrow_function(ExpressionOp op) {
       return "divide";
     case ExpressionOp::kNegate:
       return "negate";
-    case ExpressionOp::kEqual:
-      return "equal";
-    case ExpressionOp::kNotEqual:
-      return "not_equal";
-    case ExpressionOp::kLess:
-      return "less";
-    case ExpressionOp::kLessEqual:
-      return "less_equal";
-    case ExpressionOp::kGreater:
-      return "greater";
-    case ExpressionOp::kGreaterEqual:
-      return "greater_equal";
     case ExpressionOp::kAnd:
       return "and_kleene";
     case ExpressionOp::kOr:
       return "or_kleene";
-    case ExpressionOp::kNot:
-      return "invert";
     case ExpressionOp::kIsNull:
       return "is_null";
     case ExpressionOp::kIsValid:
@@ -66,6 +48,7 @@ const char* arrow_function(ExpressionOp op) {
     case ExpressionOp::kHour:
       return "hour";
     default:
+      MANTA_CHECK(op == ExpressionOp::kDayOfWeek, "an operation that is no function of Arrow's");
       return "day_of_week";
   }
 }
@@ -96,52 +79,63 @@ class Evaluator {
       case ExpressionOp::kColumn:
         return column(node.name);
       case ExpressionOp::kLiteral:
-        return literal(node.literal);
+        return std::visit([](const auto& value) { return Datum(value); }, node.literal);
       case ExpressionOp::kIsNull:
       case ExpressionOp::kIsValid:
-        return call(arrow_function(node.op), {value(*node.arguments[0])});
+        return call(arrow_function(node.op), {operand(node, 0)});
       case ExpressionOp::kCast:
-        return as_type(value(*node.arguments[0]), type_by_name(node.name), cp::CastOptions::Safe());
+        return as_type(operand(node, 0), type_by_name(node.name), cp::CastOptions::Safe());
       case ExpressionOp::kNegate:
+        return negative(node, operand(node, 0));
       case ExpressionOp::kNot:
-        return unary(node, value(*node.arguments[0]));
+        return inverted(node, operand(node, 0));
       case ExpressionOp::kHour:
       case ExpressionOp::kDayOfWeek:
-        return time_part(node, value(*node.arguments[0]));
+        return time_part(node, operand(node, 0));
       case ExpressionOp::kSecondsBetween:
-        return seconds(node, value(*node.arguments[0]), value(*node.arguments[1]));
+        return seconds(node, operand(node, 0), operand(node, 1));
+      case ExpressionOp::kAnd:
+      case ExpressionOp::kOr:
+        return logical(node, operand(node, 0), operand(node, 1));
+      case ExpressionOp::kAdd:
+      case ExpressionOp::kSubtract:
+      case ExpressionOp::kMultiply:
+      case ExpressionOp::kDivide:
+        return arithmetic(node, operand(node, 0), operand(node, 1));
       default:
-        return binary(node, value(*node.arguments[0]), value(*node.arguments[1]));
+        return comparison(node, operand(node, 0), operand(node, 1));
     }
   }
 
  private:
   Datum column(const std::string& name) {
     auto* found = piece_.find(name);
-    if (!found) {
-      throw Error(ErrorKind::kNotFound,
-                  str("in ", expression_.to_string(), ": ", no_such_column(name, piece_.names)));
-    }
-    // Repeated values stored once: the kernels want them written out.
-    if ((*found)->type_id() == Type::DICTIONARY) {
-      auto& type = static_cast<const arrow::DictionaryType&>(*(*found)->type());
-      return as_type(*found, type.value_type(), cp::CastOptions::Safe());
-    }
-    return *found;
+    if (found) return *found;
+    throw Error(ErrorKind::kNotFound,
+                str("in ", expression_.to_string(), ": ", no_such_column(name, piece_.names)));
   }
 
-  static Datum literal(const Literal& literal) {
-    return std::visit([](const auto& value) { return Datum(value); }, literal);
+  // An argument as the kernels want it: with encodings written out.
+  Datum operand(const ExpressionNode& node, size_t index) {
+    Datum result = value(*node.arguments[index]);
+    return result.is_array() ? Datum(plain_column(result.make_array())) : result;
+  }
+
+  // The text of a long expression takes longer than computing it: only for errors.
+  template <class T>
+  T get(arrow::Result<T> result) const {
+    if (!result.ok()) check(result.status(), "computing " + expression_.to_string());
+    return std::move(result).ValueUnsafe();
   }
 
   Datum call(const char* function, std::vector<Datum> arguments) {
-    return check(cp::CallFunction(function, arguments), "computing " + expression_.to_string());
+    return get(cp::CallFunction(function, arguments));
   }
 
   Datum as_type(const Datum& value, const std::shared_ptr<arrow::DataType>& type,
                 const cp::CastOptions& options) {
     if (value.type()->Equals(*type)) return value;
-    return check(cp::Cast(value, type, options), "computing " + expression_.to_string());
+    return get(cp::Cast(value, type, options));
   }
   Datum promote(const Datum& value, const std::shared_ptr<arrow::DataType>& type) {
     return as_type(value, type, cp::CastOptions::Unsafe());
@@ -160,155 +154,154 @@ class Evaluator {
                     operands, "; ", hint));
   }
 
-  Datum unary(const ExpressionNode& node, const Datum& a) {
-    const auto& type = *a.type();
-    if (node.op == ExpressionOp::kNot) {
-      if (type.id() != Type::BOOL) throw_types(node, "'!' needs a condition");
-      return call("invert", {a});
+  Datum inverted(const ExpressionNode& node, const Datum& a) {
+    if (a.type()->id() != Type::BOOL) throw_types(node, "'!' needs a condition");
+    return call("invert", {a});
+  }
+
+  Datum logical(const ExpressionNode& node, Datum a, Datum b) {
+    if (a.type()->id() == Type::NA) a = promote(a, b.type());
+    if (b.type()->id() == Type::NA) b = promote(b, a.type());
+    if (a.type()->id() != Type::BOOL || b.type()->id() != Type::BOOL) {
+      throw_types(node, "both sides must be conditions");
     }
-    if (!is_number(type)) throw_types(node, "'-' needs a number");
-    bool integer = arrow::is_integer(type.id());
-    return call("negate", {promote(a, integer ? arrow::int64() : arrow::float64())});
+    return call(arrow_function(node.op), {a, b});
   }
 
-  // Makes an integer constant as narrow as the column beside it, rather than every row wider.
-  static bool narrow(Datum& constant, const arrow::DataType& type) {
-    if (!constant.is_scalar() || !arrow::is_integer(type.id())) return false;
-    auto narrowed = constant.scalar()->CastTo(type.GetSharedPtr());
-    if (!narrowed.ok()) return false;
-    auto back = (*narrowed)->CastTo(constant.type());
-    if (!back.ok() || !(*back)->Equals(*constant.scalar())) return false;
-    constant = *narrowed;
-    return true;
+  Datum negative(const ExpressionNode& node, const Datum& a) {
+    if (!is_number(*a.type())) throw_types(node, "'-' needs a number");
+    if (arrow::is_integer(a.type()->id())) return call_on_integers(node, {a});
+    return call(arrow_function(node.op), {promote(a, arrow::float64())});
   }
 
-  Datum time_from_text(const Datum& text, const std::shared_ptr<arrow::DataType>& type) {
-    auto parsed = text.scalar()->CastTo(type);
-    if (parsed.ok()) return *parsed;
+  Datum arithmetic(const ExpressionNode& node, Datum a, Datum b) {
+    if (a.type()->id() == Type::NA) a = promote(a, b.type());
+    if (b.type()->id() == Type::NA) b = promote(b, a.type());
+    if (!is_number(*a.type()) || !is_number(*b.type())) {
+      throw_types(node, "both sides must be numbers (see cast)");
+    }
+    bool integers = arrow::is_integer(a.type()->id()) && arrow::is_integer(b.type()->id());
+    if (integers && node.op != ExpressionOp::kDivide) return call_on_integers(node, {a, b});
+    return call(arrow_function(node.op),
+                {promote(a, arrow::float64()), promote(b, arrow::float64())});
+  }
+
+  // In int64: a number that does not fit is an error.
+  Datum call_on_integers(const ExpressionNode& node, std::vector<Datum> arguments) {
+    std::string why;
+    for (auto& argument : arguments) {
+      auto wide = cp::Cast(argument, arrow::int64());
+      if (!wide.ok()) why = wide.status().message();
+      if (wide.ok()) argument = *wide;
+    }
+    if (why.empty()) {
+      auto result = cp::CallFunction(str(arrow_function(node.op), "_checked"), arguments);
+      if (result.ok()) return *result;
+      why = result.status().message();
+    }
+    throw Error(
+        ErrorKind::kInvalidArgument,
+        str("in ", expression_.to_string(), ": ", to_string(node), " does not fit into an int64 (",
+            why, "); for a rounded result, multiply one side by 1.0"));
+  }
+
+  // A constant beside a time is a time written as text.
+  Datum time_from_text(const Datum& text, const arrow::DataType& beside) {
+    using arrow::TimeUnit;
+    // The finest unit that holds it: a constant must not lose digits that decide.
+    for (auto unit : {TimeUnit::NANO, TimeUnit::MICRO, TimeUnit::MILLI, TimeUnit::SECOND}) {
+      std::shared_ptr<arrow::DataType> type;
+      if (meaning_of(beside) == Meaning::kTimeOfDay) {
+        type = arrow::time64(TimeUnit::NANO);
+      } else {
+        bool has_zone = beside.id() == Type::TIMESTAMP;
+        type = arrow::timestamp(
+            unit, has_zone ? static_cast<const arrow::TimestampType&>(beside).timezone() : "");
+      }
+      auto parsed = text.scalar()->CastTo(type);
+      if (parsed.ok()) return *parsed;
+    }
     throw Error(
         ErrorKind::kInvalidArgument,
         str("in ", expression_.to_string(), ": '", text.scalar()->ToString(),
-            "' cannot be read as a ", type->ToString(),
-            "; write times as 2020-01-31 or 2020-01-31 08:30:00, with an offset such as +00:00 "
-            "if the column has a time zone"));
+            "' cannot be read as a ", beside.ToString(),
+            "; write times as 2020-01-31 or 2020-01-31 08:30:00 (with an offset such as +00:00 if "
+            "the column has a time zone), and times of day as 08:30:00"));
   }
 
-  Datum binary(const ExpressionNode& node, Datum a, Datum b) {
-    if (a.type()->id() == Type::NA) a = promote(a, b.type());
-    if (b.type()->id() == Type::NA) b = promote(b, a.type());
-    const arrow::DataType& left = *a.type();
-    const arrow::DataType& right = *b.type();
-    const char* function = arrow_function(node.op);
-    if (node.op == ExpressionOp::kAnd || node.op == ExpressionOp::kOr) {
-      if (left.id() != Type::BOOL || right.id() != Type::BOOL) {
-        throw_types(node, "both sides must be conditions");
-      }
-      return call(function, {a, b});
-    }
-    bool compares = node.op >= ExpressionOp::kEqual && node.op <= ExpressionOp::kGreaterEqual;
-    if (is_number(left) && is_number(right)) {
-      if (compares && left.Equals(right)) return call(function, {a, b});
-      bool integers = arrow::is_integer(left.id()) && arrow::is_integer(right.id());
-      if (compares && integers && (narrow(a, right) || narrow(b, left))) {
-        return call(function, {a, b});
-      }
-      bool in_integers = integers && node.op != ExpressionOp::kDivide;
-      auto type = in_integers ? arrow::int64() : arrow::float64();
-      return call(function, {promote(a, type), promote(b, type)});
-    }
-    if (!compares) throw_types(node, "both sides must be numbers (see cast)");
-    if (is_text(left) && is_text(right)) {
-      auto type = left.Equals(right) ? a.type() : arrow::large_utf8();
-      return call(function, {promote(a, type), promote(b, type)});
-    }
-    if (left.id() == Type::BOOL && right.id() == Type::BOOL) return call(function, {a, b});
-    if (is_time(left) && is_text(right) && b.is_scalar()) {
-      return call(function, {a, time_from_text(b, a.type())});
-    }
-    if (is_text(left) && is_time(right) && a.is_scalar()) {
-      return call(function, {time_from_text(a, b.type()), b});
-    }
-    if (is_time(left) && is_time(right)) return call(function, {a, b});
+  static bool is_text_constant(const Datum& value) {
+    return value.is_scalar() && value.type()->id() == Type::STRING;
+  }
+  static bool is_any_time(const Datum& value) {
+    Meaning meaning = meaning_of(*value.type());
+    return meaning == Meaning::kLocalTime || meaning == Meaning::kInstant ||
+           meaning == Meaning::kTimeOfDay;
+  }
+
+  Datum comparison(const ExpressionNode& node, Datum a, Datum b) {
+    if (is_any_time(a) && is_text_constant(b)) b = time_from_text(b, *a.type());
+    if (is_any_time(b) && is_text_constant(a)) a = time_from_text(a, *b.type());
+    if (auto result = compare(node.op, a, b)) return *result;
+    require_same_zones(node, a, b);
     throw_types(node, "compare numbers with numbers, texts with texts and times with times");
+  }
+
+  void require_same_zones(const ExpressionNode& node, const Datum& a, const Datum& b) {
+    Meaning left = meaning_of(*a.type()), right = meaning_of(*b.type());
+    if ((left == Meaning::kLocalTime && right == Meaning::kInstant) ||
+        (left == Meaning::kInstant && right == Meaning::kLocalTime)) {
+      throw_types(node, "one side has a time zone and the other has none: convert one of them");
+    }
   }
 
   std::shared_ptr<arrow::Array> as_array(const Datum& value) {
     if (value.is_array()) return value.make_array();
-    return check(arrow::MakeArrayFromScalar(*value.scalar(), piece_.rows),
-                 "computing " + expression_.to_string());
+    return get(arrow::MakeArrayFromScalar(*value.scalar(), piece_.rows));
   }
 
-  // As a timestamp of the given unit, or of its own.
-  std::shared_ptr<arrow::Array> as_times(const ExpressionNode& node, const Datum& value,
-                                         std::optional<arrow::TimeUnit::type> unit) {
-    const auto& type = *value.type();
-    if (!is_time(type)) throw_types(node, "it needs timestamps");
-    auto own = type.id() == Type::TIMESTAMP ? static_cast<const arrow::TimestampType&>(type).unit()
-                                            : arrow::TimeUnit::MILLI;
-    if (type.id() == Type::TIMESTAMP && (!unit || *unit == own)) return as_array(value);
-    return as_array(promote(value, arrow::timestamp(unit.value_or(own))));
+  // As timestamps; days begin at their midnight.
+  std::shared_ptr<arrow::Array> as_times(const ExpressionNode& node, const Datum& value) {
+    if (!is_time(*value.type())) throw_types(node, "it needs timestamps");
+    if (value.type()->id() == Type::TIMESTAMP) return as_array(value);
+    return as_array(promote(value, arrow::timestamp(arrow::TimeUnit::MILLI)));
   }
 
-  static arrow::TimeUnit::type unit_of(const arrow::Array& times) {
-    return static_cast<const arrow::TimestampType&>(*times.type()).unit();
-  }
-  static int64_t per_second(arrow::TimeUnit::type unit) {
-    switch (unit) {
-      case arrow::TimeUnit::SECOND:
-        return 1;
-      case arrow::TimeUnit::MILLI:
-        return 1000;
-      case arrow::TimeUnit::MICRO:
-        return 1000000;
-      default:
-        return 1000000000;
-    }
+  static int64_t units_per_second(const arrow::Array& times) {
+    return per_second(static_cast<const arrow::TimestampType&>(*times.type()).unit());
   }
   static const int64_t* raw(const arrow::Array& times) {
     return static_cast<const arrow::TimestampArray&>(times).raw_values();
   }
 
-  // An int32 column with the nulls of one column, or of two.
+  // An int32 column that is null where one of the two is.
   template <class Fill>
-  Datum make_int32(const arrow::Array& a, const arrow::Array* b, Fill&& fill) {
-    const std::string doing = "computing " + expression_.to_string();
-    int64_t rows = a.length();
-    auto values = check(arrow::AllocateBuffer(rows * 4), doing);
+  Datum make_int32(const arrow::Array& a, const arrow::Array& b, Fill&& fill) {
+    auto values = get(arrow::AllocateBuffer(a.length() * 4));
     fill(reinterpret_cast<int32_t*>(values->mutable_data()));
-    std::shared_ptr<arrow::Buffer> valid;
-    for (const arrow::Array* input : {&a, b}) {
-      if (!input || input->null_count() == 0) continue;
-      auto* pool = arrow::default_memory_pool();
-      const uint8_t* bits = input->null_bitmap_data();
-      valid = valid ? check(arrow::internal::BitmapAnd(pool, valid->data(), 0, bits,
-                                                       input->offset(), rows, 0),
-                            doing)
-                    : check(arrow::internal::CopyBitmap(pool, bits, input->offset(), rows), doing);
-    }
-    return Datum(arrow::ArrayData::Make(arrow::int32(), rows,
-                                        {valid, std::shared_ptr<arrow::Buffer>(std::move(values))},
-                                        valid ? arrow::kUnknownNullCount : 0));
+    auto valid = valid_in_both(a, b);
+    int64_t nulls = valid ? arrow::kUnknownNullCount : 0;
+    return Datum(arrow::ArrayData::Make(
+        arrow::int32(), a.length(),
+        {std::move(valid), std::shared_ptr<arrow::Buffer>(std::move(values))}, nulls));
   }
 
   Datum time_part(const ExpressionNode& node, const Datum& time) {
-    auto times = as_times(node, time, std::nullopt);
+    auto times = as_times(node, time);
     if (!static_cast<const arrow::TimestampType&>(*times->type()).timezone().empty()) {
       return promote(call(arrow_function(node.op), {times}), arrow::int32());
     }
     auto part = node.op == ExpressionOp::kHour ? hours_of_day : days_of_week;
-    return make_int32(*times, nullptr, [&](int32_t* out) {
-      part(raw(*times), times->length(), per_second(unit_of(*times)), out);
+    return make_int32(*times, *times, [&](int32_t* out) {
+      part(raw(*times), times->length(), units_per_second(*times), out);
     });
   }
 
   Datum seconds(const ExpressionNode& node, const Datum& from, const Datum& to) {
-    auto begin = as_times(node, from, std::nullopt);
-    auto end = as_times(node, to, std::nullopt);
-    auto unit = std::max(unit_of(*begin), unit_of(*end));
-    begin = as_times(node, begin, unit);
-    end = as_times(node, end, unit);
-    return make_int32(*begin, end.get(), [&](int32_t* out) {
-      seconds_of_difference(raw(*begin), raw(*end), begin->length(), per_second(unit), out);
+    auto begin = as_times(node, from), end = as_times(node, to);
+    require_same_zones(node, begin, end);
+    return make_int32(*begin, *end, [&](int32_t* out) {
+      seconds_of_difference(raw(*begin), units_per_second(*begin), raw(*end),
+                            units_per_second(*end), begin->length(), out);
     });
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "manta/base/error.h"
 #include "manta/data/expression_internal.h"
@@ -47,6 +48,11 @@ const OpName& name_of(ExpressionOp op) {
   return *found;
 }
 
+Literal integer_literal(uint64_t value) {
+  if (std::in_range<int64_t>(value)) return static_cast<int64_t>(value);
+  return value;
+}
+
 std::string literal_text(const Literal& literal) {
   if (auto* text = std::get_if<std::string>(&literal)) {
     return Json(*text).dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -55,6 +61,7 @@ std::string literal_text(const Literal& literal) {
     return std::isfinite(*number) ? Json(*number).dump() : str(*number);
   }
   if (auto* flag = std::get_if<bool>(&literal)) return *flag ? "true" : "false";
+  if (auto* number = std::get_if<uint64_t>(&literal)) return str(*number);
   return str(std::get<int64_t>(literal));
 }
 
@@ -97,6 +104,8 @@ std::shared_ptr<const ExpressionNode> node_from_json(const Json& json, int depth
   if (auto literal = json.find("lit"); literal != json.end()) {
     if (literal->is_boolean()) {
       node->literal = literal->get<bool>();
+    } else if (literal->is_number_unsigned()) {
+      node->literal = integer_literal(literal->get<uint64_t>());
     } else if (literal->is_number_integer()) {
       node->literal = literal->get<int64_t>();
     } else if (literal->is_number_float()) {
@@ -155,12 +164,6 @@ void collect_columns(const ExpressionNode& node, std::vector<std::string>& names
   for (const auto& argument : node.arguments) collect_columns(*argument, names);
 }
 
-bool can_fail(const ExpressionNode& node) {
-  return node.op == ExpressionOp::kCast ||
-         std::any_of(node.arguments.begin(), node.arguments.end(),
-                     [](const auto& argument) { return can_fail(*argument); });
-}
-
 std::string to_string(const ExpressionNode& node) {
   if (node.op == ExpressionOp::kColumn) return node.name;
   if (node.op == ExpressionOp::kLiteral) return literal_text(node.literal);
@@ -185,6 +188,9 @@ Expression::Expression(std::shared_ptr<const data::ExpressionNode> node) : node_
 Expression::Expression(const char* text) : Expression(std::string(text)) {}
 Expression::Expression(const std::string& text) { *this = data::make_literal(text); }
 Expression Expression::of_int(int64_t value) { return data::make_literal(value); }
+Expression Expression::of_unsigned(uint64_t value) {
+  return data::make_literal(data::integer_literal(value));
+}
 Expression Expression::of_double(double value) { return data::make_literal(value); }
 Expression Expression::of_bool(bool value) { return data::make_literal(value); }
 

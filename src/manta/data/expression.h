@@ -19,19 +19,25 @@ struct ExpressionNode;
 /// is a description only: nothing is computed until rows are read, and then whole columns at a
 /// time.
 ///
-/// Numbers are compared and combined as int64 if both are integers (overflow wraps around), else as
-/// double. Dividing gives a double, also for two integers. Whatever has a null operand is null,
-/// except && and ||, which look at the other side (false && null is false). A text literal
-/// beside a time column is read as a time: `col("pickup") >= "2020-01-15"`.
+/// Comparisons are exact: values are compared as the numbers, times and texts that they stand for,
+/// whatever types hold them, without rounding or wrapping either side. Integers are combined as
+/// int64, and a result that does not fit fails the read; with a floating number or a decimal on one
+/// side, both are combined as doubles. Dividing gives a double, also for two integers; by zero it
+/// gives an infinity or NaN. Whatever has a null operand is null, except && and ||, which look at
+/// the other side (false && null is false). A text literal beside a time column is read as a time:
+/// `col("pickup") >= "2020-01-15"`.
 class Expression {
  public:
   /// A constant. So a number, a bool or a text can stand wherever an expression can.
   template <class T>
-  requires std::is_arithmetic_v<T> Expression(T value) {  // NOLINT: implicit is the point
+  requires(std::is_arithmetic_v<T> && !std::same_as<T, long double>)  // no column holds as much
+      Expression(T value) {  // NOLINT: implicit is the point
     if constexpr (std::same_as<T, bool>) {
       *this = of_bool(value);
+    } else if constexpr (std::unsigned_integral<T>) {
+      *this = of_unsigned(value);
     } else if constexpr (std::integral<T>) {
-      *this = of_int(static_cast<int64_t>(value));
+      *this = of_int(value);
     } else {
       *this = of_double(static_cast<double>(value));
     }
@@ -73,6 +79,7 @@ class Expression {
 
  private:
   static Expression of_int(int64_t value);
+  static Expression of_unsigned(uint64_t value);
   static Expression of_double(double value);
   static Expression of_bool(bool value);
 

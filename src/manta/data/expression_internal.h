@@ -40,7 +40,8 @@ enum class ExpressionOp {
   kDayOfWeek,
 };
 
-using Literal = std::variant<int64_t, double, bool, std::string>;
+/// A uint64_t only if it does not fit into an int64_t.
+using Literal = std::variant<int64_t, uint64_t, double, bool, std::string>;
 
 struct ExpressionNode {
   ExpressionOp op = ExpressionOp::kLiteral;
@@ -51,8 +52,6 @@ struct ExpressionNode {
 
 /// Adds the names of all columns that it looks at, each once.
 void collect_columns(const ExpressionNode& node, std::vector<std::string>& names);
-/// Whether a value can make it fail, so that it must not see rows that a filter before it removes.
-bool can_fail(const ExpressionNode& node);
 std::string to_string(const ExpressionNode& node);
 
 /// The expression's value for each row. Throws Error(kNotFound) for a column that is not there and

@@ -1,5 +1,4 @@
 #include <arrow/buffer.h>
-#include <arrow/compute/cast.h>
 #include <arrow/io/memory.h>
 #include <arrow/ipc/writer.h>
 #include <arrow/record_batch.h>
@@ -12,6 +11,7 @@
 #include <thread>
 
 #include "manta/data/feed_internal.h"
+#include "manta/data/plain_columns_internal.h"
 #include "manta/io/arrow_status.h"
 #include "manta/io/shared_region_internal.h"
 
@@ -30,21 +30,6 @@ std::string describe(const OpenPass& open) {
 bool same(const OpenPass& a, const OpenPass& b) {
   return a.dataset == b.dataset && a.from == b.from && a.global_batch == b.global_batch &&
          a.drop_last == b.drop_last;
-}
-
-// Blocks carry no dictionaries: columns of them travel as what they stand for.
-std::shared_ptr<arrow::RecordBatch> without_dictionaries(
-    std::shared_ptr<arrow::RecordBatch> batch) {
-  for (int i = 0; i < batch->num_columns(); ++i) {
-    auto column = batch->column(i);
-    if (column->type_id() != arrow::Type::DICTIONARY) continue;
-    auto type = static_cast<const arrow::DictionaryType&>(*column->type()).value_type();
-    auto plain = check(arrow::compute::Cast(*column, type), "decoding a dictionary column");
-    const auto& name = batch->schema()->field(i)->name();
-    batch =
-        check(batch->SetColumn(i, arrow::field(name, type), plain), "decoding a dictionary column");
-  }
-  return batch;
 }
 
 class Reader {

@@ -1,9 +1,11 @@
 #include <arrow/api.h>
 #include <arrow/compute/api.h>
+#include <arrow/extension_type.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "manta/base/error.h"
 #include "manta/data/gather_internal.h"
 #include "manta/io/arrow_status.h"
 
@@ -31,7 +33,48 @@ void gather_bits(const uint8_t* from, int64_t offset, std::span<const uint32_t> 
   }
 }
 
+std::shared_ptr<arrow::Array> take_one_by_one(const arrow::Array& column,
+                                              const arrow::Array& rows) {
+  if (column.type_id() == arrow::Type::EXTENSION) {
+    auto taken = take_rows(*static_cast<const arrow::ExtensionArray&>(column).storage(), rows);
+    return arrow::ExtensionType::WrapArray(column.type(), taken);
+  }
+  auto wide = check(arrow::compute::Cast(rows, arrow::int64()), kDoing);
+  auto& numbers = static_cast<const arrow::Int64Array&>(*wide);
+  std::unique_ptr<arrow::ArrayBuilder> builder;
+  check(arrow::MakeBuilderExactIndex(arrow::default_memory_pool(), column.type(), &builder),
+        kDoing);
+  arrow::ArraySpan values(*column.data());
+  for (int64_t i = 0; i < numbers.length(); ++i) {
+    check(numbers.IsNull(i) ? builder->AppendNull()
+                            : builder->AppendArraySlice(values, numbers.Value(i), 1),
+          kDoing);
+  }
+  return check(builder->Finish(), kDoing);
+}
+
 }  // namespace
+
+std::shared_ptr<arrow::Array> take_rows(const arrow::Array& column, const arrow::Array& rows) {
+  auto taken = arrow::compute::Take(column, rows);
+  if (taken.ok()) return *taken;
+  if (!taken.status().IsNotImplemented()) check(taken.status(), kDoing);
+  return take_one_by_one(column, rows);
+}
+
+void gather_all(Piece& piece, std::span<const uint32_t> rows,
+                const std::function<bool(const arrow::Array& column)>& has_nulls) {
+  for (size_t i = 0; i < piece.columns.size(); ++i) {
+    auto& column = piece.columns[i];
+    try {
+      column = gather(*column, rows, has_nulls(*column));
+    } catch (const Error& error) {
+      throw Error(error.kind(), str("column '", piece.names[i], "' of type ",
+                                    column->type()->ToString(), ": ", error.what()));
+    }
+  }
+  piece.rows = static_cast<int64_t>(rows.size());
+}
 
 std::shared_ptr<arrow::Array> gather(const arrow::Array& column, std::span<const uint32_t> rows,
                                      bool nulls) {
@@ -39,9 +82,7 @@ std::shared_ptr<arrow::Array> gather(const arrow::Array& column, std::span<const
   int width = arrow::is_primitive(column.type_id()) ? column.type()->bit_width() : 0;
   if ((width != 1 && width != 32 && width != 64) || nulls) {
     arrow::UInt32Array indices(n, arrow::Buffer::Wrap(rows.data(), rows.size()));
-    return check(
-        arrow::compute::Take(column, indices, arrow::compute::TakeOptions::NoBoundsCheck()),
-        kDoing);
+    return take_rows(column, indices);
   }
   auto values = check(arrow::AllocateBuffer((n * width + 63) / 64 * 8), kDoing);
   const uint8_t* from = column.data()->buffers[1]->data();

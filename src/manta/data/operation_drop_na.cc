@@ -37,7 +37,7 @@ class DropNa final : public RowOperation {
   void run(Piece& piece, RowMask& mask, const ColumnNames&) const override {
     require_columns(names_, piece.names, *this);
     for (const auto& name : names_.empty() ? piece.names : names_) {
-      mask.keep_valid(**piece.find(name));
+      mask.keep_valid(*piece.find(name));
     }
   }
 

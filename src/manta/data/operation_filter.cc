@@ -34,7 +34,6 @@ class Filter final : public RowOperation {
   }
 
   void run(Piece& piece, RowMask& mask, const ColumnNames&) const override {
-    if (can_fail(condition_.node())) mask.apply(piece);
     keep(condition_, piece, mask);
   }
 
@@ -48,13 +47,13 @@ class Filter final : public RowOperation {
 
   // A row fulfils `a && b` if it fulfils each: cheaper than putting bits of values and of nulls
   // together.
-  void keep(const Expression& condition, const Piece& piece, RowMask& mask) const {
+  void keep(const Expression& condition, Piece& piece, RowMask& mask) const {
     const ExpressionNode& node = condition.node();
     if (node.op == ExpressionOp::kAnd) {
       for (const auto& argument : node.arguments) keep(Expression(argument), piece, mask);
       return;
     }
-    auto values = evaluate(condition, piece);
+    auto values = evaluate_kept(condition, piece, mask);
     require_condition(*values->type());
     mask.keep_true(*values);
   }

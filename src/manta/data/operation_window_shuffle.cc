@@ -69,8 +69,7 @@ class WindowShuffle final : public WindowOperation {
     for (size_t row = 0; row < order.size(); row += kPieceRows) {
       auto rows = std::span(order).subspan(row, std::min<size_t>(kPieceRows, order.size() - row));
       Piece piece = to_piece(*all);
-      piece.rows = static_cast<int64_t>(rows.size());
-      for (auto& column : piece.columns) column = gather(*column, rows, column->null_count() > 0);
+      gather_all(piece, rows, [](const auto& column) { return column.null_count() > 0; });
       results.push_back(to_batch(std::move(piece)));
     }
     return results;

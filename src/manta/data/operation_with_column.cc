@@ -44,8 +44,7 @@ class WithColumn final : public RowOperation {
 
   void run(Piece& piece, RowMask& mask, const ColumnNames& live) const override {
     if (live && !contains(*live, name_)) return;
-    if (can_fail(value_.node())) mask.apply(piece);
-    piece.set(name_, evaluate(value_, piece));
+    piece.set(name_, evaluate_kept(value_, piece, mask));
   }
 
  private:

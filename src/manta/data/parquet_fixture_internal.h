@@ -30,6 +30,18 @@ class ParquetFolder : public TemporaryFolder {
     return file(name);
   }
 
+  /// As Arrow's own programs do, with the types that Parquet does not have beside the data.
+  std::string write_with_schema(const std::string& name, const arrow::Table& table,
+                                int64_t row_group_rows) {
+    auto out = check(arrow::io::FileOutputStream::Open(file(name)), "opening a test file");
+    auto properties = parquet::ArrowWriterProperties::Builder().store_schema()->build();
+    check(parquet::arrow::WriteTable(table, arrow::default_memory_pool(), out, row_group_rows,
+                                     parquet::default_writer_properties(), properties),
+          "writing a test file");
+    check(out->Close(), "writing a test file");
+    return file(name);
+  }
+
   /// Rows `first` to `first + rows`: id (int64), half (double: id / 2, null where id % 7 is 3),
   /// text.
   std::string write_rows(const std::string& name, int64_t first, int64_t rows,

@@ -1,4 +1,6 @@
 #include <arrow/api.h>
+#include <arrow/compute/api.h>
+#include <arrow/util/bit_util.h>
 #include <arrow/util/bitmap_ops.h>
 
 #include <algorithm>
@@ -7,6 +9,7 @@
 
 #include "manta/base/error.h"
 #include "manta/data/gather_internal.h"
+#include "manta/data/plain_columns_internal.h"
 #include "manta/data/row_mask_internal.h"
 #include "manta/io/arrow_status.h"
 
@@ -35,6 +38,17 @@ std::shared_ptr<arrow::Buffer> not_nan_bits(const arrow::Array& column) {
   return bits;
 }
 
+// Whether a dictionary's indices tell which rows have a value, so that it need not be decoded.
+bool has_own_nulls(const arrow::Array& column) {
+  if (column.type_id() != arrow::Type::DICTIONARY) return false;
+  const auto& values = *static_cast<const arrow::DictionaryArray&>(column).dictionary();
+  return arrow::is_base_binary_like(values.type_id()) && values.null_count() == 0;
+}
+
+std::shared_ptr<arrow::Array> indices_of(const arrow::Array& column) {
+  return static_cast<const arrow::DictionaryArray&>(column).indices();
+}
+
 }  // namespace
 
 void RowMask::keep_bits(const uint8_t* bits, int64_t offset) {
@@ -56,23 +70,25 @@ void RowMask::keep_true(const arrow::Array& condition) {
   if (flags.null_count() > 0) keep_bits(flags.null_bitmap_data(), flags.offset());
 }
 
-void RowMask::keep_valid(const arrow::Array& column) {
+void RowMask::keep_valid(const std::shared_ptr<arrow::Array>& given) {
   if (rows_ == 0) return;
-  if (column.type_id() == arrow::Type::NA) {
-    bits_ = check(arrow::AllocateEmptyBitmap(rows_), kDoing);
-    kept_ = 0;
-    return;
-  }
-  if (column.null_count() > 0) {
-    if (!column.null_bitmap_data()) {
-      throw Error(ErrorKind::kInvalidArgument,
-                  str("drop_na does not know nulls of type ", column.type()->ToString()));
+  auto column = has_own_nulls(*given) ? indices_of(*given) : plain_column(given);
+  if (column->type_id() == arrow::Type::NA || arrow::is_union(column->type_id())) {
+    // A union has no bits of its own: its children know.
+    auto bits = check(arrow::AllocateEmptyBitmap(rows_), kDoing);
+    for (int64_t i = 0; i < rows_; ++i) {
+      if (column->IsValid(i)) arrow::bit_util::SetBit(bits->mutable_data(), i);
     }
-    keep_bits(column.null_bitmap_data(), column.offset());
+    return keep_bits(bits->data(), 0);
   }
+  if (column->null_count() > 0) keep_bits(column->null_bitmap_data(), column->offset());
   std::shared_ptr<arrow::Buffer> bits;
-  if (column.type_id() == arrow::Type::DOUBLE) bits = not_nan_bits<arrow::DoubleArray>(column);
-  if (column.type_id() == arrow::Type::FLOAT) bits = not_nan_bits<arrow::FloatArray>(column);
+  if (column->type_id() == arrow::Type::DOUBLE) bits = not_nan_bits<arrow::DoubleArray>(*column);
+  if (column->type_id() == arrow::Type::FLOAT) bits = not_nan_bits<arrow::FloatArray>(*column);
+  if (column->type_id() == arrow::Type::HALF_FLOAT) {
+    auto wide = check(arrow::compute::Cast(*column, arrow::float32()), kDoing);
+    bits = not_nan_bits<arrow::FloatArray>(*wide);
+  }
   if (bits) keep_bits(bits->data(), 0);
 }
 
@@ -98,18 +114,27 @@ std::vector<uint32_t> RowMask::kept_rows() const {
 }
 
 bool RowMask::has_kept_nulls(const arrow::Array& column) const {
-  if (column.null_count() == 0) return false;
-  return arrow::internal::CountAndSetBits(bits_->data(), 0, column.null_bitmap_data(),
-                                          column.offset(), rows_) != kept_;
+  const uint8_t* valid = column.null_bitmap_data();  // none if the type has no such bits
+  if (!valid || column.null_count() == 0) return false;
+  return arrow::internal::CountAndSetBits(bits_->data(), 0, valid, column.offset(), rows_) != kept_;
 }
 
 void RowMask::apply(Piece& piece) {
   if (!keeps_all()) {
-    auto rows = kept_rows();
-    for (auto& column : piece.columns) column = gather(*column, rows, has_kept_nulls(*column));
-    piece.rows = kept_;
+    gather_all(piece, kept_rows(), [&](const auto& column) { return has_kept_nulls(column); });
   }
   *this = RowMask(kept_);
+}
+
+std::shared_ptr<arrow::Array> evaluate_kept(const Expression& expression, Piece& piece,
+                                            RowMask& mask) {
+  try {
+    return evaluate(expression, piece);
+  } catch (const Error&) {
+    if (mask.keeps_all()) throw;
+  }
+  mask.apply(piece);
+  return evaluate(expression, piece);
 }
 
 }  // namespace manta::data

@@ -25,8 +25,9 @@ class RowMask {
 
   /// Removes the rows where the condition is false or null.
   void keep_true(const arrow::Array& condition);
-  /// Removes the rows where the column is null or NaN.
-  void keep_valid(const arrow::Array& column);
+  /// Removes the rows where the column is null or NaN, whatever its type: also where a dictionary's
+  /// value, a run or a union's member is.
+  void keep_valid(const std::shared_ptr<arrow::Array>& column);
   void keep_bits(const uint8_t* bits, int64_t offset);
 
   /// Leaves only the kept rows in the columns; afterwards nothing is pending.
@@ -40,5 +41,10 @@ class RowMask {
   int64_t kept_ = 0;
   std::shared_ptr<arrow::Buffer> bits_;  // null: all rows
 };
+
+/// The expression's value for each row of the piece. Only kept rows can make it fail: others may be
+/// computed with, and are taken out when that does not work (a cast, an overflow).
+std::shared_ptr<arrow::Array> evaluate_kept(const Expression& expression, Piece& piece,
+                                            RowMask& mask);
 
 }  // namespace manta::data

@@ -86,11 +86,11 @@ TEST(RowMaskTest, ConditionsAddUp) {
   RowMask mask(4);
   mask.keep_true(*array_from_json(arrow::boolean(), {true, true, false, true}));
   EXPECT_EQ(mask.kept(), 3);
-  mask.keep_valid(*array_from_json(arrow::int64(), {1, nullptr, nullptr, 4}));
+  mask.keep_valid(array_from_json(arrow::int64(), {1, nullptr, nullptr, 4}));
   EXPECT_EQ(mask.kept(), 2);
-  mask.keep_valid(*array_from_json(arrow::float64(), {0.5, 1.0, 1.0, nullptr}));
+  mask.keep_valid(array_from_json(arrow::float64(), {0.5, 1.0, 1.0, nullptr}));
   EXPECT_EQ(mask.kept(), 1);
-  mask.keep_valid(*arrow::MakeArrayOfNull(arrow::null(), 4).ValueOrDie());
+  mask.keep_valid(arrow::MakeArrayOfNull(arrow::null(), 4).ValueOrDie());
   EXPECT_EQ(mask.kept(), 0);
 }
 
@@ -99,7 +99,7 @@ TEST(RowMaskTest, NaNIsNoValue) {
   arrow::FloatBuilder builder;
   check(builder.AppendValues(values, 4), "values");
   RowMask mask(4);
-  mask.keep_valid(*check(builder.Finish(), "values"));
+  mask.keep_valid(check(builder.Finish(), "values"));
   EXPECT_EQ(mask.kept(), 3);
 }
 

@@ -9,8 +9,10 @@
 #include <set>
 
 #include "manta/base/error.h"
+#include "manta/data/compare_internal.h"
 #include "manta/data/expression_internal.h"
 #include "manta/data/pipeline_internal.h"
+#include "manta/io/arrow_status.h"
 
 namespace manta::data {
 namespace {
@@ -36,37 +38,42 @@ void add_bounds(const Node& node, const std::set<std::string>& file_columns,
   }
 }
 
-// Whether the comparison is true of one value.
-bool holds(const Node& comparison, ExpressionOp op, const std::string& column,
+// Whether a comparison is true of one value of the column.
+bool holds(const ExpressionNode& comparison, ExpressionOp op, const std::string& column,
            const arrow::Scalar& value) {
-  auto node = std::make_shared<ExpressionNode>(*comparison);
+  auto node = std::make_shared<ExpressionNode>(comparison);
   node->op = op;
   Piece piece;
   piece.rows = 1;
-  piece.set(column, arrow::MakeArrayFromScalar(value, 1).ValueOrDie());
+  piece.set(column, check(arrow::MakeArrayFromScalar(value, 1), "reading statistics"));
   auto result = evaluate(Expression(Node(node)), piece);
   return result->IsValid(0) && static_cast<const arrow::BooleanArray&>(*result).Value(0);
 }
 
 // Whether no value from smallest to largest fulfils the comparison.
 bool none_holds(const Bound& bound, const arrow::Scalar& smallest, const arrow::Scalar& largest) {
-  const Node& node = bound.comparison.shared_node();
-  bool column_first = node->arguments[0]->op == ExpressionOp::kColumn;
+  const ExpressionNode& node = bound.comparison.node();
+  bool column_first = node.arguments[0]->op == ExpressionOp::kColumn;
   auto at = [&](ExpressionOp op, const arrow::Scalar& value) {
     return holds(node, op, bound.column, value);
   };
   auto not_above = column_first ? ExpressionOp::kLessEqual : ExpressionOp::kGreaterEqual;
   auto not_below = column_first ? ExpressionOp::kGreaterEqual : ExpressionOp::kLessEqual;
-  if (node->op == ExpressionOp::kEqual) return !at(not_above, smallest) || !at(not_below, largest);
+  if (node.op == ExpressionOp::kEqual) return !at(not_above, smallest) || !at(not_below, largest);
   bool wants_small =
-      (node->op == ExpressionOp::kLess || node->op == ExpressionOp::kLessEqual) == column_first;
-  return !at(node->op, wants_small ? smallest : largest);
+      (node.op == ExpressionOp::kLess || node.op == ExpressionOp::kLessEqual) == column_first;
+  return !at(node.op, wants_small ? smallest : largest);
 }
 
-bool is_nan(const arrow::Scalar& value) {
-  auto* number = dynamic_cast<const arrow::DoubleScalar*>(&value);
-  auto* narrow = dynamic_cast<const arrow::FloatScalar*>(&value);
-  return (number && number->value != number->value) || (narrow && narrow->value != narrow->value);
+// Whether the two can be the ends of what is in the column: not if one of them is NaN, or if they
+// were found in another order than the one in which we compare.
+bool in_order(const arrow::Scalar& smallest, const arrow::Scalar& largest) {
+  auto first = check(arrow::MakeArrayFromScalar(smallest, 1), "reading statistics");
+  auto second = check(arrow::MakeArrayFromScalar(largest, 1), "reading statistics");
+  auto result = compare(ExpressionOp::kLessEqual, first, second);
+  if (!result) return false;
+  auto flags = result->make_array();
+  return flags->IsValid(0) && static_cast<const arrow::BooleanArray&>(*flags).Value(0);
 }
 
 }  // namespace
@@ -84,6 +91,17 @@ std::vector<Bound> bounds_of(const Plan& plan) {
   return found.bounds;
 }
 
+bool excludes(const Bound& bound, const parquet::Statistics& statistics) {
+  if (!statistics.HasMinMax()) return false;
+  try {
+    std::shared_ptr<arrow::Scalar> smallest, largest;
+    if (!parquet::arrow::StatisticsAsScalars(statistics, &smallest, &largest).ok()) return false;
+    return in_order(*smallest, *largest) && none_holds(bound, *smallest, *largest);
+  } catch (const Error&) {
+    return false;  // statistics of a type that cannot be compared
+  }
+}
+
 bool excluded(const std::vector<Bound>& bounds, Source& source, const Fragment& fragment) {
   if (bounds.empty()) return false;
   auto footer = source.footer(fragment.file);
@@ -95,13 +113,7 @@ bool excluded(const std::vector<Bound>& bounds, Source& source, const Fragment& 
     try {
       auto chunk = row_group->ColumnChunk(index);
       auto statistics = chunk->is_stats_set() ? chunk->statistics() : nullptr;
-      if (!statistics || !statistics->HasMinMax()) continue;
-      std::shared_ptr<arrow::Scalar> smallest, largest;
-      if (!parquet::arrow::StatisticsAsScalars(*statistics, &smallest, &largest).ok()) continue;
-      if (is_nan(*smallest) || is_nan(*largest)) continue;
-      if (none_holds(bound, *smallest, *largest)) return true;
-    } catch (const Error&) {
-      continue;  // statistics of a type that cannot be compared
+      if (statistics && excludes(bound, *statistics)) return true;
     } catch (const parquet::ParquetException&) {
       continue;  // damaged ones: reading the rows will tell
     }

@@ -1,0 +1,263 @@
+// Every pair of types against exact arithmetic.
+
+#include <arrow/compute/api.h>
+#include <gmock/gmock.h>
+
+#include "manta/data/compare_cases_internal.h"
+#include "manta/data/compare_internal.h"
+#include "manta/data/gather_internal.h"
+#include "manta/data/parquet_fixture_internal.h"
+
+namespace manta::data {
+namespace {
+
+using testing::HasSubstr;
+
+/// What an expression gives for each row: true, false, or nothing.
+std::vector<std::optional<bool>> flags_of(const Expression& expression, const Piece& piece) {
+  auto result = evaluate(expression, piece);
+  EXPECT_EQ(result->type_id(), arrow::Type::BOOL) << expression.to_string();
+  EXPECT_EQ(result->length(), piece.rows);
+  check(result->ValidateFull(), "flags");
+  auto& flags = static_cast<const arrow::BooleanArray&>(*result);
+  std::vector<std::optional<bool>> values;
+  for (int64_t i = 0; i < flags.length(); ++i) {
+    values.push_back(flags.IsNull(i) ? std::nullopt : std::optional(flags.Value(i)));
+  }
+  return values;
+}
+
+std::string text_of(const arrow::Array& column, int64_t row) {
+  return check(column.GetScalar(row), "a value")->ToString();
+}
+
+/// Compares the columns of a piece, "a" and "b", by all operators; `orders` is what is right.
+void expect_orders(const Piece& piece,
+                   const std::vector<std::optional<std::partial_ordering>>& orders,
+                   const std::string& what) {
+  for (ExpressionOp op : kComparisons) {
+    auto expression = make_comparison(op, col("a"), col("b"));
+    auto flags = flags_of(expression, piece);
+    for (size_t i = 0; i < orders.size(); ++i) {
+      std::optional<bool> right;
+      if (orders[i]) right = fulfils(*orders[i], op);
+      ASSERT_EQ(flags[i], right) << what << ": " << expression.to_string() << " with a = "
+                                 << text_of(*piece.columns[0], static_cast<int64_t>(i))
+                                 << ", b = " << text_of(*piece.columns[1], static_cast<int64_t>(i));
+    }
+  }
+}
+
+// Each value of one column beside each of another, as rows.
+void expect_all_pairs(const KnownColumn& a, const KnownColumn& b) {
+  arrow::Int64Builder left, right;
+  std::vector<std::optional<std::partial_ordering>> orders;
+  for (size_t i = 0; i < a.values.size(); ++i) {
+    for (size_t j = 0; j < b.values.size(); ++j) {
+      check(left.Append(static_cast<int64_t>(i)), "a row");
+      check(right.Append(static_cast<int64_t>(j)), "a row");
+      orders.emplace_back();
+      if (a.values[i] && b.values[j]) orders.back() = order(*a.values[i], *b.values[j]);
+    }
+  }
+  Piece piece;
+  piece.rows = static_cast<int64_t>(orders.size());
+  piece.set("a", take_rows(*a.column, *check(left.Finish(), "rows")));
+  piece.set("b", take_rows(*b.column, *check(right.Finish(), "rows")));
+  expect_orders(piece, orders, a.name + " with " + b.name);
+  // The same as slices: the bits of their nulls then begin inside of a byte.
+  piece.rows -= 3;
+  for (auto& column : piece.columns) column = column->Slice(3);
+  orders.erase(orders.begin(), orders.begin() + 3);
+  expect_orders(piece, orders, a.name + " with " + b.name + ", sliced");
+}
+
+TEST(CompareTest, ColumnsOfAllPairsOfTypes) {
+  auto columns = known_columns();
+  int pairs = 0;
+  for (const auto& a : columns) {
+    for (const auto& b : columns) {
+      if (a.family != b.family) continue;
+      expect_all_pairs(a, b);
+      if (HasFatalFailure()) return;
+      ++pairs;
+    }
+  }
+  EXPECT_GT(pairs, 20 * 20);
+}
+
+TEST(CompareTest, WhatSaysDifferentThingsIsRefused) {
+  auto columns = known_columns();
+  for (const auto& a : columns) {
+    for (const auto& b : columns) {
+      if (a.family == b.family) continue;
+      Piece piece;
+      piece.set("a", a.column->Slice(0, 0));
+      piece.set("b", b.column->Slice(0, 0));
+      auto message =
+          message_of(ErrorKind::kInvalidArgument, [&] { evaluate(col("a") < col("b"), piece); });
+      EXPECT_THAT(message, HasSubstr(a.name));
+      EXPECT_THAT(message, HasSubstr(b.name));
+    }
+  }
+}
+
+/// Constants where types end, and what they are.
+std::vector<std::pair<Expression, Known>> number_constants() {
+  std::vector<std::pair<Expression, Known>> constants;
+  for (const auto& value :
+       edges(std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max())) {
+    if (value) constants.emplace_back(static_cast<int64_t>(*value), known(Fraction(*value)));
+  }
+  for (uint64_t value : {uint64_t{1} << 63, (uint64_t{1} << 63) + 1, ~uint64_t{0}}) {
+    constants.emplace_back(value, known(Fraction(value)));
+  }
+  for (double value : edge_doubles()) constants.emplace_back(value, known(value));
+  return constants;
+}
+
+void expect_with_constants(const KnownColumn& column,
+                           const std::vector<std::pair<Expression, Known>>& constants) {
+  Piece piece;
+  piece.rows = column.column->length();
+  piece.set("x", column.column);
+  for (const auto& [constant, value] : constants) {
+    std::vector<std::optional<std::partial_ordering>> orders;
+    for (const auto& each : column.values) {
+      orders.emplace_back();
+      if (each) orders.back() = order(*each, value);
+    }
+    for (ExpressionOp op : kComparisons) {
+      for (bool column_first : {true, false}) {
+        auto expression = column_first ? make_comparison(op, col("x"), constant)
+                                       : make_comparison(op, constant, col("x"));
+        auto flags = flags_of(expression, piece);
+        for (size_t i = 0; i < orders.size(); ++i) {
+          std::optional<bool> right;
+          if (orders[i]) right = fulfils(column_first ? *orders[i] : 0 <=> *orders[i], op);
+          ASSERT_EQ(flags[i], right) << expression.to_string() << " with " << column.name << " "
+                                     << text_of(*column.column, static_cast<int64_t>(i));
+        }
+      }
+    }
+  }
+}
+
+TEST(CompareTest, ColumnsWithConstants) {
+  const std::pair<Expression, Known> texts[] = {
+      {"", known(std::string())},
+      {"a", known("a")},
+      {"ab", known("ab")},
+      {"\xc3\xa9", known("\xc3\xa9")},
+      {"a long text, out of line", known("a long text, out of line")}};
+  const std::pair<Expression, Known> flags[] = {{true, known(Fraction(1))},
+                                                {false, known(Fraction(0))}};
+  // Seconds since 1970, or since midnight.
+  Fraction tiny(1, 1000000000);
+  const std::pair<Expression, Known> times[] = {
+      {"1970-01-01", known(Fraction(0))},
+      {"1970-01-01 00:00:01", known(Fraction(1))},
+      {"1970-01-01 00:00:00.000000001", known(tiny)},
+      {"1969-12-31 23:59:59.999999999", known(-tiny)},
+      {"1970-01-02 00:00:00.5", known(Fraction(172801, 2))},
+      {"9999-12-31", known(Fraction(253402214400))}};
+  const std::pair<Expression, Known> times_of_day[] = {
+      {"00:00:00", known(Fraction(0))},
+      {"00:00:00.000000127", known(127 * tiny)},
+      {"00:00:01", known(Fraction(1))},
+      {"23:59:59.999999999", known(Fraction(86400) - tiny)}};
+  std::vector<std::pair<Expression, Known>> instants;
+  for (const auto& [text, value] : times) {
+    auto written = std::get<std::string>(text.node().literal);
+    instants.emplace_back(written + (written.size() == 10 ? " 00:00Z" : "+00:00"), value);
+  }
+  auto numbers = number_constants();
+  for (const auto& column : known_columns()) {
+    if (column.family == "number") expect_with_constants(column, numbers);
+    if (column.family == "bytes")
+      expect_with_constants(column, {std::begin(texts), std::end(texts)});
+    if (column.family == "bool")
+      expect_with_constants(column, {std::begin(flags), std::end(flags)});
+    if (column.family == "time")
+      expect_with_constants(column, {std::begin(times), std::end(times)});
+    if (column.family == "instant") expect_with_constants(column, instants);
+    if (column.family == "time of day") {
+      expect_with_constants(column, {std::begin(times_of_day), std::end(times_of_day)});
+    }
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(CompareTest, ConstantsWithConstants) {
+  Piece piece;
+  piece.rows = 1;
+  auto numbers = number_constants();
+  for (const auto& [a, left] : numbers) {
+    for (const auto& [b, right] : numbers) {
+      auto expression = make_comparison(ExpressionOp::kLess, a, b);
+      ASSERT_EQ(flags_of(expression, piece)[0], fulfils(order(left, right), ExpressionOp::kLess))
+          << expression.to_string();
+    }
+  }
+}
+
+// The values of the issue in which this began.
+TEST(CompareTest, UnsignedWithNegative) {
+  Piece piece;
+  piece.rows = 5;
+  piece.set("u", array_from_json(arrow::uint64(),
+                                 {0, 1, 5, 9223372036854775808u, 18446744073709551615u}));
+  piece.set("i", array_from_json(arrow::int64(), {-1, 1, 4, -9223372036854775807, -1}));
+  using Flags = std::vector<std::optional<bool>>;
+  EXPECT_EQ(flags_of(col("u") > -1, piece), Flags(5, true));
+  EXPECT_EQ(flags_of(col("u") == -1, piece), Flags(5, false));
+  EXPECT_EQ(flags_of(col("u") > col("i"), piece), (Flags{true, false, true, true, true}));
+  EXPECT_EQ(flags_of(col("u") == col("i"), piece), (Flags{false, true, false, false, false}));
+  EXPECT_EQ(flags_of(col("u") == 18446744073709551615u, piece),
+            (Flags{false, false, false, false, true}));
+}
+
+TEST(CompareTest, EncodedColumnsAreWhatTheyStandFor) {
+  Piece piece;
+  piece.rows = 4;
+  auto plain = array_from_json(arrow::uint64(), {7, nullptr, 18446744073709551615u, 7});
+  piece.set("plain", plain);
+  piece.set("dictionary", check(arrow::compute::DictionaryEncode(plain), "").make_array());
+  piece.set("runs", check(arrow::compute::RunEndEncode(plain), "").make_array());
+  auto values = array_from_json(arrow::utf8(), {"x", nullptr});
+  piece.set("null inside", check(arrow::DictionaryArray::FromArrays(
+                                     array_from_json(arrow::int8(), {0, 1, nullptr, 0}), values),
+                                 "a dictionary"));
+  piece.set("null", check(arrow::MakeArrayOfNull(arrow::null(), 4), "nulls"));
+  using Flags = std::vector<std::optional<bool>>;
+  for (const char* name : {"dictionary", "runs"}) {
+    EXPECT_EQ(flags_of(col(name) > -1, piece), (Flags{true, std::nullopt, true, true})) << name;
+    EXPECT_EQ(flags_of(col(name) == col("plain"), piece), (Flags{true, std::nullopt, true, true}));
+    EXPECT_EQ(flags_of(col(name).is_null(), piece), (Flags{false, true, false, false})) << name;
+  }
+  EXPECT_EQ(flags_of(col("null inside") == "x", piece),
+            (Flags{true, std::nullopt, std::nullopt, true}));
+  EXPECT_EQ(flags_of(col("null inside").is_null(), piece), (Flags{false, true, true, false}));
+  for (const auto& other : {col("plain"), lit(3), col("null"), lit("x"), col("null inside")}) {
+    EXPECT_EQ(flags_of(col("null") < other, piece), Flags(4, std::nullopt));
+    EXPECT_EQ(flags_of(other == col("null"), piece), Flags(4, std::nullopt));
+  }
+}
+
+TEST(CompareTest, TimesWithAndWithoutZoneAreNotCompared) {
+  Piece piece;
+  piece.set("local", array_from_json(arrow::timestamp(arrow::TimeUnit::SECOND), Json::array()));
+  piece.set("there",
+            array_from_json(arrow::timestamp(arrow::TimeUnit::MILLI, "UTC"), Json::array()));
+  for (const auto& expression : {col("local") < col("there"), col("there") == col("local"),
+                                 seconds_between(col("local"), col("there"))}) {
+    EXPECT_THAT(message_of(ErrorKind::kInvalidArgument, [&] { evaluate(expression, piece); }),
+                HasSubstr("time zone"));
+  }
+  EXPECT_THAT(message_of(ErrorKind::kInvalidArgument,
+                         [&] { evaluate(col("there") < "2020-01-01 00:00:00", piece); }),
+              HasSubstr("offset"));
+}
+
+}  // namespace
+}  // namespace manta::data

@@ -1,0 +1,124 @@
+#include <arrow/api.h>
+#include <arrow/compute/api.h>
+#include <arrow/extension_type.h>
+
+#include <algorithm>
+
+#include "manta/base/error.h"
+#include "manta/data/gather_internal.h"
+#include "manta/data/plain_columns_internal.h"
+#include "manta/io/arrow_status.h"
+
+namespace manta::data {
+namespace {
+
+namespace cp = arrow::compute;
+using arrow::Type;
+using TypePtr = std::shared_ptr<arrow::DataType>;
+using DataPtr = std::shared_ptr<arrow::ArrayData>;
+
+std::shared_ptr<arrow::Array> write_out(const arrow::DictionaryArray& column) {
+  return take_rows(*column.dictionary(), *column.indices());
+}
+
+bool has_dictionaries(const arrow::DataType& type) {
+  if (type.id() == Type::DICTIONARY) return true;
+  if (type.id() == Type::EXTENSION) {
+    return has_dictionaries(*static_cast<const arrow::ExtensionType&>(type).storage_type());
+  }
+  return std::any_of(type.fields().begin(), type.fields().end(),
+                     [](const auto& field) { return has_dictionaries(*field->type()); });
+}
+
+// The same type around other ones.
+TypePtr with_fields(const arrow::DataType& type, const arrow::FieldVector& fields) {
+  switch (type.id()) {
+    case Type::LIST:
+      return arrow::list(fields[0]);
+    case Type::LARGE_LIST:
+      return arrow::large_list(fields[0]);
+    case Type::LIST_VIEW:
+      return arrow::list_view(fields[0]);
+    case Type::LARGE_LIST_VIEW:
+      return arrow::large_list_view(fields[0]);
+    case Type::FIXED_SIZE_LIST:
+      return arrow::fixed_size_list(fields[0],
+                                    static_cast<const arrow::FixedSizeListType&>(type).list_size());
+    case Type::MAP:
+      return std::make_shared<arrow::MapType>(
+          fields[0], static_cast<const arrow::MapType&>(type).keys_sorted());
+    case Type::STRUCT:
+      return arrow::struct_(fields);
+    case Type::SPARSE_UNION:
+      return arrow::sparse_union(fields, static_cast<const arrow::UnionType&>(type).type_codes());
+    case Type::DENSE_UNION:
+      return arrow::dense_union(fields, static_cast<const arrow::UnionType&>(type).type_codes());
+    case Type::RUN_END_ENCODED:
+      return arrow::run_end_encoded(fields[0]->type(), fields[1]->type());
+    default:
+      throw Error(ErrorKind::kInvalidArgument, "a dictionary inside of " + type.ToString());
+  }
+}
+
+// Whole children are decoded, so that what points into them still points to the same values.
+DataPtr decoded(const DataPtr& data) {
+  if (!has_dictionaries(*data->type)) return data;
+  if (data->type->id() == Type::EXTENSION) {
+    auto storage = data->Copy();
+    storage->type = static_cast<const arrow::ExtensionType&>(*data->type).storage_type();
+    return decoded(storage);
+  }
+  if (data->type->id() == Type::DICTIONARY) {
+    return decoded(write_out(arrow::DictionaryArray(data))->data());
+  }
+  auto result = data->Copy();
+  arrow::FieldVector fields = data->type->fields();
+  for (size_t i = 0; i < fields.size(); ++i) {
+    result->child_data[i] = decoded(data->child_data[i]);
+    fields[i] = fields[i]->WithType(result->child_data[i]->type);
+  }
+  result->type = with_fields(*data->type, fields);
+  return result;
+}
+
+}  // namespace
+
+std::shared_ptr<arrow::Array> plain_column(std::shared_ptr<arrow::Array> column) {
+  while (true) {
+    if (column->type_id() == Type::DICTIONARY) {
+      column = write_out(static_cast<const arrow::DictionaryArray&>(*column));
+    } else if (column->type_id() == Type::RUN_END_ENCODED) {
+      column = check(cp::RunEndDecode(column), "decoding run ends").make_array();
+    } else if (column->type_id() == Type::EXTENSION) {
+      column = static_cast<const arrow::ExtensionArray&>(*column).storage();
+    } else {
+      return column;
+    }
+  }
+}
+
+std::shared_ptr<arrow::RecordBatch> without_dictionaries(
+    const std::shared_ptr<arrow::RecordBatch>& batch) {
+  const auto& schema = *batch->schema();
+  arrow::FieldVector fields = schema.fields();
+  auto columns = batch->columns();
+  bool changed = false;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    if (!has_dictionaries(*columns[i]->type())) continue;
+    changed = true;
+    try {
+      columns[i] = arrow::MakeArray(decoded(columns[i]->data()));
+    } catch (const Error& error) {
+      throw Error(error.kind(),
+                  str("column '", fields[i]->name(), "' of type ", columns[i]->type()->ToString(),
+                      " cannot be sent to workers (", error.what(),
+                      "); drop it, or change its type in a map_batches"));
+    }
+    fields[i] = fields[i]->WithType(columns[i]->type());
+  }
+  if (!changed) return batch;
+  return arrow::RecordBatch::Make(arrow::schema(fields, schema.metadata()), batch->num_rows(),
+                                  std::move(columns));
+}
+
+}  // namespace manta::data

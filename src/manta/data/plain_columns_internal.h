@@ -1,0 +1,22 @@
+#pragma once
+
+#include <memory>
+
+namespace arrow {
+class Array;
+class RecordBatch;
+}  // namespace arrow
+
+namespace manta::data {
+
+/// The same values without encodings around them: a dictionary's or run-end encoded values written
+/// out, an extension type as what it is stored as. What is inside of lists and structs stays.
+std::shared_ptr<arrow::Array> plain_column(std::shared_ptr<arrow::Array> column);
+
+/// The same rows without dictionaries at any depth, since a block in shared memory carries none:
+/// lists, structs, maps and unions of them are those of what they stand for. Throws Error
+/// (kInvalidArgument) that names the column and its type if that is not possible.
+std::shared_ptr<arrow::RecordBatch> without_dictionaries(
+    const std::shared_ptr<arrow::RecordBatch>& batch);
+
+}  // namespace manta::data

@@ -1,0 +1,228 @@
+// Row groups are left out by their statistics: never one that has a row which the filter keeps.
+
+#include <gmock/gmock.h>
+#include <parquet/arrow/writer.h>
+#include <parquet/schema.h>
+#include <parquet/statistics.h>
+
+#include "manta/data/compare_cases_internal.h"
+#include "manta/data/dataset.h"
+#include "manta/data/gather_internal.h"
+#include "manta/data/generator_internal.h"
+#include "manta/data/parquet_fixture_internal.h"
+#include "manta/data/pipeline_internal.h"
+
+namespace manta::data {
+namespace {
+
+constexpr int64_t kRows = 60;
+constexpr int64_t kGroupRows = 5;
+
+/// Constants to compare a column's values with: for numbers, some of all kinds.
+std::vector<std::pair<Expression, Known>> constants_for(const KnownColumn& column) {
+  std::vector<std::pair<Expression, Known>> constants;
+  if (column.family == "number") {
+    for (int64_t value :
+         {std::numeric_limits<int64_t>::min(), int64_t{-129}, int64_t{-1}, int64_t{0}, int64_t{255},
+          (int64_t{1} << 53) + 1, std::numeric_limits<int64_t>::max()}) {
+      constants.emplace_back(value, known(Fraction(value)));
+    }
+    constants.emplace_back(~uint64_t{0}, known(Fraction(~uint64_t{0})));
+    for (double value :
+         {0.1, -0.5, 0x1p63, 3.5e38, -1e300, 5e-324, double{INFINITY}, double{NAN}}) {
+      constants.emplace_back(value, known(value));
+    }
+  } else if (column.family == "bytes") {
+    for (const char* text : {"", "a", "b", "ab", "zz"}) constants.emplace_back(text, known(text));
+  } else if (column.family == "bool") {
+    constants.emplace_back(true, known(Fraction(1)));
+    constants.emplace_back(false, known(Fraction(0)));
+  } else if (column.family == "time") {
+    constants.emplace_back("1970-01-01", known(Fraction(0)));
+    constants.emplace_back("1970-01-01 00:00:00.0000005", known(Fraction(5, 10000000)));
+  } else if (column.family == "instant") {
+    constants.emplace_back("1970-01-01 00:00Z", known(Fraction(0)));
+  } else if (column.family == "time of day") {
+    constants.emplace_back("00:00:00.0000005", known(Fraction(5, 10000000)));
+  }
+  return constants;
+}
+
+/// All columns that Parquet has, in one file of small row groups, each in an order of its own.
+class StatisticsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    arrow::FieldVector fields = {arrow::field("id", arrow::int64())};
+    arrow::ArrayVector arrays;
+    arrow::Int64Builder ids;
+    for (int64_t i = 0; i < kRows; ++i) check(ids.Append(i), "id");
+    arrays.push_back(check(ids.Finish(), "ids"));
+    Generator random({3});
+    for (auto& column : known_columns()) {
+      if (!column.in_parquet) continue;
+      arrow::Int64Builder rows;
+      KnownColumn stored = column;
+      stored.name = str("c", columns_.size());
+      stored.values.clear();
+      for (int64_t i = 0; i < kRows; ++i) {
+        // Some row groups have one value only.
+        auto value = i % kGroupRows == 0 || (i / kGroupRows) % 3 != 0
+                         ? random.below(column.values.size())
+                         : last_;
+        last_ = value;
+        check(rows.Append(static_cast<int64_t>(value)), "a row");
+        stored.values.push_back(column.values[value]);
+      }
+      arrays.push_back(take_rows(*column.column, *check(rows.Finish(), "rows")));
+      fields.push_back(arrow::field(stored.name, column.column->type()));
+      columns_.push_back(stored);
+    }
+    table_ = arrow::Table::Make(arrow::schema(fields), arrays);
+  }
+
+  std::string write(const std::string& name, bool with_statistics) {
+    auto properties = parquet::WriterProperties::Builder();
+    if (!with_statistics) properties.disable_statistics();
+    auto out = check(arrow::io::FileOutputStream::Open(folder_.file(name)), "a file");
+    auto arrow_properties = parquet::ArrowWriterProperties::Builder().store_schema()->build();
+    check(parquet::arrow::WriteTable(*table_, arrow::default_memory_pool(), out, kGroupRows,
+                                     properties.build(), arrow_properties),
+          "writing");
+    check(out->Close(), "writing");
+    return folder_.file(name);
+  }
+
+  ParquetFolder folder_;
+  std::vector<KnownColumn> columns_;
+  std::shared_ptr<arrow::Table> table_;
+  uint64_t last_ = 0;
+};
+
+TEST_F(StatisticsTest, NoRowGroupWithAMatchingRowIsLeftOut) {
+  auto dataset = read_parquet(write("a.parquet", true));
+  auto& source = *dataset.plan()->source;
+  for (const auto& column : columns_) {
+    const std::string type = column.column->type()->ToString();
+    int left_out = 0;
+    for (const auto& [constant, value] : constants_for(column)) {
+      for (ExpressionOp op : kComparisons) {
+        for (bool column_first : {true, false}) {
+          auto condition = column_first ? make_comparison(op, col(column.name), constant)
+                                        : make_comparison(op, constant, col(column.name));
+          auto bounds = bounds_of(*dataset.filter(condition).plan());
+          for (const auto& fragment : source.fragments()) {
+            if (!excluded(bounds, source, fragment)) continue;
+            ++left_out;
+            for (int64_t i = 0; i < kGroupRows; ++i) {
+              const auto& each =
+                  column.values[static_cast<size_t>(fragment.row_group * kGroupRows + i)];
+              if (!each) continue;
+              auto found = column_first ? order(*each, value) : order(value, *each);
+              ASSERT_FALSE(fulfils(found, op))
+                  << condition.to_string() << " with " << type << " in row group "
+                  << fragment.row_group << ", row " << i;
+            }
+          }
+        }
+      }
+    }
+    // There are no constants of durations; all others must be good for something.
+    if (column.family != "duration") {
+      EXPECT_GT(left_out, 0) << type;
+    }
+  }
+}
+
+// The whole way: rows of real files, with statistics, without, and where they cannot be used
+// because the column is a copy.
+TEST_F(StatisticsTest, FiltersKeepTheSameRowsWithAndWithoutStatistics) {
+  auto with = read_parquet(write("with.parquet", true));
+  auto without = read_parquet(write("without.parquet", false));
+  Generator random({4});
+  for (const auto& column : columns_) {
+    for (const auto& [constant, value] : constants_for(column)) {
+      auto op = kComparisons[random.below(std::size(kComparisons))];
+      auto condition = make_comparison(op, col(column.name), constant);
+      std::vector<int64_t> right;
+      for (int64_t i = 0; i < kRows; ++i) {
+        const auto& each = column.values[static_cast<size_t>(i)];
+        if (each && fulfils(order(*each, value), op)) right.push_back(i);
+      }
+      for (const auto& dataset : {with.filter(condition), without.filter(condition),
+                                  with.with_column("copy", col(column.name))
+                                      .filter(make_comparison(op, col("copy"), constant))}) {
+        ASSERT_EQ(ints(*dataset.select_columns({"id"}).take(kRows), "id"), right)
+            << condition.to_string() << " with " << column.column->type()->ToString();
+      }
+      auto explained = without.filter(condition).explain();
+      ASSERT_THAT(explained, testing::HasSubstr("skips 0 of")) << explained;
+    }
+  }
+}
+
+// Statistics as other writers make them, which Arrow's does not.
+struct StatisticsCase {
+  const char* what;
+  parquet::schema::NodePtr node;
+  std::string smallest, largest;
+  Expression condition;
+  bool excludes;
+};
+
+template <class T>
+std::string encoded(T value) {
+  return std::string(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+TEST(OddStatisticsTest, AreUsedOnlyIfTheyTell) {
+  using parquet::LogicalType;
+  using parquet::Repetition;
+  using parquet::Type;
+  auto node = [](Type::type type, std::shared_ptr<const LogicalType> logical = LogicalType::None(),
+                 int length = -1) {
+    return parquet::schema::PrimitiveNode::Make("x", Repetition::OPTIONAL, std::move(logical), type,
+                                                length);
+  };
+  auto x = col("x");
+  auto text = node(Type::BYTE_ARRAY, LogicalType::String());
+  auto uint64 = node(Type::INT64, LogicalType::Int(64, false));
+  auto decimal = node(Type::FIXED_LEN_BYTE_ARRAY, LogicalType::Decimal(5, 2), 3);
+  const std::string no_number = encoded(std::nan(""));
+  const StatisticsCase cases[] = {
+      {"ordinary", node(Type::DOUBLE), encoded(1.0), encoded(2.0), x > 2, true},
+      {"ordinary, at the end", node(Type::DOUBLE), encoded(1.0), encoded(2.0), x >= 2, false},
+      {"NaN as the largest", node(Type::DOUBLE), encoded(1.0), no_number, x > 2, false},
+      {"NaN as the smallest", node(Type::DOUBLE), no_number, encoded(2.0), x > 3, false},
+      {"NaN as both", node(Type::DOUBLE), no_number, no_number, x < 3, false},
+      {"a negative zero as the largest", node(Type::DOUBLE), encoded(-1.0), encoded(-0.0), x >= 0.0,
+       false},
+      {"a positive zero as the smallest", node(Type::DOUBLE), encoded(0.0), encoded(1.0), x == -0.0,
+       false},
+      {"unsigned", uint64, encoded(uint64_t{1}), encoded(~uint64_t{0}), x > 5, false},
+      {"unsigned, found as signed", uint64, encoded(~uint64_t{0}), encoded(uint64_t{1}), x > 5,
+       false},
+      {"unsigned, with a negative constant", uint64, encoded(uint64_t{1}), encoded(~uint64_t{0}),
+       x == -1, true},
+      {"a text cut short", text, "ab", "ad", x == "abcdef", false},
+      {"a text cut short, outside", text, "ab", "ad", x == "b", true},
+      {"a text cut in the middle of a letter", text, "a", "\xc3", x > "b", false},
+      {"a decimal of three bytes", decimal, std::string("\xff\xff\xff", 3),
+       std::string("\x00\x00\x64", 3), x > 1, true},
+      {"a decimal of three bytes, at the end", decimal, std::string("\xff\xff\xff", 3),
+       std::string("\x00\x00\x64", 3), x < 0, false},
+      {"of another type than the constant", text, "a", "b", x < 5, false},
+  };
+  for (const auto& test : cases) {
+    parquet::ColumnDescriptor descriptor(test.node, 1, 0);
+    auto statistics =
+        parquet::Statistics::Make(&descriptor, test.smallest, test.largest, /*num_values=*/10,
+                                  /*null_count=*/0, /*distinct_count=*/0, /*has_min_max=*/true,
+                                  /*has_null_count=*/true, /*has_distinct_count=*/false);
+    EXPECT_EQ(excludes({"x", test.condition}, *statistics), test.excludes) << test.what;
+    auto none = parquet::Statistics::Make(&descriptor, "", "", 10, 0, 0, false, true, false);
+    EXPECT_FALSE(excludes({"x", test.condition}, *none)) << test.what;
+  }
+}
+
+}  // namespace
+}  // namespace manta::data

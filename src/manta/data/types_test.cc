@@ -1,0 +1,267 @@
+// Columns of every Arrow type through everything that happens to rows: the values, and which of
+// them are null, must be those that Arrow itself gives for the whole table.
+
+#include <arrow/compute/api.h>
+#include <arrow/extension/uuid.h>
+#include <gmock/gmock.h>
+#include <parquet/arrow/reader.h>
+
+#include <functional>
+#include <thread>
+
+#include "manta/data/dataset.h"
+#include "manta/data/parquet_fixture_internal.h"
+#include "manta/data/plain_columns_internal.h"
+#include "manta/data/shard_internal.h"
+
+namespace manta::data {
+namespace {
+
+using arrow::TimeUnit;
+using ArrayPtr = std::shared_ptr<arrow::Array>;
+using TypePtr = std::shared_ptr<arrow::DataType>;
+
+constexpr int64_t kRows = 23;
+
+struct TypeCase {
+  std::string name;
+  ArrayPtr column;
+  ArrayPtr plain;  ///< As workers get it: without dictionaries.
+  bool in_parquet = true;
+};
+
+// Cycles through the given values, one of which is null; a few rows before and behind are cut off,
+// so that the column begins and ends inside of its buffers.
+ArrayPtr cycle(const TypePtr& type, const Json& values) {
+  Json rows = Json::array();
+  for (size_t i = 0; i < kRows + 5; ++i) rows.push_back(values[(i * 3) % values.size()]);
+  return array_from_json(type, rows)->Slice(3, kRows);
+}
+
+std::vector<TypeCase> type_cases() {
+  std::vector<TypeCase> cases;
+  auto add_as = [&](const TypePtr& type, const TypePtr& plain, const Json& values,
+                    bool in_parquet) {
+    cases.push_back({type->ToString(), cycle(type, values), cycle(plain, values), in_parquet});
+  };
+  auto add = [&](const TypePtr& type, const Json& values, bool in_parquet = true) {
+    add_as(type, type, values, in_parquet);
+  };
+  const Json numbers = {1, nullptr, 3, 0, 7, 100, 5};
+  const Json texts = {"a", "", nullptr, "a text that is longer than twelve bytes", "zz"};
+  add(arrow::null(), {nullptr, nullptr});
+  add(arrow::boolean(), {true, false, nullptr, true, true});
+  for (const auto& type :
+       {arrow::int8(), arrow::int16(), arrow::int32(), arrow::int64(), arrow::uint8(),
+        arrow::uint16(), arrow::uint32(), arrow::uint64(), arrow::float16(), arrow::float32(),
+        arrow::float64(), arrow::duration(TimeUnit::MILLI), arrow::time32(TimeUnit::MILLI),
+        arrow::time64(TimeUnit::NANO), arrow::date32()}) {
+    add(type, numbers);
+  }
+  add(arrow::date64(), {86400000, nullptr, 0, 172800000}, false);  // Parquet has days only
+  add(arrow::month_interval(), numbers, false);
+  add(arrow::month_day_nano_interval(), {{1, 2, 3}, nullptr, {4, 5, 6}}, false);
+  add(arrow::timestamp(TimeUnit::MICRO), {"1970-01-01", nullptr, "2020-01-31 08:00:00"});
+  add(arrow::timestamp(TimeUnit::NANO, "UTC"), {"1970-01-01", nullptr, "2020-01-31 08:00:00"});
+  for (const auto& type : {arrow::decimal32(5, 2), arrow::decimal64(12, 2),
+                           arrow::decimal128(30, 2), arrow::decimal256(60, 2)}) {
+    add(type, {"1.50", nullptr, "-2.25", "0.00"});
+  }
+  for (const auto& type : {arrow::utf8(), arrow::large_utf8(), arrow::utf8_view(), arrow::binary(),
+                           arrow::large_binary(), arrow::binary_view()}) {
+    add(type, texts);
+  }
+  add(arrow::fixed_size_binary(2), {"ab", nullptr, "cd", "  "});
+  const Json lists = {{1, 2}, nullptr, Json::array(), {nullptr}, {3, 4, 5}};
+  add(arrow::list(arrow::int32()), lists);
+  add(arrow::large_list(arrow::int32()), lists);
+  add(arrow::list_view(arrow::int32()), lists);
+  add(arrow::large_list_view(arrow::int32()), lists);
+  add(arrow::fixed_size_list(arrow::int32(), 2), {{1, 2}, nullptr, {3, nullptr}});
+  add(arrow::list(arrow::utf8_view()), {{"a"}, nullptr, {"a text that is longer than twelve"}});
+  auto named = [](const TypePtr& type) {
+    return arrow::struct_({arrow::field("n", arrow::int32()), arrow::field("t", type)});
+  };
+  const Json structs = {
+      {{"n", 1}, {"t", "a"}}, nullptr, {{"n", nullptr}, {"t", "b"}}, {{"n", 4}, {"t", nullptr}}};
+  add(named(arrow::utf8()), structs);
+  const Json maps = {Json::array({Json::array({"a", 1})}), nullptr, Json::array(),
+                     Json::array({Json::array({"b", 2}), Json::array({"c", nullptr})})};
+  add(arrow::map(arrow::utf8(), arrow::int32()), maps);
+  auto words = arrow::dictionary(arrow::int8(), arrow::utf8());
+  const Json few = {"a", nullptr, "b", "c"};
+  add_as(words, arrow::utf8(), few, true);
+  add_as(arrow::dictionary(arrow::int32(), arrow::int64()), arrow::int64(), numbers, false);
+  const Json lists_of_few = {{"a", "b"}, nullptr, Json::array(), {nullptr, "c"}};
+  add_as(arrow::list(words), arrow::list(arrow::utf8()), lists_of_few, true);
+  add_as(arrow::large_list(words), arrow::large_list(arrow::utf8()), lists_of_few, false);
+  add_as(arrow::list_view(words), arrow::list_view(arrow::utf8()), lists_of_few, false);
+  add_as(arrow::fixed_size_list(words, 2), arrow::fixed_size_list(arrow::utf8(), 2),
+         {{"a", "b"}, nullptr, {nullptr, "c"}}, false);
+  add_as(named(words), named(arrow::utf8()), structs, true);
+  add_as(arrow::list(named(words)), arrow::list(named(arrow::utf8())),
+         {structs, nullptr, Json::array()}, false);
+  add_as(arrow::map(words, arrow::int32()), arrow::map(arrow::utf8(), arrow::int32()), maps, false);
+  auto uni = [](const TypePtr& type, bool dense) {
+    arrow::FieldVector fields = {arrow::field("n", arrow::int32()), arrow::field("t", type)};
+    return dense ? arrow::dense_union(fields, {0, 5}) : arrow::sparse_union(fields, {0, 5});
+  };
+  const Json members = {{0, 7}, {5, "a"}, {0, nullptr}, {5, "b"}, {5, nullptr}};
+  for (bool dense : {false, true}) {
+    add(uni(arrow::utf8(), dense), members, false);
+    add_as(uni(words, dense), uni(arrow::utf8(), dense), members, false);
+  }
+  auto runs =
+      check(arrow::compute::RunEndEncode(cycle(arrow::int32(), {4, 4, nullptr, nullptr, 4})), "")
+          .make_array();
+  cases.push_back({runs->type()->ToString(), runs, runs, false});
+  auto ids = cycle(arrow::fixed_size_binary(16), {"0123456789abcdef", nullptr, "fedcba9876543210"});
+  auto uuids = arrow::ExtensionType::WrapArray(arrow::extension::uuid(), ids);
+  cases.push_back({"uuid", uuids, uuids});
+  return cases;
+}
+
+/// Row by row, as Arrow puts slices together.
+ArrayPtr pick(const ArrayPtr& column, const std::vector<int64_t>& rows) {
+  arrow::ArrayVector parts = {column->Slice(0, 0)};
+  for (int64_t row : rows) parts.push_back(column->Slice(row, 1));
+  return check(arrow::Concatenate(parts), "picking rows");
+}
+
+void expect_column(const arrow::Table& table, const ArrayPtr& column, const std::string& what,
+                   const char* name = "x") {
+  auto chunks = table.GetColumnByName(name)->chunks();
+  chunks.push_back(column->Slice(0, 0));
+  for (const auto& chunk : chunks) {
+    ASSERT_EQ(chunk->type()->ToString(), column->type()->ToString()) << what;
+    auto valid = chunk->ValidateFull();
+    ASSERT_TRUE(valid.ok()) << what << ": " << valid.ToString();
+  }
+  auto result = check(arrow::Concatenate(chunks), what);
+  auto expected = pick(column, ints(table, "id"));
+  EXPECT_TRUE(result->Equals(*expected)) << what << ": " << result->ToString() << "\ninstead of\n"
+                                         << expected->ToString();
+}
+
+ArrayPtr attached;  // what `attach` gives each id
+
+std::shared_ptr<arrow::RecordBatch> attach(const std::shared_ptr<arrow::RecordBatch>& batch) {
+  auto rows = ints(*batch, "id");
+  return check(batch->AddColumn(1, "x", attached->Slice(rows[0], batch->num_rows())), "x");
+}
+std::shared_ptr<arrow::RecordBatch> keep(const std::shared_ptr<arrow::RecordBatch>& batch) {
+  return batch;
+}
+
+// What a worker gets in training.
+std::shared_ptr<arrow::Table> through_the_feed(const Dataset& dataset) {
+  auto [mine, other] = socket_pair();
+  auto client = std::make_shared<FeedClient>(std::move(mine), 0, 1, std::chrono::seconds(60));
+  std::vector<UniqueFd> ends;
+  ends.push_back(std::move(other));
+  std::thread reader([&] {
+    serve_feed({{"train", dataset.to_json()}}, std::move(ends), FeedOptions{.threads = 1});
+  });
+  Batches batches;
+  std::exception_ptr error;
+  try {
+    DataShard shard(std::make_shared<ShardState>(client, "train", Position{}));
+    for (const auto& batch : shard.iter_batches({.batch_size = 4})) batches.push_back(batch);
+    // They lie in the reader's memory, which is its own as long as somebody holds it.
+    for (auto& batch : batches)
+      batch = check(batch->CopyTo(arrow::default_cpu_memory_manager()), "");
+  } catch (...) {
+    error = std::current_exception();
+  }
+  client.reset();
+  reader.join();
+  if (error) std::rethrow_exception(error);
+  return check(arrow::Table::FromRecordBatches(batches), "batches");
+}
+
+std::vector<int64_t> valid_rows(const arrow::Array& column) {
+  std::vector<int64_t> rows;
+  for (int64_t i = 0; i < column.length(); ++i) {
+    if (column.IsValid(i)) rows.push_back(i);
+  }
+  return rows;
+}
+
+// All that can happen to the rows of a data set with the columns id (the number of the row) and x.
+void walk_all_paths(const Dataset& dataset, const TypeCase& test, const std::string& where) {
+  auto expect = [&](const Dataset& result, const std::string& path) {
+    expect_column(*result.to_table(), test.column, str(test.name, " ", where, ", ", path));
+  };
+  expect(dataset, "as it is");
+  expect(dataset.filter(col("id") != 3 && col("id") < 17), "filtered");
+  expect(dataset.filter(col("id") == 11), "one row");
+  expect(dataset.filter(col("id") < 2 || col("id") > 20), "few rows");
+  expect(dataset.window_shuffle({.rows = 12, .seed = 1}), "shuffled");
+  expect(dataset.filter(col("id") > 1).map_batches(keep, {.batch_size = 4}), "mapped");
+  for (bool shuffle : {false, true}) {
+    auto [train, test_part] = dataset.train_test_split(0.3, {.shuffle = shuffle, .seed = 2});
+    expect(train, "train");
+    expect(test_part, "test");
+  }
+  auto valid = valid_rows(*test.plain);
+  EXPECT_EQ(ints(*dataset.drop_na({"x"}).to_table(), "id"), valid) << test.name;
+  EXPECT_EQ(ints(*dataset.filter(col("x").is_valid()).to_table(), "id"), valid) << test.name;
+  EXPECT_EQ(dataset.filter(col("x").is_null()).count(), kRows - static_cast<int64_t>(valid.size()));
+  auto copied = dataset.with_column("copy", col("x")).filter(col("id") != 2).to_table();
+  expect_column(*copied, test.column, test.name + " copied", "copy");
+  Batches batches;
+  for (const auto& batch : dataset.iter_batches({.batch_size = 5})) batches.push_back(batch);
+  expect_column(*check(arrow::Table::FromRecordBatches(batches), "batches"), test.column,
+                test.name + " in batches");
+  expect_column(*dataset.take(3), test.column, test.name + " taken");
+  for (const auto& fed : {dataset, dataset.filter(col("id") != 4).window_shuffle({.seed = 3})}) {
+    expect_column(*through_the_feed(fed), test.plain, test.name + " in training");
+  }
+}
+
+TEST(TypesTest, EveryTypeThroughEveryPathFromAFunction) {
+  ParquetFolder folder;
+  arrow::Int64Builder ids;
+  for (int64_t i = 0; i < kRows; ++i) check(ids.Append(i), "id");
+  auto table = arrow::Table::Make(arrow::schema({arrow::field("id", arrow::int64())}),
+                                  {check(ids.Finish(), "ids")});
+  auto path = folder.write("ids.parquet", *table, 9);
+  for (const auto& test : type_cases()) {
+    attached = test.column;
+    walk_all_paths(read_parquet(path).map_batches(attach, {.batch_size = 5}), test,
+                   "from a function");
+    if (testing::Test::HasFatalFailure()) return;
+  }
+  attached = nullptr;
+}
+
+TEST(TypesTest, EveryTypeThroughEveryPathFromAFile) {
+  ParquetFolder folder;
+  arrow::Int64Builder builder;
+  for (int64_t i = 0; i < kRows; ++i) check(builder.Append(i), "id");
+  auto ids = check(builder.Finish(), "ids");
+  int number = 0;
+  for (auto& test : type_cases()) {
+    if (!test.in_parquet) continue;
+    auto table = arrow::Table::Make(
+        arrow::schema({arrow::field("id", arrow::int64()), arrow::field("x", test.column->type())}),
+        {ids, test.column});
+    auto path = folder.write_with_schema(str(number++, ".parquet"), *table, 9);
+    // Names inside of lists are those that the file gives them.
+    auto file = check(arrow::io::ReadableFile::Open(path), "opening");
+    auto reader = check(parquet::arrow::OpenFile(file, arrow::default_memory_pool()), "opening");
+    auto whole = check(reader->ReadTable(), "reading");
+    auto chunks = whole->GetColumnByName("x")->chunks();
+    test.column = check(arrow::Concatenate(chunks), "the column");
+    auto one =
+        arrow::RecordBatch::Make(arrow::schema({whole->schema()->field(1)}), kRows, {test.column});
+    auto plain = without_dictionaries(one)->column(0);
+    EXPECT_TRUE(pick(plain, {0, 1, 2})->ToString() == pick(test.plain, {0, 1, 2})->ToString());
+    test.plain = plain;
+    walk_all_paths(read_parquet(path), test, "from a file");
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace manta::data
