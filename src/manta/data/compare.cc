@@ -112,8 +112,14 @@ Datum compare_rows(Op op, const arrow::Array& a, const arrow::Array& b, Order&& 
   return make_flags(std::move(bits), valid_in_both(a, b), a.length());
 }
 
-// What Arrow's kernels compare: a time's integer, a half float as a float.
+// What Arrow's kernels compare: a time's or a decimal's integer, a half float as a float.
 ArrayPtr stored_numbers(const ArrayPtr& column) {
+  if (arrow::is_decimal(column->type_id())) {
+    auto& type = static_cast<const arrow::DecimalType&>(*column->type());
+    auto data = column->data()->Copy();
+    data->type = check(arrow::DecimalType::Make(type.id(), type.precision(), 0), kDoing);
+    return arrow::MakeArray(data);
+  }
   switch (column->type_id()) {
     case Type::HALF_FLOAT:
       return cast(column, arrow::float32());
@@ -251,7 +257,7 @@ Datum compare_columns(Op op, const ArrayPtr& a, const ArrayPtr& b) {
   if ((left_decimal || right_decimal) && (left_floating || right_floating)) {
     return compare_exactly(op, a, b);
   }
-  if (left_decimal || right_decimal) return compare_decimals(op, left, right);
+  if (left_decimal || right_decimal) return compare_decimals(op, a, b);
   if (left_floating) return compare_integer_with_floating(mirrored(op), right, left);
   if (right_floating) return compare_integer_with_floating(op, left, right);
   return compare_integers(op, left, unit_of(*a->type()), right, unit_of(*b->type()));
@@ -341,6 +347,7 @@ Meaning meaning_of(const arrow::DataType& type) {
 }
 
 std::optional<Datum> compare(Op op, const Datum& a, const Datum& b) {
+  start_compute();
   Meaning left = meaning_of(*a.type()), right = meaning_of(*b.type());
   if (left == Meaning::kNone || right == Meaning::kNone) return std::nullopt;
   bool is_null = left == Meaning::kNull || right == Meaning::kNull;

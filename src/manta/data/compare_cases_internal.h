@@ -110,7 +110,8 @@ inline std::shared_ptr<arrow::Array> raw_column(
   for (size_t i = 0; i < values.size(); ++i) {
     BigInteger rest = values[i].value_or(BigInteger(0));
     if (rest < 0) rest += BigInteger(1) << (8 * width);
-    for (int j = 0; j < width; ++j, rest >>= 8) bytes += static_cast<char>(rest & 0xff);
+    for (int j = 0; j < width; ++j, rest >>= 8)
+      bytes += static_cast<char>(static_cast<unsigned>(rest & 0xff));
     if (values[i]) valid[i / 8] = static_cast<char>(valid[i / 8] | (1 << (i % 8)));
   }
   return arrow::MakeArray(
@@ -123,7 +124,7 @@ inline std::shared_ptr<arrow::Array> raw_column(
 inline std::vector<std::optional<BigInteger>> edges(const BigInteger& smallest,
                                                     const BigInteger& largest) {
   std::vector<std::optional<BigInteger>> values = {std::nullopt, smallest, largest};
-  for (int bit : {0, 7, 8, 24, 31, 32, 53, 63, 64, 120}) {
+  for (int bit : {0, 7, 8, 24, 31, 53, 63, 64, 120}) {
     for (int around : {-1, 0, 1}) {
       for (int sign : {-1, 1}) {
         BigInteger value = sign * ((BigInteger(1) << bit) + around);

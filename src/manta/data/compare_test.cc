@@ -48,12 +48,27 @@ void expect_orders(const Piece& piece,
   }
 }
 
-// Each value of one column beside each of another, as rows.
+/// About where a value lies; only to find out which are near each other.
+double about(const std::optional<Known>& value) {
+  if (!value || value->bytes) return 0;
+  return value->number ? value->number->convert_to<double>() : value->not_finite;
+}
+std::vector<double> about(const std::vector<std::optional<Known>>& values) {
+  std::vector<double> result;
+  for (const auto& value : values) result.push_back(about(value));
+  return result;
+}
+
+// Values of one column beside those of another, as rows: all that are close to each other, and a
+// quarter of the other pairs.
 void expect_all_pairs(const KnownColumn& a, const KnownColumn& b) {
+  auto about_a = about(a.values), about_b = about(b.values);
   arrow::Int64Builder left, right;
   std::vector<std::optional<std::partial_ordering>> orders;
   for (size_t i = 0; i < a.values.size(); ++i) {
     for (size_t j = 0; j < b.values.size(); ++j) {
+      bool close = std::abs(about_a[i] - about_b[j]) <= 1e-9 * std::abs(about_a[i]);
+      if (!close && (i + j) % 4 != 0) continue;
       check(left.Append(static_cast<int64_t>(i)), "a row");
       check(right.Append(static_cast<int64_t>(j)), "a row");
       orders.emplace_back();
@@ -65,10 +80,10 @@ void expect_all_pairs(const KnownColumn& a, const KnownColumn& b) {
   piece.set("a", take_rows(*a.column, *check(left.Finish(), "rows")));
   piece.set("b", take_rows(*b.column, *check(right.Finish(), "rows")));
   expect_orders(piece, orders, a.name + " with " + b.name);
-  // The same as slices: the bits of their nulls then begin inside of a byte.
-  piece.rows -= 3;
-  for (auto& column : piece.columns) column = column->Slice(3);
-  orders.erase(orders.begin(), orders.begin() + 3);
+  // The first of them as slices: the bits of their nulls then begin inside of a byte.
+  piece.rows = std::min<int64_t>(piece.rows - 3, 20);
+  for (auto& column : piece.columns) column = column->Slice(3, piece.rows);
+  orders = {orders.begin() + 3, orders.begin() + 3 + piece.rows};
   expect_orders(piece, orders, a.name + " with " + b.name + ", sliced");
 }
 
@@ -220,6 +235,7 @@ TEST(CompareTest, UnsignedWithNegative) {
 TEST(CompareTest, EncodedColumnsAreWhatTheyStandFor) {
   Piece piece;
   piece.rows = 4;
+  start_compute();
   auto plain = array_from_json(arrow::uint64(), {7, nullptr, 18446744073709551615u, 7});
   piece.set("plain", plain);
   piece.set("dictionary", check(arrow::compute::DictionaryEncode(plain), "").make_array());

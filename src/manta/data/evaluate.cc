@@ -208,18 +208,19 @@ class Evaluator {
   // A constant beside a time is a time written as text.
   Datum time_from_text(const Datum& text, const arrow::DataType& beside) {
     using arrow::TimeUnit;
-    // The finest unit that holds it: a constant must not lose digits that decide.
-    for (auto unit : {TimeUnit::NANO, TimeUnit::MICRO, TimeUnit::MILLI, TimeUnit::SECOND}) {
-      std::shared_ptr<arrow::DataType> type;
-      if (meaning_of(beside) == Meaning::kTimeOfDay) {
-        type = arrow::time64(TimeUnit::NANO);
-      } else {
-        bool has_zone = beside.id() == Type::TIMESTAMP;
-        type = arrow::timestamp(
-            unit, has_zone ? static_cast<const arrow::TimestampType&>(beside).timezone() : "");
-      }
-      auto parsed = text.scalar()->CastTo(type);
+    if (meaning_of(beside) == Meaning::kTimeOfDay) {
+      auto parsed = text.scalar()->CastTo(arrow::time64(TimeUnit::NANO));
       if (parsed.ok()) return *parsed;
+    } else {
+      bool is_timestamp = beside.id() == Type::TIMESTAMP;
+      std::string zone =
+          is_timestamp ? static_cast<const arrow::TimestampType&>(beside).timezone() : "";
+      // The finest unit that holds it: a constant must not lose digits that decide. Cast looks at
+      // an offset that is missing, or one too many; Scalar::CastTo does not.
+      for (auto unit : {TimeUnit::NANO, TimeUnit::MICRO, TimeUnit::MILLI, TimeUnit::SECOND}) {
+        auto parsed = cp::Cast(text, arrow::timestamp(unit, zone));
+        if (parsed.ok()) return *parsed;
+      }
     }
     throw Error(
         ErrorKind::kInvalidArgument,
@@ -328,9 +329,13 @@ void require_distinct(const std::vector<std::string>& names, const std::string& 
   }
 }
 
-std::shared_ptr<arrow::Array> evaluate(const Expression& expression, const Piece& piece) {
+void start_compute() {
   static const arrow::Status initialized = cp::Initialize();
   check(initialized, "starting Arrow's compute functions");
+}
+
+std::shared_ptr<arrow::Array> evaluate(const Expression& expression, const Piece& piece) {
+  start_compute();
   Datum value = Evaluator(expression, piece).value(expression.node());
   if (value.is_array()) return value.make_array();
   return check(arrow::MakeArrayFromScalar(*value.scalar(), piece.rows),

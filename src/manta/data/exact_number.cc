@@ -205,10 +205,16 @@ ExactNumber exact_value(const arrow::Array& column, int64_t row) {
 Floor floor_in(const ExactNumber& number, const arrow::DataType& type, const Unit& unit) {
   if (type.id() == Type::FLOAT) return floor_of_floating<float>(number);
   if (type.id() == Type::DOUBLE) return floor_of_floating<double>(number);
-  bool is_signed = arrow::is_decimal(type.id()) || arrow::is_signed_integer(type.id());
-  int bits = type.bit_width() - (is_signed ? 1 : 0);
-  Integer largest = power(2, bits) - 1;
-  Integer smallest = is_signed ? Integer(-largest - 1) : Integer(0);
+  Integer smallest, largest;
+  if (arrow::is_decimal(type.id())) {
+    largest = power(10, static_cast<const arrow::DecimalType&>(type).precision()) - 1;
+    smallest = -largest;
+  } else if (arrow::is_signed_integer(type.id())) {
+    largest = power(2, type.bit_width() - 1) - 1;
+    smallest = -largest - 1;
+  } else {
+    largest = power(2, type.bit_width()) - 1;
+  }
   if (number.kind == Kind::kMinusInfinity) return {};
   if (number.kind == Kind::kPlusInfinity) return {make_scalar(largest, type), false};
   // The number of units: the quotient is cut towards zero.

@@ -54,6 +54,10 @@ struct ExpressionNode {
 void collect_columns(const ExpressionNode& node, std::vector<std::string>& names);
 std::string to_string(const ExpressionNode& node);
 
+/// Makes those of Arrow's functions known that it does not have from the start; again costs
+/// nothing.
+void start_compute();
+
 /// The expression's value for each row. Throws Error(kNotFound) for a column that is not there and
 /// Error(kInvalidArgument) for types that do not go together, naming columns, types and expression.
 std::shared_ptr<arrow::Array> evaluate(const Expression& expression, const Piece& piece);

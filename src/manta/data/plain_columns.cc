@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "manta/base/error.h"
+#include "manta/data/expression_internal.h"
 #include "manta/data/gather_internal.h"
 #include "manta/data/plain_columns_internal.h"
 #include "manta/io/arrow_status.h"
@@ -88,6 +89,7 @@ std::shared_ptr<arrow::Array> plain_column(std::shared_ptr<arrow::Array> column)
     if (column->type_id() == Type::DICTIONARY) {
       column = write_out(static_cast<const arrow::DictionaryArray&>(*column));
     } else if (column->type_id() == Type::RUN_END_ENCODED) {
+      start_compute();
       column = check(cp::RunEndDecode(column), "decoding run ends").make_array();
     } else if (column->type_id() == Type::EXTENSION) {
       column = static_cast<const arrow::ExtensionArray&>(*column).storage();

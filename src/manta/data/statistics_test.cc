@@ -65,8 +65,8 @@ class StatisticsTest : public testing::Test {
       stored.name = str("c", columns_.size());
       stored.values.clear();
       for (int64_t i = 0; i < kRows; ++i) {
-        // Some row groups have one value only.
-        auto value = i % kGroupRows == 0 || (i / kGroupRows) % 3 != 0
+        // Two of three row groups have one value only.
+        auto value = i % kGroupRows == 0 || (i / kGroupRows) % 3 == 0
                          ? random.below(column.values.size())
                          : last_;
         last_ = value;
@@ -104,30 +104,31 @@ TEST_F(StatisticsTest, NoRowGroupWithAMatchingRowIsLeftOut) {
   for (const auto& column : columns_) {
     const std::string type = column.column->type()->ToString();
     int left_out = 0;
+    bool column_first = false;
     for (const auto& [constant, value] : constants_for(column)) {
       for (ExpressionOp op : kComparisons) {
-        for (bool column_first : {true, false}) {
-          auto condition = column_first ? make_comparison(op, col(column.name), constant)
-                                        : make_comparison(op, constant, col(column.name));
-          auto bounds = bounds_of(*dataset.filter(condition).plan());
-          for (const auto& fragment : source.fragments()) {
-            if (!excluded(bounds, source, fragment)) continue;
-            ++left_out;
-            for (int64_t i = 0; i < kGroupRows; ++i) {
-              const auto& each =
-                  column.values[static_cast<size_t>(fragment.row_group * kGroupRows + i)];
-              if (!each) continue;
-              auto found = column_first ? order(*each, value) : order(value, *each);
-              ASSERT_FALSE(fulfils(found, op))
-                  << condition.to_string() << " with " << type << " in row group "
-                  << fragment.row_group << ", row " << i;
-            }
+        column_first = !column_first;
+        if (op == ExpressionOp::kNotEqual) continue;  // not a bound
+        auto condition = column_first ? make_comparison(op, col(column.name), constant)
+                                      : make_comparison(op, constant, col(column.name));
+        for (const auto& fragment : source.fragments()) {
+          if (!excluded({{column.name, condition}}, source, fragment)) continue;
+          ++left_out;
+          for (int64_t i = 0; i < kGroupRows; ++i) {
+            const auto& each =
+                column.values[static_cast<size_t>(fragment.row_group * kGroupRows + i)];
+            if (!each) continue;
+            auto found = column_first ? order(*each, value) : order(value, *each);
+            ASSERT_FALSE(fulfils(found, op))
+                << condition.to_string() << " with " << type << " in row group "
+                << fragment.row_group << ", row " << i;
           }
         }
       }
     }
-    // There are no constants of durations; all others must be good for something.
-    if (column.family != "duration") {
+    // There are no constants of durations, and Arrow does not read statistics of half floats; all
+    // others must be good for something.
+    if (column.family != "duration" && type != "halffloat") {
       EXPECT_GT(left_out, 0) << type;
     }
   }
@@ -138,9 +139,15 @@ TEST_F(StatisticsTest, NoRowGroupWithAMatchingRowIsLeftOut) {
 TEST_F(StatisticsTest, FiltersKeepTheSameRowsWithAndWithoutStatistics) {
   auto with = read_parquet(write("with.parquet", true));
   auto without = read_parquet(write("without.parquet", false));
+  EXPECT_THAT(without.filter(col("id") < 0).explain(), testing::HasSubstr("skips 0 of"));
+  EXPECT_THAT(with.filter(col("id") < 0).explain(), testing::Not(testing::HasSubstr("skips 0 of")));
   Generator random({4});
   for (const auto& column : columns_) {
-    for (const auto& [constant, value] : constants_for(column)) {
+    auto constants = constants_for(column);
+    while (constants.size() > 5) {
+      constants.erase(constants.begin() + static_cast<int64_t>(random.below(constants.size())));
+    }
+    for (const auto& [constant, value] : constants) {
       auto op = kComparisons[random.below(std::size(kComparisons))];
       auto condition = make_comparison(op, col(column.name), constant);
       std::vector<int64_t> right;
@@ -154,8 +161,6 @@ TEST_F(StatisticsTest, FiltersKeepTheSameRowsWithAndWithoutStatistics) {
         ASSERT_EQ(ints(*dataset.select_columns({"id"}).take(kRows), "id"), right)
             << condition.to_string() << " with " << column.column->type()->ToString();
       }
-      auto explained = without.filter(condition).explain();
-      ASSERT_THAT(explained, testing::HasSubstr("skips 0 of")) << explained;
     }
   }
 }
