@@ -212,7 +212,6 @@ void Source::read(const Fragment& fragment, const std::vector<std::string>& colu
     if (std::find(columns.begin(), columns.end(), root) != columns.end()) leaves.push_back(i);
   }
   parquet::ArrowReaderProperties properties(/*use_threads=*/false);
-  properties.set_batch_size(piece_rows);
   properties.set_pre_buffer(false);
   std::string doing = str("reading ", describe(fragment));
   auto get = [&](auto call) {
@@ -220,14 +219,18 @@ void Source::read(const Fragment& fragment, const std::vector<std::string>& colu
     if (!result.ok()) throw read_error(result.status(), doing);
     return std::move(result).ValueUnsafe();
   };
-  auto file = open_data_file(files_[static_cast<size_t>(fragment.file)]);
-  auto parquet_reader = reading(doing, [&] {
-    return parquet::ParquetFileReader::Open(file, parquet::default_reader_properties(), footer);
-  });
-  auto reader = get([&] {
-    return parquet::arrow::FileReader::Make(arrow::default_memory_pool(), std::move(parquet_reader),
-                                            properties);
-  });
+  auto reader = open_files_.take(fragment.file);
+  if (!reader) {
+    auto file = open_data_file(files_[static_cast<size_t>(fragment.file)]);
+    auto parquet_reader = reading(doing, [&] {
+      return parquet::ParquetFileReader::Open(file, parquet::default_reader_properties(), footer);
+    });
+    reader = get([&] {
+      return parquet::arrow::FileReader::Make(arrow::default_memory_pool(),
+                                              std::move(parquet_reader), properties);
+    });
+  }
+  reader->set_batch_size(piece_rows);
   auto batches = get([&] { return reader->GetRecordBatchReader({fragment.row_group}, leaves); });
   int64_t rows = 0;
   while (auto batch = get([&] { return batches->Next(); })) {
@@ -239,6 +242,8 @@ void Source::read(const Fragment& fragment, const std::vector<std::string>& colu
                 str(doing, ": its footer says that it has ", fragment.rows, " rows, and it has ",
                     rows, "; the file is damaged: write it again, or leave it out"));
   }
+  batches.reset();
+  open_files_.put(fragment.file, std::move(reader));
 }
 
 std::string Source::describe(const Fragment& fragment) const {

@@ -9,6 +9,7 @@
 
 #include "manta/base/error.h"
 #include "manta/base/json.h"
+#include "manta/data/open_files_internal.h"
 
 namespace arrow {
 class RecordBatch;
@@ -67,6 +68,7 @@ class Source {
 
   std::vector<std::string> files_;
   std::vector<std::string> columns_;
+  OpenFiles open_files_;
   std::mutex mutex_;  ///< Of everything below.
   std::vector<std::shared_ptr<parquet::FileMetaData>> footers_;
   std::shared_ptr<arrow::Schema> schema_;

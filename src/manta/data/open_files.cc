@@ -1,0 +1,36 @@
+#include <parquet/arrow/reader.h>
+
+#include <algorithm>
+
+#include "manta/data/open_files_internal.h"
+
+namespace manta::data {
+namespace {
+
+constexpr size_t kMaxIdle = 16;  // as many threads as read from one host's disks at a time
+
+}  // namespace
+
+OpenFiles::OpenFiles() = default;
+OpenFiles::~OpenFiles() = default;
+
+std::unique_ptr<parquet::arrow::FileReader> OpenFiles::take(int file) {
+  std::lock_guard lock(mutex_);
+  auto found = std::find_if(idle_.rbegin(), idle_.rend(),
+                            [&](const auto& each) { return each.first == file; });
+  if (found == idle_.rend()) return nullptr;
+  auto reader = std::move(found->second);
+  idle_.erase(std::next(found).base());
+  return reader;
+}
+
+void OpenFiles::put(int file, std::unique_ptr<parquet::arrow::FileReader> reader) {
+  std::unique_ptr<parquet::arrow::FileReader> closed;  // without the lock
+  std::lock_guard lock(mutex_);
+  idle_.emplace_back(file, std::move(reader));
+  if (idle_.size() <= kMaxIdle) return;
+  closed = std::move(idle_.front().second);
+  idle_.pop_front();
+}
+
+}  // namespace manta::data

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+namespace parquet::arrow {
+class FileReader;
+}
+
+namespace manta::data {
+
+/// Readers of Parquet files that nobody uses just now. Opening a file anew for each row group costs
+/// more than reading a small one. Safe to use from several threads; a reader is for one at a time.
+class OpenFiles {
+ public:
+  OpenFiles();
+  ~OpenFiles();
+
+  /// One of this file, or none.
+  std::unique_ptr<parquet::arrow::FileReader> take(int file);
+  /// For the next one who needs it. Closes the one that was put first if there are many.
+  void put(int file, std::unique_ptr<parquet::arrow::FileReader> reader);
+
+ private:
+  std::mutex mutex_;
+  std::deque<std::pair<int, std::unique_ptr<parquet::arrow::FileReader>>> idle_;
+};
+
+}  // namespace manta::data
