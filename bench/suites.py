@@ -217,4 +217,39 @@ DATA = Suite(
     ],
 )  # fmt: skip
 
-SUITES = [CORE, TRAINING, DATA]
+FLAT = (200_000, 262_144)  # One row group.
+LARGE_GROUPS = "Manta, one row group"
+NO_FUNCTION = "Manta, without map_batches"
+
+
+def shape(name, workers, row_group, peer, goal, meaning, *options):
+    """Rows a second of the taxi training loop on the same trips in another shape."""
+    train = ("--workers", workers, *options)
+    manta = (*train, "--map-batches") if peer == NO_FUNCTION else train
+    metric = Metric(f"{name}_{workers}w", "rows/s", "higher", f"{meaning}, {workers} worker{'s' * (workers > 1)}",
+                    figure="rows_per_s", goal_ratio={peer: goal})  # fmt: skip
+    return Contest(manta=taxi(TRAIN, 200_000, row_group, *manta), peers={peer: taxi(TRAIN, *FLAT, *train)},
+                   metrics=[metric])  # fmt: skip
+
+
+SHAPES = Suite(
+    name="shapes",
+    about="The taxi training loop on the same 200,000 trips, stored in small row groups or passed through a function. "
+    "The peer is the same loop on one row group of 262,144 rows: what the shape costs.",
+    contests=[
+        contest
+        for workers in (1, 2)
+        for contest in (
+            shape("taxi_groups_of_100", workers, 100, LARGE_GROUPS, 1 / 3, "row groups of 100 rows, batches of 64",
+                  "--batch", 64),
+            shape("taxi_groups_of_1000", workers, 1_000, LARGE_GROUPS, 1 / 3, "row groups of 1,000 rows, batches of 64",
+                  "--batch", 64),
+            shape("taxi_groups_of_100_b4096", workers, 100, LARGE_GROUPS, 1 / 3,
+                  "row groups of 100 rows, batches of 4,096", "--batch", 4096),
+            shape("taxi_map_batches_b32", workers, 262_144, NO_FUNCTION, 0.8,
+                  "map_batches at its default of 4,096 rows, batches of 32", "--batch", 32),
+        )
+    ],
+)  # fmt: skip
+
+SUITES = [CORE, TRAINING, SHAPES, DATA]

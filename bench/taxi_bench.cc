@@ -6,7 +6,7 @@
 //                                                   loops that know nothing of each other
 //   taxi_bench ingest <file>                        the data only, in one worker
 //   taxi_bench ingest-peak <file>                   how much memory that takes
-// --rows limits the rows of an epoch.
+// --rows limits the rows of an epoch; --map-batches adds a function that changes nothing.
 
 #include <arrow/api.h>
 #include <manta/base/temporary_folder_internal.h>
@@ -52,6 +52,10 @@ Dataset load_dataset(const std::string& path) {
       .with_column("day_of_week", day_of_week(col("tpep_pickup_datetime")))
       .with_column(kLabel, col("tip_amount") > 0.2 * col("fare_amount"))
       .drop_columns({"tpep_pickup_datetime", "tpep_dropoff_datetime", "tip_amount"});
+}
+
+std::shared_ptr<arrow::RecordBatch> as_it_is(const std::shared_ptr<arrow::RecordBatch>& batch) {
+  return batch;
 }
 
 struct FarePredictorImpl : torch::nn::Module {
@@ -130,11 +134,13 @@ void ingest_loop(const Json& config) {
 
 double fit(TrainLoop loop, const std::string& file, int workers, const Json& config) {
   TemporaryFolder folder;
+  Dataset dataset = load_dataset(file);
+  if (config.at("map_batches")) dataset = dataset.map_batches(as_it_is);
   TorchTrainer trainer({.train_loop_per_worker = loop,
                         .train_loop_config = config,
                         .scaling_config = {.num_workers = workers},
                         .run_config = {.storage_path = folder.path(), .verbose = false},
-                        .datasets = {{"train", load_dataset(file)}}});
+                        .datasets = {{"train", dataset}}});
   return trainer.fit().metrics.at("rows_per_s");
 }
 
@@ -219,6 +225,7 @@ int main(int argc, char** argv) {
   std::string what, file;
   int64_t rows = std::numeric_limits<int64_t>::max(), row_group = 65'536, batch = 64, start_ns = 0;
   int workers = 1;
+  bool map_batches = false;
   app.add_option("what", what)
       ->required()
       ->check(CLI::IsMember({"make", "train", "bare", "ingest", "ingest-peak"}));
@@ -227,10 +234,11 @@ int main(int argc, char** argv) {
   app.add_option("--row-group", row_group);
   app.add_option("--batch", batch);
   app.add_option("--workers", workers);
+  app.add_flag("--map-batches", map_batches);
   app.add_option("--start-ns", start_ns, "not needed here");
   CLI11_PARSE(app, argc, argv);
   try {
-    Json config = {{"batch", batch}, {"rows", rows}};
+    Json config = {{"batch", batch}, {"rows", rows}, {"map_batches", map_batches}};
     Json figures;
     if (what == "make") write_taxi_data(file, {.rows = rows, .row_group_rows = row_group});
     if (what == "train") figures["rows_per_s"] = fit(train_loop, file, workers, config);
