@@ -12,6 +12,7 @@ using testing::HasSubstr;
 TEST(FailurePolicyTest, Table) {
   Failure plain{.rank = 1, .message = "x"};
   Failure fatal{.rank = 1, .message = "x", .fatal = true};
+  Failure wrong{.rank = 1, .kind = ErrorKind::kInvalidArgument, .message = "x"};
   struct {
     int max_failures;
     int so_far;
@@ -22,7 +23,7 @@ TEST(FailurePolicyTest, Table) {
       {1, 1, plain, FailureDecision::kRaise},       {3, 2, plain, FailureDecision::kRestart},
       {3, 3, plain, FailureDecision::kRaise},       {-1, 0, plain, FailureDecision::kRestart},
       {-1, 9999, plain, FailureDecision::kRestart}, {3, 0, fatal, FailureDecision::kRaise},
-      {-1, 0, fatal, FailureDecision::kRaise},
+      {-1, 0, fatal, FailureDecision::kRaise},      {-1, 0, wrong, FailureDecision::kRaise},
   };
   for (const auto& one : cases) {
     EXPECT_EQ(decide({.max_failures = one.max_failures}, one.so_far, one.failure), one.expected)
