@@ -8,10 +8,19 @@ namespace manta::data {
 
 /// How an epoch is cut into steps that all workers take together.
 struct StepRule {
-  int64_t global_batch = 1;  ///< Rows of a step, over all workers.
+  int64_t global_batch = 1;   ///< Rows of a step, over all workers.
+  int64_t smallest_rest = 1;  ///< A rest of so many rows is a step; a shorter one joins the last.
   int world_size = 1;
   bool drop_last = false;
 };
+
+/// The rule for what a user asked for. With a `global_batch_size` (not 0) the steps depend on it
+/// and on the data only, so it must be so large that any number of rows gives every worker a row in
+/// every step: half of it, rounded up, for each worker. Else a step has `batch_size` rows for each
+/// worker, and a rest that does not give every worker two rows joins the last step. Throws
+/// Error(kInvalidArgument) naming `dataset`.
+StepRule make_step_rule(int64_t batch_size, int64_t global_batch_size, bool drop_last,
+                        int world_size, const std::string& dataset);
 
 /// Rows [first_row, first_row + rows) of the epoch.
 struct Rows {
@@ -25,10 +34,9 @@ struct Rows {
 int64_t rows_to_look_at(const StepRule& rule);
 
 /// The step that begins at row `position`, or nothing at the end of the epoch. `known` rows of the
-/// epoch are there; `ended` if that is all of it. A rest of under half a global batch, or one that
-/// does not give every rank two rows, joins the last step; a larger one is a step of its own.
-/// Throws Error(kInvalidArgument) naming `dataset` if it has fewer rows than workers. (Such a rest
-/// in the middle of an epoch, after a restart with more workers, is left out with a warning.)
+/// epoch are there; `ended` if that is all of it. Throws Error(kInvalidArgument) naming `dataset`
+/// if what is left of it has fewer rows than there are workers. That can be only where an iteration
+/// begins: with an epoch that is too small, or at a position of fewer workers or another batch.
 std::optional<Rows> next_step(const StepRule& rule, int64_t position, int64_t known, bool ended,
                               const std::string& dataset);
 
