@@ -3,6 +3,10 @@
 #include <arrow/ipc/dictionary.h>
 #include <arrow/ipc/reader.h>
 #include <arrow/record_batch.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
 
 #include "manta/data/feed_internal.h"
 #include "manta/io/arrow_status.h"
@@ -11,32 +15,51 @@
 namespace manta::data {
 namespace {
 
-template <class Message>
-void send(Channel& channel, const Message& message) {
-  channel.send([&](OutBuffer& out) { encode_message<ToReader>(out, message); });
-}
-
 // A block's bytes. When the last column that lies in them goes, the reader may use them again.
 class BlockBuffer : public arrow::Buffer {
  public:
   BlockBuffer(const uint8_t* data, int64_t size, std::shared_ptr<void> segment,
-              std::shared_ptr<Channel> channel, uint64_t block)
+              std::shared_ptr<FeedOutbox> outbox, uint64_t block)
       : Buffer(data, size),
         segment_(std::move(segment)),
-        channel_(std::move(channel)),
+        outbox_(std::move(outbox)),
         block_(block) {}
   ~BlockBuffer() override {
     try {
-      send(*channel_, ReleaseBlock{block_});
+      outbox_->post(ReleaseBlock{block_});
     } catch (const std::exception&) {  // the reader has gone, and the memory with it
     }
   }
 
  private:
   std::shared_ptr<void> segment_;
-  std::shared_ptr<Channel> channel_;
+  std::shared_ptr<FeedOutbox> outbox_;
   uint64_t block_;
 };
+
+template <class... What>
+[[noreturn]] void throw_nonsense(const What&... what) {
+  throw Error(ErrorKind::kCorrupt, str("the data reader sent ", what...));
+}
+
+// False once the deadline has passed.
+bool wait_readable(int fd, Deadline deadline) {
+  while (true) {
+    pollfd entry{fd, POLLIN, 0};
+    int ready = ::poll(&entry, 1, deadline.poll_milliseconds());
+    if (ready > 0) return true;
+    if (ready == 0 && deadline.passed()) return false;
+    if (ready < 0 && errno != EINTR) throw_errno("waiting for the data reader");
+  }
+}
+
+bool in_order(const NewBlock& block) {
+  if (block.windows.empty() || block.windows.front().first_row != block.first_row) return false;
+  for (size_t i = 1; i < block.windows.size(); ++i) {
+    if (block.windows[i].first_row <= block.windows[i - 1].first_row) return false;
+  }
+  return block.windows.back().first_row < block.first_row + block.rows;
+}
 
 }  // namespace
 
@@ -44,17 +67,8 @@ struct FeedClient::Segment {
   SharedRegion region;
 };
 
-Json Position::to_json() const {
-  return {
-      {"epoch", epoch}, {"rows", rows}, {"window", window}, {"window_first_row", window_first_row}};
-}
-
-Position Position::from_json(const Json& json) {
-  return {json.at("epoch"), json.at("rows"), json.at("window"), json.at("window_first_row")};
-}
-
 FeedClient::FeedClient(UniqueFd socket, int rank, int world_size, std::chrono::milliseconds timeout)
-    : channel_(std::make_shared<Channel>(std::move(socket))),
+    : outbox_(std::make_shared<FeedOutbox>(std::move(socket))),
       rank_(rank),
       world_size_(world_size),
       timeout_(timeout) {}
@@ -78,20 +92,29 @@ void FeedClient::forget_weight(const void* loop) {
 void FeedClient::receive() {
   Frame frame;
   auto begin = Clock::now();
-  bool there = false;
-  try {
-    there = channel_->receive(&frame, Deadline::after(timeout_));
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kTimeout) throw;
-    throw Error(ErrorKind::kTimeout,
-                str("rank ", rank_, " had to wait ", timeout_.count(),
-                    " ms for rows: the data reader hangs, or reading takes longer than the run's "
-                    "collective_timeout"));
+  auto deadline = Deadline::after(timeout_);
+  while (!decoder_.next(&frame)) {
+    IoStatus status = decoder_.receive(outbox_->fd(), MSG_DONTWAIT);
+    if (status == IoStatus::kClosed) {
+      throw Error(ErrorKind::kWorkerLost, "the data reader has gone");
+    }
+    if (status == IoStatus::kWouldBlock && !wait_readable(outbox_->fd(), deadline)) {
+      throw Error(ErrorKind::kTimeout,
+                  str("rank ", rank_, " had to wait ", timeout_.count(),
+                      " ms for rows: the data reader hangs, or reading takes longer than the run's "
+                      "collective_timeout"));
+    }
   }
   wait_seconds_ = wait_seconds_ + std::chrono::duration<double>(Clock::now() - begin).count();
-  if (!there) throw Error(ErrorKind::kWorkerLost, "the data reader has gone");
   auto message = decode_message<FromReader>(frame);
   std::visit([&](auto& each) { on(std::move(each)); }, message);
+}
+
+// Nothing if this worker has closed it meanwhile.
+FeedClient::Pass* FeedClient::find(uint64_t pass) {
+  if (pass >= next_pass_) throw_nonsense("something about pass ", pass, ", which was not opened");
+  auto found = passes_.find(pass);
+  return found == passes_.end() ? nullptr : found->second;
 }
 
 void FeedClient::on(NewSegment message) {
@@ -103,47 +126,61 @@ void FeedClient::on(NewSegment message) {
 void FeedClient::on(DropSegment message) { segments_.erase(message.segment); }
 
 void FeedClient::on(PassSchema message) {
-  auto found = passes_.find(message.pass);
-  if (found == passes_.end()) return;
+  Pass* pass = find(message.pass);
+  if (!pass) return;
   arrow::io::BufferReader reader(arrow::Buffer::FromString(std::move(message.schema)));
   arrow::ipc::DictionaryMemo memo;
-  found->second->schema_ = check(arrow::ipc::ReadSchema(&reader, &memo), "reading a schema");
+  pass->schema_ = check(arrow::ipc::ReadSchema(&reader, &memo), "reading a schema");
 }
 
 void FeedClient::on(NewBlock message) {
-  auto segment = segments_.at(message.segment);
+  auto found = segments_.find(message.segment);
+  if (found == segments_.end() || message.size > found->second->region.size()) {
+    throw_nonsense("block ", message.block, " of ", message.size, " bytes in segment ",
+                   message.segment, ", which ",
+                   found == segments_.end() ? "it has not announced" : "is smaller");
+  }
+  const auto& segment = found->second;
   auto buffer = std::make_shared<BlockBuffer>(
-      segment->region.data(), static_cast<int64_t>(message.size), segment, channel_, message.block);
-  auto found = passes_.find(message.pass);
-  if (found == passes_.end()) return;  // closed meanwhile: goes back at once
+      segment->region.data(), static_cast<int64_t>(message.size), segment, outbox_, message.block);
+  Pass* pass = find(message.pass);
+  if (!pass) return;  // goes back at once
+  if (!pass->schema_) throw_nonsense("block ", message.block, " before its schema");
+  if (message.first_row != pass->known_ || !in_order(message)) {
+    throw_nonsense("block ", message.block, " of ", message.rows, " rows in ",
+                   message.windows.size(), " windows from row ", message.first_row,
+                   " on, where row ", pass->known_, " comes next");
+  }
   arrow::io::BufferReader reader(buffer);
   auto options = arrow::ipc::IpcReadOptions::Defaults();
   options.use_threads = false;
   arrow::ipc::DictionaryMemo memo;
-  auto batch = check(arrow::ipc::ReadRecordBatch(found->second->schema_, &memo, options, &reader),
+  auto batch = check(arrow::ipc::ReadRecordBatch(pass->schema_, &memo, options, &reader),
                      "reading a block from shared memory");
-  found->second->known_ = message.first_row + batch->num_rows();
-  found->second->blocks_.push_back(
-      {std::move(batch), message.first_row, message.window, message.window_first_row});
+  if (batch->num_rows() != message.rows) {
+    throw_nonsense("block ", message.block, " as ", message.rows, " rows, but it has ",
+                   batch->num_rows());
+  }
+  pass->known_ += message.rows;
+  pass->blocks_.push_back({std::move(batch), message.first_row, std::move(message.windows)});
 }
 
 void FeedClient::on(EndOfPass message) {
-  auto found = passes_.find(message.pass);
-  if (found == passes_.end()) return;
-  found->second->ended_ = true;
-  found->second->rows_decoded_ = message.rows_decoded;
+  Pass* pass = find(message.pass);
+  if (!pass) return;
+  pass->ended_ = true;
+  pass->rows_decoded_ = message.rows_decoded;
 }
 
 void FeedClient::on(PassFailed message) {
-  auto found = passes_.find(message.pass);
-  if (found != passes_.end()) found->second->failed_ = std::move(message);
+  if (Pass* pass = find(message.pass)) pass->failed_ = std::move(message);
 }
 
 FeedClient::Pass::Pass(std::shared_ptr<FeedClient> feed, OpenPass open)
     : feed_(std::move(feed)), number_(feed_->next_pass_++) {
   open.pass = number_;
   known_ = open.from.rows;
-  send(*feed_->channel_, open);
+  feed_->outbox_->post(open);
   feed_->passes_[number_] = this;
 }
 
@@ -151,14 +188,15 @@ FeedClient::Pass::~Pass() {
   feed_->passes_.erase(number_);
   blocks_.clear();
   try {
-    send(*feed_->channel_, ClosePass{number_});
+    feed_->outbox_->post(ClosePass{number_});
   } catch (const std::exception&) {  // the reader has gone
   }
 }
 
-std::optional<FeedBlock> FeedClient::Pass::next() {
-  if (blocks_.empty() && !ended_ && !failed_) {
-    send(*feed_->channel_, WantRows{number_, known_});
+std::optional<FeedBlock> FeedClient::Pass::next(int64_t until) {
+  if (blocks_.empty() && until > wanted_ && !ended_ && !failed_) {
+    wanted_ = until;
+    feed_->outbox_->post(WantRows{number_, until});
   }
   while (blocks_.empty()) {
     if (failed_) throw Error(failed_->kind, failed_->message);

@@ -7,13 +7,10 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
-#include "manta/base/json.h"
-#include "manta/core/message_codec_internal.h"
-#include "manta/data/step_internal.h"
-#include "manta/data/stream_internal.h"
+#include "manta/data/feed_messages_internal.h"
+#include "manta/data/feed_outbox_internal.h"
 #include "manta/io/channel.h"
 
 namespace arrow {
@@ -23,120 +20,11 @@ class Schema;
 
 /// How the workers of one host get their rows: one process, the reader, runs each pass over a plan
 /// once and puts its blocks into shared memory; every worker maps them and takes its slices. The
-/// two talk over a Unix socket each, which also tells each that the other has died.
+/// two talk over a Unix socket each, which also tells each that the other has died. Neither ever
+/// waits to send: what a socket does not take is queued, and both go on reading.
 namespace manta::data {
 
-/// Where a worker is in a data set: the same on every worker, and enough to go on from there.
-struct Position {
-  int64_t epoch = 0;
-  int64_t rows = 0;              ///< Of the epoch, taken by all workers together.
-  int64_t window = 0;            ///< Where reading must begin to go on from there,
-  int64_t window_first_row = 0;  ///< and the row that this window begins with.
-
-  bool operator==(const Position&) const = default;
-  Json to_json() const;
-  static Position from_json(const Json& json);
-  template <class Archive>
-  void serialize(Archive& archive) {
-    archive(epoch, rows, window, window_first_row);
-  }
-};
-
-// ---- What a worker says.
-
-struct OpenPass {  // the same from every worker, or all of them fail
-  uint64_t pass = 0;
-  std::string dataset;
-  Position from;
-  int64_t global_batch = 0;
-  bool drop_last = false;
-  template <class Archive>
-  void serialize(Archive& archive) {
-    archive(pass, dataset, from, global_batch, drop_last);
-  }
-};
-struct ReleaseBlock {
-  uint64_t block = 0;
-  template <class Archive>
-  void serialize(Archive& archive) {
-    archive(block);
-  }
-};
-struct WantRows {  // this worker can do nothing before it has the row `from`
-  uint64_t pass = 0;
-  int64_t from = 0;
-  template <class Archive>
-  void serialize(Archive& archive) {
-    archive(pass, from);
-  }
-};
-struct ClosePass {  // this worker wants no more of it
-  uint64_t pass = 0;
-  template <class Archive>
-  void serialize(Archive& archive) {
-    archive(pass);
-  }
-};
-using ToReader = std::variant<OpenPass, ReleaseBlock, WantRows, ClosePass>;
-
-// ---- What the reader says.
-
-struct NewSegment {  // before the first block in it
-  uint32_t segment = 0;
-  uint64_t size = 0;
-  SharedFd memory;
-  template <class Archive>
-  void serialize(Archive& archive) {
-    archive(segment, size, memory);
-  }
-};
-struct DropSegment {  // no block will come in it any more
-  uint32_t segment = 0;
-  template <class Archive>
-  void serialize(Archive& archive) {
-    archive(segment);
-  }
-};
-struct PassSchema {  // before the first block of a pass
-  uint64_t pass = 0;
-  std::string schema;  // as Arrow serialises it
-  template <class Archive>
-  void serialize(Archive& archive) {
-    archive(pass, schema);
-  }
-};
-struct NewBlock {
-  uint64_t pass = 0;
-  uint64_t block = 0;
-  uint32_t segment = 0;
-  uint64_t size = 0;
-  int64_t first_row = 0, rows = 0;
-  int64_t window = 0, window_first_row = 0;
-  template <class Archive>
-  void serialize(Archive& archive) {
-    archive(pass, block, segment, size, first_row, rows, window, window_first_row);
-  }
-};
-struct EndOfPass {
-  uint64_t pass = 0;
-  int64_t rows = 0;  // of the epoch
-  int64_t rows_decoded = 0;
-  template <class Archive>
-  void serialize(Archive& archive) {
-    archive(pass, rows, rows_decoded);
-  }
-};
-struct PassFailed {
-  uint64_t pass = 0;
-  ErrorKind kind = ErrorKind::kUserCode;
-  std::string message;
-  template <class Archive>
-  void serialize(Archive& archive) {
-    archive(pass, kind, message);
-  }
-};
-using FromReader =
-    std::variant<NewSegment, DropSegment, PassSchema, NewBlock, EndOfPass, PassFailed>;
+struct Plan;
 
 struct FeedOptions {
   int threads = 1;  ///< That decode and compute, for each pass.
@@ -155,11 +43,10 @@ void serve_feed(const std::map<std::string, std::shared_ptr<const Plan>>& plans,
 struct FeedBlock {
   std::shared_ptr<arrow::RecordBatch> batch;
   int64_t first_row = 0;
-  int64_t window = 0;
-  int64_t window_first_row = 0;
+  std::vector<WindowPart> windows;
 };
 
-/// A worker's side. One thread at a time.
+/// A worker's side. One thread at a time; only batches may be let go of on any thread.
 class FeedClient : public std::enable_shared_from_this<FeedClient> {
  public:
   /// `timeout`: longer without a block means that the reader hangs.
@@ -176,8 +63,10 @@ class FeedClient : public std::enable_shared_from_this<FeedClient> {
     ~Pass();
     Pass(const Pass&) = delete;
 
-    /// The next block; nothing at the end. Throws Error(kWorkerLost) if the reader has gone.
-    std::optional<FeedBlock> next();
+    /// The next block, for a caller that can do nothing before it has all rows before `until`;
+    /// nothing at the end. Throws Error(kWorkerLost) if the reader has gone, Error(kCorrupt) if it
+    /// says what makes no sense.
+    std::optional<FeedBlock> next(int64_t until);
     int64_t rows_decoded() const { return rows_decoded_; }  ///< Once the end was seen.
 
    private:
@@ -186,7 +75,8 @@ class FeedClient : public std::enable_shared_from_this<FeedClient> {
     const uint64_t number_;
     std::shared_ptr<arrow::Schema> schema_;
     std::deque<FeedBlock> blocks_;
-    int64_t known_ = 0;  // the row behind the last block
+    int64_t known_ = 0;   // the row behind the last block
+    int64_t wanted_ = 0;  // what the reader was asked for
     bool ended_ = false;
     int64_t rows_decoded_ = 0;
     std::optional<PassFailed> failed_;
@@ -204,6 +94,7 @@ class FeedClient : public std::enable_shared_from_this<FeedClient> {
  private:
   struct Segment;
   void receive();
+  Pass* find(uint64_t pass);
   void on(NewSegment message);
   void on(DropSegment message);
   void on(PassSchema message);
@@ -212,7 +103,8 @@ class FeedClient : public std::enable_shared_from_this<FeedClient> {
   void on(PassFailed message);
 
   // Shared with the blocks, which may outlive the client.
-  const std::shared_ptr<Channel> channel_;
+  const std::shared_ptr<FeedOutbox> outbox_;
+  FrameDecoder decoder_;
   const int rank_, world_size_;
   const std::chrono::milliseconds timeout_;
   uint64_t next_pass_ = 0;

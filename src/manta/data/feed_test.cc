@@ -9,96 +9,13 @@
 #include <thread>
 
 #include "manta/base/error_of_internal.h"
-#include "manta/data/dataset.h"
-#include "manta/data/parquet_fixture_internal.h"
-#include "manta/data/shard_internal.h"
+#include "manta/data/feed_fixture_internal.h"
 
 namespace manta::data {
 namespace {
 
 using std::chrono::seconds;
 using testing::HasSubstr;
-
-/// Steps of one or several epochs; each is the ids of its rows, in order.
-using Steps = std::vector<std::vector<int64_t>>;
-
-struct Walk {
-  ShardBatchOptions options = {};
-  Position from = {};
-  int64_t epochs = 1;
-  int64_t max_steps = -1;  // of all epochs together
-  FeedOptions feed = {.threads = 2};
-};
-
-struct Walked {
-  Steps steps;
-  std::vector<Position> positions;  // behind each step
-  int64_t rows_decoded = 0;         // in the last epoch that ended
-};
-
-/// One for each rank; `reader_ends` are what the reader is to be given.
-std::vector<std::shared_ptr<FeedClient>> make_clients(int world,
-                                                      std::vector<UniqueFd>& reader_ends) {
-  std::vector<std::shared_ptr<FeedClient>> clients;
-  for (int rank = 0; rank < world; ++rank) {
-    auto [mine, other] = socket_pair();
-    clients.push_back(std::make_shared<FeedClient>(std::move(mine), rank, world, seconds(60)));
-    reader_ends.push_back(std::move(other));
-  }
-  return clients;
-}
-
-/// What the ranks see, put together; checks that they agree.
-Walked walk(const Dataset& dataset, int world, const Walk& options) {
-  std::vector<UniqueFd> reader_ends;
-  auto clients = make_clients(world, reader_ends);
-  std::thread reader([&, ends = std::move(reader_ends)]() mutable {
-    serve_feed({{"train", dataset.plan()}}, std::move(ends), options.feed);
-  });
-  std::vector<std::future<Walked>> parts;
-  for (int rank = 0; rank < world; ++rank) {
-    parts.push_back(std::async(std::launch::async, [&, client = clients[rank]]() mutable {
-      Walked part;
-      auto state = std::make_shared<ShardState>(std::move(client), "train", options.from);
-      DataShard shard(state);
-      auto full = [&] {
-        return options.max_steps >= 0 &&
-               static_cast<int64_t>(part.steps.size()) >= options.max_steps;
-      };
-      for (int64_t i = 0; i < options.epochs && !full(); ++i) {
-        for (const auto& batch : shard.iter_batches(options.options)) {
-          part.steps.push_back(ints(*batch, "id"));
-          part.positions.push_back(state->position);
-          if (full()) break;
-        }
-        part.rows_decoded = state->rows_decoded;
-      }
-      return part;
-    }));
-  }
-  clients.clear();
-  Walked all;
-  std::exception_ptr error;
-  for (int rank = 0; rank < world; ++rank) {
-    try {
-      Walked part = parts[static_cast<size_t>(rank)].get();
-      if (rank == 0) {
-        all = part;
-        continue;
-      }
-      EXPECT_EQ(part.steps.size(), all.steps.size());
-      EXPECT_EQ(part.positions, all.positions);
-      for (size_t i = 0; i < std::min(all.steps.size(), part.steps.size()); ++i) {
-        all.steps[i].insert(all.steps[i].end(), part.steps[i].begin(), part.steps[i].end());
-      }
-    } catch (...) {
-      if (!error) error = std::current_exception();
-    }
-  }
-  reader.join();
-  if (error) std::rethrow_exception(error);
-  return all;
-}
 
 std::vector<int64_t> sorted_rows(const Steps& steps) {
   std::vector<int64_t> rows;
@@ -208,13 +125,26 @@ TEST_F(FeedTest, DropLastLeavesTheRestOut) {
   EXPECT_EQ(dropped.steps.size(), 3);
 }
 
-TEST_F(FeedTest, MoreWorkersGoOnWhereARestIsTooShortForThem) {
-  Dataset dataset = read_parquet(folder_.write_rows("rest.parquet", 0, 37, 50));
-  auto first = walk(dataset, 1, {.options = {.global_batch_size = 8}});
-  ASSERT_EQ(first.steps.size(), 5);  // the last one of 5 rows
-  auto rest = walk(dataset, 8,
-                   {.options = {.global_batch_size = 8}, .from = first.positions[3], .epochs = 2});
-  EXPECT_EQ(rest.steps.size(), 3);  // the second epoch's: 8, 8, 21
+TEST_F(FeedTest, AnOddGlobalBatchIsTheSameForAnyNumberOfWorkers) {
+  for (int64_t total : {34, 26, 20}) {  // a rest of 8, of none, of 7
+    Dataset dataset = read_parquet(folder_.write_rows("odd.parquet", 0, total, 10));
+    auto alone = walk(dataset, 1, {.options = {.global_batch_size = 13}});
+    for (int world : {2, 5, 7}) {
+      auto together = walk(dataset, world, {.options = {.global_batch_size = 13}});
+      EXPECT_EQ(together.steps, alone.steps) << total << " rows, " << world << " workers";
+    }
+  }
+}
+
+TEST_F(FeedTest, MoreWorkersThanRowsThatAreLeftIsAnError) {
+  Dataset dataset = read_parquet(folder_.write_rows("rest.parquet", 0, 26, 50));
+  auto first = walk(dataset, 1, {.options = {.batch_size = 8}});
+  ASSERT_EQ(first.steps.size(), 3);  // of 8, 8 and 10 rows
+  Walk rest{.options = {.batch_size = 8}, .from = first.positions[1]};
+  EXPECT_THAT(message_of(ErrorKind::kInvalidArgument, [&] { walk(dataset, 11, rest); }),
+              HasSubstr("data set 'train' has 10 rows left behind row 16 of this epoch, which is "
+                        "not one for each of 11 workers: go on with at most 10 workers"));
+  EXPECT_EQ(walk(dataset, 10, rest).steps, (Steps{first.steps[2]}));
 }
 
 TEST_F(FeedTest, ResumesAtAnyStepWithAnyNumberOfWorkers) {
@@ -302,7 +232,15 @@ TEST_F(FeedTest, DictionaryColumnsTravelAsWhatTheyStandFor) {
                                    parquet::default_writer_properties(), properties),
         "write");
   check(out->Close(), "close");
-  auto walked = walk(read_parquet(folder_.file("d.parquet")), 2, {.options = {.batch_size = 2}});
+  auto expected = arrow::RecordBatch::Make(
+      arrow::schema({arrow::field("id", arrow::int64()), arrow::field("kind", arrow::utf8())}), 4,
+      {table->column(0)->chunk(0), column});
+  Walk options{.options = {.batch_size = 2}};
+  options.look = [&](const arrow::RecordBatch& batch) {
+    auto rows = expected->Slice(ints(batch, "id").front(), 2);
+    EXPECT_TRUE(batch.Equals(*rows)) << batch.ToString() << rows->ToString();
+  };
+  auto walked = walk(read_parquet(folder_.file("d.parquet")), 2, options);
   EXPECT_EQ(walked.steps, (Steps{{0, 1, 2, 3}}));
 }
 
@@ -364,6 +302,34 @@ TEST_F(FeedTest, BadInputIsSaid) {
         throw std::runtime_error("no idea");
       });
   EXPECT_THAT(message_of([&] { walk(broken, 2, {}); }), HasSubstr("no idea"));
+}
+
+TEST_F(FeedTest, PositionsThatTheDataDoesNotHaveAreSaid) {
+  Dataset dataset = rows();  // row groups of 100, 40 and 64 rows: 16 windows
+  struct {
+    Position from;
+    const char* why;
+  } cases[] = {
+      {{0, 5, 1'000'000'000, 2}, "no window 1000000000 in epoch 0"},
+      {{0, 1200, 16, 1190}, "has the windows 0 to 15"},
+      {{-1, 0, 0, 0}, "may be negative"},
+      {{0, -5, 0, 0}, "may be negative"},
+      {{0, 101, 0, 0}, "window 0 has the rows before row 100 only"},
+      {{0, 2'000, 15, 1'188}, "window 15 has the rows before row 1243 only"},
+      {{0, 1'000'000, 3, 999'990}, "window 3 cannot begin with row 999990"},
+      {{0, 0, 3, 0}, "before the first row the window is 0"},
+      {{0, 50, 0, 10}, "window 0 begins with row 0"},
+      {{0, 50, 1, 60}, "must begin before the last row taken"},
+  };
+  for (const auto& one : cases) {
+    std::string message =
+        message_of(ErrorKind::kCorrupt, [&] { walk(dataset, 2, {.from = one.from}); });
+    EXPECT_THAT(message, HasSubstr("data set 'train' cannot go on at the position " +
+                                   one.from.to_json().dump()));
+    EXPECT_THAT(message, HasSubstr(one.why));
+  }
+  // The end of an epoch is a position like any other.
+  EXPECT_TRUE(walk(dataset, 2, {.from = {0, 1243, 15, 1188}}).steps.empty());
 }
 
 TEST_F(FeedTest, WorkersThatWantDifferentThingsAreTold) {

@@ -12,27 +12,14 @@ namespace manta {
 namespace data {
 namespace {
 
-StepRule make_rule(const ShardState& state, const ShardBatchOptions& options) {
-  int world = state.feed->world_size();
-  int64_t global =
-      options.global_batch_size > 0 ? options.global_batch_size : options.batch_size * world;
-  if (options.batch_size <= 0 || options.global_batch_size < 0 || global < world) {
-    throw Error(
-        ErrorKind::kInvalidArgument,
-        str("iterating over data set '", state.name, "': batch_size must be positive (was ",
-            options.batch_size, "), and global_batch_size 0 or at least the number of workers, ",
-            world, " (was ", options.global_batch_size, ")"));
-  }
-  return {global, world, options.drop_last};
-}
-
 int64_t end_of(const FeedBlock& block) { return block.first_row + block.batch->num_rows(); }
 
 }  // namespace
 
 ShardPass::ShardPass(std::shared_ptr<ShardState> state, const ShardBatchOptions& options)
     : state_(std::move(state)),
-      rule_(make_rule(*state_, options)),
+      rule_(make_step_rule(options.batch_size, options.global_batch_size, options.drop_last,
+                           state_->feed->world_size(), state_->name)),
       row_(state_->position.rows),
       known_(row_) {
   if (state_->iterating) {
@@ -46,6 +33,7 @@ ShardPass::ShardPass(std::shared_ptr<ShardState> state, const ShardBatchOptions&
   open.dataset = state_->name;
   open.from = state_->position;
   open.global_batch = rule_.global_batch;
+  open.smallest_rest = rule_.smallest_rest;
   open.drop_last = rule_.drop_last;
   pass_ = std::make_unique<FeedClient::Pass>(state_->feed, std::move(open));
   state_->iterating = true;
@@ -67,7 +55,7 @@ void ShardPass::finish() {
 bool ShardPass::next(StepSlice* slice) {
   if (finished_) return false;
   while (!ended_ && known_ - row_ < rows_to_look_at(rule_)) {
-    auto block = pass_->next();
+    auto block = pass_->next(row_ + rows_to_look_at(rule_));
     if (block) {
       known_ = end_of(*block);
       blocks_.push_back(std::move(*block));
@@ -92,8 +80,11 @@ bool ShardPass::next(StepSlice* slice) {
     int64_t begin = std::max(mine.first_row, block.first_row);
     int64_t end = std::min(mine.first_row + mine.rows, end_of(block));
     if (begin < end) slice->pieces.push_back({block.batch, begin - block.first_row, end - begin});
-    if (block.first_row < row_) {  // the window of the last row that is taken
-      state_->position = {state_->position.epoch, row_, block.window, block.window_first_row};
+    if (block.first_row < row_) {  // in the end the window of the last row that is taken
+      const auto& last = *std::prev(
+          std::partition_point(block.windows.begin(), block.windows.end(),
+                               [&](const WindowPart& part) { return part.first_row < row_; }));
+      state_->position = {state_->position.epoch, row_, last.window, last.window_first_row};
     }
   }
   while (!blocks_.empty() && end_of(blocks_.front()) <= row_) blocks_.pop_front();

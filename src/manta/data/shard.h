@@ -22,7 +22,8 @@ struct ShardState;
 struct ShardBatchOptions {
   int64_t batch_size = 256;  ///< Rows for each worker and step.
   /// Rows of a step for all workers together, instead of batch_size: then the steps are the same
-  /// for any number of workers.
+  /// for any number of workers. At least 2 x workers - 1, so that any rest gives each of them a
+  /// row.
   int64_t global_batch_size = 0;
   bool drop_last = false;  ///< Leave out a last step of fewer rows.
 };
@@ -55,9 +56,9 @@ class ShardBatches {
 
 /// What one worker sees of a data set. All workers take the same steps: step k of an epoch is rows
 /// [kG, (k+1)G) of what the data set gives, G rows for all workers together, and each takes its
-/// part of them. A rest of under half a step, or one that does not give every worker two rows,
-/// joins the last step; a larger one is a step of its own. So every row is used exactly once per
-/// epoch, whatever the number of workers.
+/// part of them. A rest of under half a step (with batch_size also one that does not give every
+/// worker two rows) joins the last step; a larger one is a step of its own. So every row is used
+/// exactly once per epoch, whatever the number of workers.
 ///
 /// Every worker must iterate over it, in the same way.
 class DataShard {

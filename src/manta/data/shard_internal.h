@@ -8,6 +8,7 @@
 
 #include "manta/data/feed_internal.h"
 #include "manta/data/shard.h"
+#include "manta/data/step_internal.h"
 
 namespace manta::data {
 

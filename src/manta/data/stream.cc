@@ -6,12 +6,14 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <system_error>
 #include <thread>
 
 #include "manta/base/error.h"
+#include "manta/data/operation_internal.h"
 #include "manta/data/pipeline_internal.h"
 #include "manta/data/stream_internal.h"
 
@@ -55,13 +57,20 @@ std::string describe_columns(const arrow::Schema& schema) {
   return join(columns);
 }
 
+// Only a function may; others that do not know how many rows they give remove some.
+bool may_add_rows(const OperationPtr& operation) {
+  return !dynamic_cast<const RowOperation*>(operation.get()) && !operation->rows_after(0, 0);
+}
+
 }  // namespace
 
 struct Stream::Impl {
-  Impl(std::shared_ptr<const Plan> plan, StreamStart start_at, StreamOptions stream_options)
+  Impl(std::shared_ptr<const Plan> plan, StreamStart start_at, StreamOptions stream_options,
+       std::function<void()> when_ready)
       : pipeline(std::move(plan)),
         start(start_at),
         options(stream_options),
+        on_ready(std::move(when_ready)),
         windows(pipeline.windows(start.epoch)),
         row_bytes(guess_row_bytes(pipeline.plan(), pipeline.columns_read())),
         next_to_read(start.window),
@@ -73,6 +82,7 @@ struct Stream::Impl {
                   str("a stream needs a thread and blocks of at least a row, not ", options.threads,
                       " threads and ", options.max_block_rows, " rows"));
     }
+    check_start();
     for (int i = 0; i < options.threads; ++i) {
       try {
         threads.emplace_back([this] { read(); });
@@ -95,15 +105,40 @@ struct Stream::Impl {
     for (auto& thread : threads) thread.join();
   }
 
-  int64_t window_count() const { return static_cast<int64_t>(windows.size()); }
+  void check_start() const {
+    int64_t last = std::max<int64_t>(window_count() - 1, 0);
+    if (start.epoch < 0 || start.window < 0 || start.window > last) {
+      throw Error(ErrorKind::kCorrupt,
+                  str("there is no window ", start.window, " in epoch ", start.epoch,
+                      ": epochs begin with 0, and this one has the windows 0 to ", last));
+    }
+    int64_t most = 0;
+    for (int64_t i = 0; i < start.window; ++i) most += file_rows(i);
+    const auto& operations = pipeline.plan().operations;
+    if (start.window > 0 && std::any_of(operations.begin(), operations.end(), may_add_rows)) {
+      most = std::numeric_limits<int64_t>::max();
+    }
+    if (start.window_first_row < 0 || start.window_first_row > most) {
+      throw Error(ErrorKind::kCorrupt,
+                  str("window ", start.window, " cannot begin with row ", start.window_first_row,
+                      ": the windows before it give at most ", most, " rows"));
+    }
+  }
 
-  int64_t guess_bytes(int64_t window) const {
+  int64_t file_rows(int64_t window) const {
     int64_t rows = 0;
     for (size_t fragment : windows[static_cast<size_t>(window)]) {
       rows += pipeline.plan().source->known_fragments()[fragment].rows;
     }
+    return rows;
+  }
+
+  int64_t window_count() const { return static_cast<int64_t>(windows.size()); }
+
+  int64_t guess_bytes(int64_t window) const {
     int64_t bytes = 0;
-    return __builtin_mul_overflow(rows, row_bytes, &bytes) ? INT64_MAX / 4 : bytes;
+    bool too_many = __builtin_mul_overflow(file_rows(window), row_bytes, &bytes);
+    return too_many ? INT64_MAX / 4 : bytes;
   }
 
   // The window whose turn it is always may, whatever it needs: else nothing would move again.
@@ -128,7 +163,13 @@ struct Stream::Impl {
       bytes_held += result.bytes - window.bytes;
       window = std::move(result);
       if (window.error) next_to_read = window_count();
+      bool is_next = index == next_to_give;
+      pass_over_empty();
       changed.notify_all();
+      if (!is_next || !on_ready) continue;
+      lock.unlock();
+      on_ready();
+      lock.lock();
     }
   }
 
@@ -153,35 +194,46 @@ struct Stream::Impl {
     return window;
   }
 
+  // So that `next_to_give` is a window with something to give, or one to wait for.
+  void pass_over_empty() {
+    for (auto found = begun.find(next_to_give);
+         found != begun.end() && found->second.done && !found->second.error &&
+         found->second.blocks.empty();
+         found = begun.find(next_to_give)) {
+      begun.erase(found);
+      ++next_to_give;
+      window_first_row = first_row;
+    }
+  }
+
+  bool is_ready() const {
+    if (next_to_give >= window_count()) return true;
+    auto found = begun.find(next_to_give);
+    return found != begun.end() && found->second.done;
+  }
+
+  bool ready() {
+    std::lock_guard lock(mutex);
+    return is_ready();
+  }
+
   std::optional<StreamBlock> next() {
     std::unique_lock lock(mutex);
-    while (next_to_give < window_count()) {
-      auto found = begun.find(next_to_give);
-      if (found == begun.end() || !found->second.done) {
-        changed.wait(lock);
-        continue;
-      }
-      Window& window = found->second;
-      if (window.error) std::rethrow_exception(window.error);
-      if (window.blocks.empty()) {
-        begun.erase(found);
-        ++next_to_give;
-        window_first_row = first_row;
-        changed.notify_all();
-        continue;
-      }
-      StreamBlock block{std::move(window.blocks.front()), first_row, next_to_give,
-                        window_first_row};
-      bytes_held -= window.block_bytes.front();
-      window.blocks.pop_front();
-      window.block_bytes.pop_front();
-      first_row += block.batch->num_rows();
-      changed.notify_all();
-      lock.unlock();
-      require_same_columns(*block.batch);
-      return block;
-    }
-    return std::nullopt;
+    changed.wait(lock, [&] { return is_ready(); });
+    if (next_to_give >= window_count()) return std::nullopt;
+    Window& window = begun.at(next_to_give);
+    if (window.error) std::rethrow_exception(window.error);
+    StreamBlock block{std::move(window.blocks.front()), window.block_bytes.front(), first_row,
+                      next_to_give, window_first_row};
+    bytes_held -= block.bytes;
+    window.blocks.pop_front();
+    window.block_bytes.pop_front();
+    first_row += block.batch->num_rows();
+    pass_over_empty();
+    changed.notify_all();
+    lock.unlock();
+    require_same_columns(*block.batch);
+    return block;
   }
 
   // Whoever takes the blocks puts them together, by the first one's columns.
@@ -199,6 +251,7 @@ struct Stream::Impl {
   const Pipeline pipeline;
   const StreamStart start;
   const StreamOptions options;
+  const std::function<void()> on_ready;
   const std::vector<std::vector<size_t>> windows;
   const int64_t row_bytes;
   std::atomic<int64_t> rows_decoded = 0;
@@ -217,10 +270,12 @@ struct Stream::Impl {
   std::vector<std::thread> threads;
 };
 
-Stream::Stream(std::shared_ptr<const Plan> plan, StreamStart start, StreamOptions options)
-    : impl_(std::make_unique<Impl>(std::move(plan), start, options)) {}
+Stream::Stream(std::shared_ptr<const Plan> plan, StreamStart start, StreamOptions options,
+               std::function<void()> on_ready)
+    : impl_(std::make_unique<Impl>(std::move(plan), start, options, std::move(on_ready))) {}
 Stream::~Stream() = default;
 std::optional<StreamBlock> Stream::next() { return impl_->next(); }
+bool Stream::ready() const { return impl_->ready(); }
 int64_t Stream::rows_decoded() const { return impl_->rows_decoded; }
 
 }  // namespace manta::data

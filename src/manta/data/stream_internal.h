@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -31,6 +32,7 @@ struct StreamOptions {
 /// Some consecutive rows of the pass.
 struct StreamBlock {
   std::shared_ptr<arrow::RecordBatch> batch;
+  int64_t bytes = 0;             ///< About as many as it takes.
   int64_t first_row = 0;         ///< Of the pass, counting the rows that survive the plan.
   int64_t window = 0;            ///< The window that they are of,
   int64_t window_first_row = 0;  ///< and the first row of that window.
@@ -40,12 +42,17 @@ struct StreamBlock {
 /// windows depend on (data, plan, epoch) only; not on threads, budget or timing.
 class Stream {
  public:
-  Stream(std::shared_ptr<const Plan> plan, StreamStart start, StreamOptions options);
+  /// `on_ready` is called on one of its threads whenever `ready` may have become true. Throws
+  /// Error(kCorrupt) if the epoch has no such window, or so many rows cannot be before it.
+  Stream(std::shared_ptr<const Plan> plan, StreamStart start, StreamOptions options,
+         std::function<void()> on_ready = {});
   ~Stream();  ///< Stops the threads and joins them.
 
   /// Blocks until the next rows are there; nothing at the end of the epoch. Throws what reading or
   /// a user's function threw, naming file and row group. Never gives an empty block.
   std::optional<StreamBlock> next();
+  /// Whether `next` would return, or throw, at once.
+  bool ready() const;
   /// Rows read from files so far, before any filter.
   int64_t rows_decoded() const;
 

@@ -144,8 +144,18 @@ TEST(StreamTest, AnyWindowCanBeWhereAPassGoesOn) {
     auto rest = read_ids(dataset.plan(), {5, window, first_row}, {.threads = 2});
     EXPECT_EQ(rest, std::vector<int64_t>(all.begin() + first_row, all.end()));
   }
-  auto past_the_end = static_cast<int64_t>(all.size());
-  EXPECT_TRUE(read_ids(dataset.plan(), {5, 1000, past_the_end}).empty());
+}
+
+TEST(StreamTest, AWindowThatIsNotThereIsRefused) {
+  ParquetFolder folder;
+  auto dataset = read_parquet(folder.write_rows("a.parquet", 0, 25, 10));
+  StreamStart none[] = {
+      {0, 3, 25}, {0, 1'000'000'000, 25}, {0, -1, 0}, {-1, 0, 0}, {0, 0, 1}, {0, 2, 21},
+      {0, 1, -1}};
+  for (const auto& start : none) {
+    message_of(ErrorKind::kCorrupt, [&] { read_ids(dataset.plan(), start); });
+  }
+  EXPECT_EQ(read_ids(dataset.plan(), {0, 2, 20}).size(), 5);
 }
 
 TEST(StreamTest, MapBatchesGetsBatchesCutInsideARowGroup) {

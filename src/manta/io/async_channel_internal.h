@@ -24,7 +24,10 @@ class AsyncChannel : public std::enable_shared_from_this<AsyncChannel> {
   void start(OnFrame on_frame, OnClose on_close);
   /// A frame for the caller to fill with OutBuffer::begin and end, flushed soon.
   OutBuffer& out();
-  /// Writes what is pending now, for a peer that waits for it.
+  /// The same, for a caller that calls `flush` itself when it has filled it.
+  OutBuffer& out_to_flush() { return out_; }
+  /// Writes what is pending now, for a peer that waits for it, as far as the socket takes it. The
+  /// rest follows from the loop's thread. Never waits.
   void flush();
   /// The peer takes nothing any more: what was not flushed will never reach it.
   bool broken() const { return broken_ || !socket_.is_open(); }

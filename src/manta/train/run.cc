@@ -64,7 +64,7 @@ std::map<std::string, data::Position> positions_in(const Checkpoint& checkpoint)
   std::map<std::string, data::Position> positions;
   for (const auto& [name, position] : checkpoint.manifest().at("positions").items()) {
     try {
-      positions[name] = data::Position::from_json(position);
+      positions[name] = data::Position::from_json(position, name);
     } catch (const std::exception& error) {
       throw Error(ErrorKind::kCorrupt, str("'", checkpoint.path(), "/manifest.json', positions.",
                                            name, ": ", error.what()));

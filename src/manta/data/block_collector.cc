@@ -1,0 +1,43 @@
+#include <arrow/record_batch.h>
+#include <arrow/type.h>
+
+#include <utility>
+
+#include "manta/data/block_collector_internal.h"
+
+namespace manta::data {
+BlockRows slice(const BlockRows& rows, int64_t begin, int64_t end) {
+  BlockRows part{rows.batch->Slice(begin, end - begin), rows.first_row + begin, {}};
+  for (const auto& window : rows.windows) {
+    if (window.first_row >= rows.first_row + end) break;
+    if (window.first_row <= part.first_row) part.windows.clear();
+    part.windows.push_back(window);
+  }
+  part.windows.front().first_row = part.first_row;
+  return part;
+}
+
+void BlockCollector::add(StreamBlock block) {
+  if (batches_.empty()) first_row_ = block.first_row;
+  if (windows_.empty() || windows_.back().window != block.window) {
+    windows_.push_back({block.first_row, block.window, block.window_first_row});
+  }
+  end_row_ = block.first_row + block.batch->num_rows();
+  bytes_ += block.bytes;
+  batches_.push_back(std::move(block.batch));
+}
+
+BlockRows BlockCollector::take() {
+  BlockRows collected{concatenate(batches_), first_row_, std::exchange(windows_, {})};
+  batches_.clear();
+  bytes_ = 0;
+  return collected;
+}
+
+std::shared_ptr<arrow::RecordBatch> conform(const std::shared_ptr<arrow::RecordBatch>& batch,
+                                            const std::shared_ptr<arrow::Schema>& schema) {
+  if (batch->schema() == schema) return batch;
+  return arrow::RecordBatch::Make(schema, batch->num_rows(), batch->columns());
+}
+
+}  // namespace manta::data

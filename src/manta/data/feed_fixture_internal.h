@@ -1,0 +1,103 @@
+#pragma once
+
+#include <algorithm>
+#include <exception>
+#include <functional>
+#include <future>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "manta/data/dataset.h"
+#include "manta/data/parquet_fixture_internal.h"
+#include "manta/data/shard_internal.h"
+
+/// For tests: a data reader and its workers, all of them threads. tests/ has them as processes.
+namespace manta::data {
+
+/// Steps of one or several epochs; each is the ids of its rows, in order.
+using Steps = std::vector<std::vector<int64_t>>;
+
+struct Walk {
+  ShardBatchOptions options = {};
+  Position from = {};
+  int64_t epochs = 1;
+  int64_t max_steps = -1;  // of all epochs together
+  FeedOptions feed = {.threads = 2};
+  /// Called in every worker with each of its batches.
+  std::function<void(const arrow::RecordBatch&)> look = {};
+};
+
+struct Walked {
+  Steps steps;
+  std::vector<Position> positions;  // behind each step
+  int64_t rows_decoded = 0;         // in the last epoch that ended
+};
+
+/// One for each rank; `reader_ends` are what the reader is to be given.
+inline std::vector<std::shared_ptr<FeedClient>> make_clients(int world,
+                                                             std::vector<UniqueFd>& reader_ends) {
+  std::vector<std::shared_ptr<FeedClient>> clients;
+  for (int rank = 0; rank < world; ++rank) {
+    auto [mine, other] = socket_pair();
+    clients.push_back(
+        std::make_shared<FeedClient>(std::move(mine), rank, world, std::chrono::seconds(60)));
+    reader_ends.push_back(std::move(other));
+  }
+  return clients;
+}
+
+/// What the ranks see, put together; checks that they agree.
+inline Walked walk(const Dataset& dataset, int world, const Walk& options) {
+  std::vector<UniqueFd> reader_ends;
+  auto clients = make_clients(world, reader_ends);
+  std::thread reader([&, ends = std::move(reader_ends)]() mutable {
+    serve_feed({{"train", dataset.plan()}}, std::move(ends), options.feed);
+  });
+  std::vector<std::future<Walked>> parts;
+  for (int rank = 0; rank < world; ++rank) {
+    parts.push_back(std::async(std::launch::async, [&, client = clients[rank]]() mutable {
+      Walked part;
+      auto state = std::make_shared<ShardState>(std::move(client), "train", options.from);
+      DataShard shard(state);
+      auto full = [&] {
+        return options.max_steps >= 0 &&
+               static_cast<int64_t>(part.steps.size()) >= options.max_steps;
+      };
+      for (int64_t i = 0; i < options.epochs && !full(); ++i) {
+        for (const auto& batch : shard.iter_batches(options.options)) {
+          part.steps.push_back(ints(*batch, "id"));
+          part.positions.push_back(state->position);
+          if (options.look) options.look(*batch);
+          if (full()) break;
+        }
+        part.rows_decoded = state->rows_decoded;
+      }
+      return part;
+    }));
+  }
+  clients.clear();
+  Walked all;
+  std::exception_ptr error;
+  for (int rank = 0; rank < world; ++rank) {
+    try {
+      Walked part = parts[static_cast<size_t>(rank)].get();
+      if (rank == 0) {
+        all = part;
+        continue;
+      }
+      EXPECT_EQ(part.steps.size(), all.steps.size());
+      EXPECT_EQ(part.positions, all.positions);
+      for (size_t i = 0; i < std::min(all.steps.size(), part.steps.size()); ++i) {
+        all.steps[i].insert(all.steps[i].end(), part.steps[i].begin(), part.steps[i].end());
+      }
+    } catch (...) {
+      if (!error) error = std::current_exception();
+    }
+  }
+  reader.join();
+  if (error) std::rethrow_exception(error);
+  return all;
+}
+
+}  // namespace manta::data

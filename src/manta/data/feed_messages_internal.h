@@ -1,0 +1,122 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "manta/core/message_codec_internal.h"
+#include "manta/data/position_internal.h"
+
+/// What the data reader and the workers say to each other.
+namespace manta::data {
+
+// ---- What a worker says.
+
+struct OpenPass {  // the same from every worker, or all of them fail
+  uint64_t pass = 0;
+  std::string dataset;
+  Position from;
+  int64_t global_batch = 0;
+  int64_t smallest_rest = 0;
+  bool drop_last = false;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(pass, dataset, from, global_batch, smallest_rest, drop_last);
+  }
+};
+struct ReleaseBlock {
+  uint64_t block = 0;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(block);
+  }
+};
+struct WantRows {  // this worker can do nothing before it has all rows before `until`
+  uint64_t pass = 0;
+  int64_t until = 0;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(pass, until);
+  }
+};
+struct ClosePass {  // this worker wants no more of it
+  uint64_t pass = 0;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(pass);
+  }
+};
+using ToReader = std::variant<OpenPass, ReleaseBlock, WantRows, ClosePass>;
+
+// ---- What the reader says.
+
+struct NewSegment {  // before the first block in it
+  uint32_t segment = 0;
+  uint64_t size = 0;
+  SharedFd memory;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(segment, size, memory);
+  }
+};
+struct DropSegment {  // no block will come in it any more
+  uint32_t segment = 0;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(segment);
+  }
+};
+struct PassSchema {  // before the first block of a pass
+  uint64_t pass = 0;
+  std::string schema;  // as Arrow serialises it
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(pass, schema);
+  }
+};
+/// From `first_row` on, a block's rows are of this window, up to the next part's.
+struct WindowPart {
+  int64_t first_row = 0;
+  int64_t window = 0;
+  int64_t window_first_row = 0;
+  bool operator==(const WindowPart&) const = default;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(first_row, window, window_first_row);
+  }
+};
+struct NewBlock {
+  uint64_t pass = 0;
+  uint64_t block = 0;
+  uint32_t segment = 0;
+  uint64_t size = 0;
+  int64_t first_row = 0, rows = 0;
+  std::vector<WindowPart> windows;  // by their rows; the first one's are the block's first
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(pass, block, segment, size, first_row, rows, windows);
+  }
+};
+struct EndOfPass {
+  uint64_t pass = 0;
+  int64_t rows = 0;  // of the epoch
+  int64_t rows_decoded = 0;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(pass, rows, rows_decoded);
+  }
+};
+struct PassFailed {
+  uint64_t pass = 0;
+  ErrorKind kind = ErrorKind::kUserCode;
+  std::string message;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(pass, kind, message);
+  }
+};
+using FromReader =
+    std::variant<NewSegment, DropSegment, PassSchema, NewBlock, EndOfPass, PassFailed>;
+
+}  // namespace manta::data

@@ -1,0 +1,194 @@
+#include <arrow/buffer.h>
+#include <arrow/io/memory.h>
+#include <arrow/ipc/writer.h>
+#include <arrow/record_batch.h>
+
+#include <algorithm>
+
+#include "manta/data/feed_reader_internal.h"
+#include "manta/data/plain_columns_internal.h"
+#include "manta/io/arrow_status.h"
+
+namespace manta::data {
+namespace {
+
+constexpr int64_t kMaxBlockBytes = 8 << 20;
+
+}  // namespace
+
+void FeedReader::run_pump(Pass& pass) {
+  try {
+    pump(pass);
+  } catch (const Error& error) {
+    std::lock_guard lock(loop_.mutex);
+    fail(pass, error.kind(), error.what());
+  } catch (const std::exception& error) {
+    std::lock_guard lock(loop_.mutex);
+    fail(pass, ErrorKind::kUserCode, error.what());
+  }
+  std::lock_guard lock(loop_.mutex);
+  pass.done = true;
+}
+
+std::unique_ptr<Stream> FeedReader::open_stream(const OpenPass& open) {
+  check_position(open.from, open.dataset);
+  StreamOptions options{.threads = options_.threads, .byte_budget = options_.read_ahead};
+  auto wake = [this] {
+    std::lock_guard lock(loop_.mutex);
+    changed_.notify_all();
+  };
+  try {
+    return std::make_unique<Stream>(
+        plans_.at(open.dataset),
+        StreamStart{open.from.epoch, open.from.window, open.from.window_first_row}, options, wake);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kCorrupt || open.from.rows == 0) throw;
+    throw_bad_position(open.from, open.dataset, error.what());
+  }
+}
+
+void FeedReader::pump(Pass& pass) {
+  const OpenPass open = pass.open;
+  auto stream = open_stream(open);
+  {
+    std::unique_lock lock(loop_.mutex);
+    changed_.wait(lock, [&] { return pass.stopping || all_opened(pass); });
+  }
+  std::shared_ptr<arrow::Schema> schema;
+  BlockCollector collected;
+  int64_t end = open.from.window_first_row;
+  while (wait_for_rows(pass, *stream, collected)) {
+    if (!stream->ready()) {
+      if (!send_block(pass, collected.take())) return;
+      continue;
+    }
+    auto block = stream->next();
+    bool in_window = block && block->window == open.from.window;
+    if (!in_window && end < open.from.rows) {
+      throw_bad_position(
+          open.from, open.dataset,
+          str("window ", open.from.window, " has the rows before row ", end, " only"));
+    }
+    if (!block) break;
+    end = block->first_row + block->batch->num_rows();
+    int64_t skip = open.from.rows - block->first_row;
+    if (skip >= block->batch->num_rows()) continue;
+    if (skip > 0) {
+      block->batch = block->batch->Slice(skip);
+      block->first_row += skip;
+    }
+    block->batch = without_dictionaries(block->batch);
+    if (!schema) send_schema(pass, *(schema = block->batch->schema()));
+    block->batch = conform(block->batch, schema);
+    if (!collected.takes(*block) && !send_block(pass, collected.take())) return;
+    collected.add(std::move(*block));
+    if (collected.full() && !send_block(pass, collected.take())) return;
+  }
+  if (!collected.empty() && !send_block(pass, collected.take())) return;
+  std::lock_guard lock(loop_.mutex);
+  if (!pass.stopping) send_all(pass, EndOfPass{open.pass, end, stream->rows_decoded()});
+}
+
+// Until there are more rows, or somebody has to be given those that were collected. False if
+// nobody wants more.
+bool FeedReader::wait_for_rows(const Pass& pass, const Stream& stream,
+                               const BlockCollector& collected) {
+  std::unique_lock lock(loop_.mutex);
+  changed_.wait(lock, [&] {
+    return pass.stopping || stream.ready() || (!collected.empty() && is_wanted(pass, collected));
+  });
+  return !pass.stopping;
+}
+
+// Whether some worker can do something with them that it waits for.
+bool FeedReader::is_wanted(const Pass& pass, const BlockCollector& collected) {
+  for (size_t rank = 0; rank < pass.wanted.size(); ++rank) {
+    if (!pass.closed[rank] && pass.wanted[rank] > collected.first_row() &&
+        pass.wanted[rank] <= collected.end_row()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void FeedReader::send_schema(const Pass& pass, const arrow::Schema& schema) {
+  auto bytes = check(arrow::ipc::SerializeSchema(schema), "serialising a schema");
+  std::lock_guard lock(loop_.mutex);
+  send_all(pass, PassSchema{pass.open.pass, bytes->ToString()});
+}
+
+// In parts of a few megabytes. False if nobody wants more.
+bool FeedReader::send_block(Pass& pass, const BlockRows& rows) {
+  auto options = arrow::ipc::IpcWriteOptions::Defaults();
+  options.alignment = 64;
+  int64_t size = 0, count = rows.batch->num_rows();
+  check(arrow::ipc::GetRecordBatchSize(*rows.batch, options, &size), "measuring a block");
+  if (size > kMaxBlockBytes && count > 1) {
+    int64_t parts = std::min(size / kMaxBlockBytes + 1, count);
+    for (int64_t i = 0; i < parts; ++i) {
+      if (!send_block(pass, slice(rows, count * i / parts, count * (i + 1) / parts))) return false;
+    }
+    return true;
+  }
+  Block block{take_segment(pass, size, rows.first_row), {}};
+  if (!block.segment) return false;
+  auto buffer = std::make_shared<arrow::MutableBuffer>(block.segment->region.data(), size);
+  arrow::io::FixedSizeBufferWriter writer(buffer);
+  int32_t metadata_length = 0;
+  int64_t body_length = 0;
+  check(arrow::ipc::WriteRecordBatch(*rows.batch, 0, &writer, &metadata_length, &body_length,
+                                     options),
+        "writing a block into shared memory");
+
+  std::lock_guard lock(loop_.mutex);
+  NewBlock message{
+      pass.open.pass, next_block_++,          block.segment->id, static_cast<uint64_t>(size),
+      rows.first_row, rows.batch->num_rows(), rows.windows};
+  for (size_t rank = 0; rank < channels_.size(); ++rank) {
+    if (!open_[rank] || pass.closed[rank]) continue;
+    block.holders.insert(rank);
+    if (!block.segment->known[rank]) {
+      block.segment->known[rank] = true;
+      send(rank, NewSegment{block.segment->id, block.segment->region.size(),
+                            SharedFd(block.segment->region.duplicate())});
+    }
+    send(rank, message);
+  }
+  if (block.holders.empty()) {
+    give_back(std::move(block.segment));
+    return false;
+  }
+  blocks_.emplace(message.block, std::move(block));
+  return true;
+}
+
+// Waits until the budget allows it, or until no worker can do anything before it has the row
+// `first_row`: then it must be given whatever else is held. None if nobody wants more.
+std::unique_ptr<Segment> FeedReader::take_segment(const Pass& pass, int64_t size,
+                                                  int64_t first_row) {
+  std::unique_lock lock(loop_.mutex);
+  auto all_want = [&] {
+    for (size_t rank = 0; rank < channels_.size(); ++rank) {
+      if (!pass.closed[rank] && pass.wanted[rank] <= first_row) return false;
+    }
+    return true;
+  };
+  changed_.wait(
+      lock, [&] { return pass.stopping || in_use_ + size <= options_.byte_budget || all_want(); });
+  if (pass.stopping) return nullptr;
+  auto segment = segments_.take(size);
+  if (!segment) {
+    for (const auto& dropped : segments_.shrink(options_.byte_budget - in_use_ - size)) {
+      for (size_t rank = 0; rank < channels_.size(); ++rank) {
+        if (open_[rank] && dropped->known[rank]) send(rank, DropSegment{dropped->id});
+      }
+    }
+    lock.unlock();
+    segment = segments_.make(size);
+    lock.lock();
+  }
+  in_use_ += segment->size();
+  return segment;
+}
+
+}  // namespace manta::data
