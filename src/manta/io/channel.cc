@@ -27,18 +27,36 @@ bool wait_for(int fd, short events, Deadline deadline) {
   }
 }
 
-sockaddr_un unix_address(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) {
-    throw Error(
-        ErrorKind::kInvalidArgument,
-        str("the socket path '", path, "' has ", path.size(), " characters, the system allows ",
-            sizeof(address.sun_path) - 1, "; choose a shorter temporary folder"));
+constexpr size_t kMaxSocketName = 80;
+
+// The system takes no more than 107 characters. So a socket is named by a descriptor of its folder,
+// whose path may be as long as it likes.
+class UnixAddress {
+ public:
+  UnixAddress(const std::string& path, const std::string& what) {
+    size_t slash = path.rfind('/');
+    std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
+    if (name.empty() || name.size() > kMaxSocketName) {
+      throw Error(ErrorKind::kInvalidArgument,
+                  str("the name of the socket '", path, "' has ", name.size(),
+                      " characters; it must have 1 to ", kMaxSocketName));
+    }
+    std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+    folder_ = UniqueFd(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!folder_) throw_errno(what);
+    std::string text = str("/proc/self/fd/", folder_.get(), "/", name);
+    address_.sun_family = AF_UNIX;
+    std::memcpy(address_.sun_path, text.c_str(), text.size() + 1);
   }
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  return address;
-}
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address_); }
+  socklen_t size() const { return sizeof(address_); }
+
+ private:
+  UniqueFd folder_;
+  sockaddr_un address_{};
+};
+static_assert(sizeof("/proc/self/fd/2147483647/") + kMaxSocketName <=
+              sizeof(sockaddr_un::sun_path));
 
 UniqueFd new_unix_socket() {
   UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -82,23 +100,25 @@ bool Channel::send(const std::function<void(OutBuffer&)>& fill) {
 }
 
 UniqueFd connect_unix(const std::string& path) {
-  auto address = unix_address(path);
+  const std::string what = str("connecting to '", path, "'");
+  UnixAddress address(path, what);
   UniqueFd socket = new_unix_socket();
   int result;
   do {
-    result = ::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address));
+    result = ::connect(socket.get(), address.get(), address.size());
   } while (result != 0 && errno == EINTR);
-  if (result != 0) throw_errno(str("connecting to '", path, "'"));
+  if (result != 0) throw_errno(what);
   return socket;
 }
 
 UniqueFd listen_unix(const std::string& path) {
-  auto address = unix_address(path);
+  const std::string what = str("listening on '", path, "'");
+  UnixAddress address(path, what);
   UniqueFd socket = new_unix_socket();
   if (::fchmod(socket.get(), 0600) != 0 ||
-      ::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 ||
+      ::bind(socket.get(), address.get(), address.size()) != 0 ||
       ::listen(socket.get(), 1024) != 0) {
-    throw_errno(str("listening on '", path, "'"));
+    throw_errno(what);
   }
   return socket;
 }

@@ -37,10 +37,10 @@ class Channel {
   OutBuffer out_;
 };
 
-/// Connects to a Unix socket. Throws Error(kIo) that names the path.
+/// Connects to a Unix socket. Throws Error(kIo) that names the path. The path may be of any length,
+/// its last part of at most 80 characters.
 UniqueFd connect_unix(const std::string& path);
-/// Listens on a new Unix socket; only this user may connect. Throws if the path exists or is over
-/// 107 characters.
+/// Listens on a new Unix socket; only this user may connect. Throws Error(kIo) if the path exists.
 UniqueFd listen_unix(const std::string& path);
 /// Two connected Unix stream sockets, closed on exec.
 std::pair<UniqueFd, UniqueFd> socket_pair();
