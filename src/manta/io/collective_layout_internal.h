@@ -14,7 +14,7 @@
 namespace manta {
 
 inline constexpr uint32_t kRegionMagic = 0x4d4e5443;
-inline constexpr uint32_t kRegionVersion = 1;
+inline constexpr uint32_t kRegionVersion = 2;
 
 enum class CollectiveKind : uint8_t {
   kBarrier,
@@ -30,14 +30,13 @@ enum class CollectiveKind : uint8_t {
 
 /// What a rank calls. All ranks must publish the same one.
 struct CollectiveCall {
-  uint64_t sequence = 0;  ///< How many calls were before it in this group.
   uint64_t bytes = 0;     ///< Of one rank's part.
-  int32_t root = -1;      ///< -1 where there is none.
+  uint32_t sequence = 0;  ///< How many calls were before it in this group, modulo 2^32.
+  int32_t step = -1;      ///< Whose gradients are exchanged; -1: others, or it is not known.
+  int16_t root = -1;      ///< -1 where there is none.
   CollectiveKind kind = CollectiveKind::kBarrier;
   ElementType type = ElementType::kOther;
   ReduceKind reduce = ReduceKind::kSum;
-
-  bool operator==(const CollectiveCall&) const = default;
 };
 
 enum class FailureState : uint32_t { kNone, kWriting, kWritten };

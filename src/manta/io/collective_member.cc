@@ -31,12 +31,16 @@ std::string in_seconds(std::chrono::nanoseconds time) {
   return str(std::chrono::duration<double>(time).count(), " s");
 }
 
+const char* name_of(CollectiveKind kind) {
+  constexpr const char* kNames[] = {"barrier", "broadcast",      "allreduce",
+                                    "reduce",  "allgather",      "gather",
+                                    "scatter", "reduce_scatter", "alltoall"};
+  auto index = static_cast<size_t>(kind);
+  return index < std::size(kNames) ? kNames[index] : "unknown collective";
+}
+
 std::string describe(const CollectiveCall& call) {
-  constexpr std::string_view kNames[] = {"barrier", "broadcast",      "allreduce",
-                                         "reduce",  "allgather",      "gather",
-                                         "scatter", "reduce_scatter", "alltoall"};
-  auto index = static_cast<size_t>(call.kind);
-  std::string text(index < std::size(kNames) ? kNames[index] : "unknown collective");
+  std::string text = name_of(call.kind);
   switch (call.kind) {
     case CollectiveKind::kAllreduce:
     case CollectiveKind::kReduce:
@@ -55,6 +59,7 @@ std::string describe(const CollectiveCall& call) {
   if (call.kind != CollectiveKind::kBarrier && call.kind != CollectiveKind::kAlltoall) {
     text += str(" of ", call.bytes, " bytes of ", element_name(call.type));
   }
+  if (call.step >= 0) text += str(", gradients of step ", call.step);
   return text;
 }
 
@@ -172,7 +177,17 @@ void CollectiveMember::check_calls(uint32_t step) {
   const CollectiveCall first = header(0).calls[step % 2];
   for (int peer = 1; peer < size_; ++peer) {
     const CollectiveCall other = header(peer).calls[step % 2];
-    if (other == first) continue;
+    bool same_call = other.kind == first.kind && other.bytes == first.bytes &&
+                     other.type == first.type && other.reduce == first.reduce &&
+                     other.root == first.root && other.sequence == first.sequence;
+    if (same_call && (other.step == first.step || other.step < 0 || first.step < 0)) continue;
+    if (same_call) {
+      fail_and_throw(ErrorKind::kInvalidArgument,
+                     str("the ranks exchange gradients of different steps: rank ", peer,
+                         " those of step ", other.step, ", rank 0 those of step ", first.step,
+                         " of their epoch; between two exchanges every rank must take the same ",
+                         "number of batches"));
+    }
     fail_and_throw(ErrorKind::kInvalidArgument,
                    str("ranks made different calls at operation ", first.sequence, ": rank ", peer,
                        " called ", describe(other), " while rank 0 called ", describe(first),

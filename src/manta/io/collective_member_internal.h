@@ -18,6 +18,8 @@ namespace manta {
 
 /// "allreduce (sum) of 4096 bytes of float", "broadcast from rank 2 of 8 bytes of int64".
 std::string describe(const CollectiveCall& call);
+/// "allreduce".
+const char* name_of(CollectiveKind kind);
 
 /// "rank 1", "ranks 1, 2".
 std::string name_ranks(const std::vector<int>& ranks);
@@ -55,7 +57,8 @@ class CollectiveMember {
   /// Waits until every rank has published the step that this one has published last. Errors name
   /// `call`.
   void wait(const CollectiveCall& call, const Deadline& deadline);
-  /// Throws unless every rank published the same call at this step. The error is the same on all.
+  /// Throws unless every rank published the same call at this step, about the same step of the
+  /// training. The error is the same on all.
   void check_calls(uint32_t step);
 
   /// Makes the group fail everywhere, with this cause unless there is one already.

@@ -68,8 +68,10 @@ void Collectives::run(CollectiveCall call, size_t steps, Timeout timeout, Fill f
 template <class Fill, class Read>
 void Collectives::run_locked(CollectiveCall call, size_t steps, Timeout timeout, Fill& fill,
                              Read& read) {
+  WaitWatch::Scope scope(options_.watch, name_of(call.kind));
   member_.throw_if_failed();
-  call.sequence = calls_++;
+  call.sequence = static_cast<uint32_t>(calls_++);
+  if (options_.watch) call.step = static_cast<int32_t>(options_.watch->step());
   auto deadline = Deadline::after(timeout.value_or(options_.timeout));
   for (size_t i = 0; i < std::max<size_t>(steps, 1); ++i) {
     uint32_t step = member_.step();
@@ -97,7 +99,7 @@ void Collectives::broadcast(void* data, const Elements& elements, int root, Time
   };
   run(
       {.bytes = elements.bytes(),
-       .root = root,
+       .root = static_cast<int16_t>(root),
        .kind = CollectiveKind::kBroadcast,
        .type = elements.type},
       pieces.number(), timeout,
@@ -200,7 +202,7 @@ void Collectives::reduce(void* data, const Elements& elements, ReduceKind kind, 
   std::vector<const void*> sources(static_cast<size_t>(size()));
   run(
       {.bytes = elements.bytes(),
-       .root = root,
+       .root = static_cast<int16_t>(root),
        .kind = CollectiveKind::kReduce,
        .type = elements.type,
        .reduce = kind},
@@ -246,7 +248,7 @@ void Collectives::gather(std::span<void* const> outputs, const void* input,
   if (rank() == root) copy_bytes(outputs[static_cast<size_t>(rank())], input, elements.bytes());
   run(
       {.bytes = elements.bytes(),
-       .root = root,
+       .root = static_cast<int16_t>(root),
        .kind = CollectiveKind::kGather,
        .type = elements.type},
       pieces.number(), timeout,
@@ -271,7 +273,7 @@ void Collectives::scatter(void* output, std::span<const void* const> inputs,
   if (rank() == root) copy_bytes(output, inputs[static_cast<size_t>(root)], elements.bytes());
   run(
       {.bytes = elements.bytes(),
-       .root = root,
+       .root = static_cast<int16_t>(root),
        .kind = CollectiveKind::kScatter,
        .type = elements.type},
       pieces.number(), timeout,

@@ -9,6 +9,7 @@
 
 #include "manta/io/collective_member_internal.h"
 #include "manta/io/reduce_internal.h"
+#include "manta/io/wait_watch_internal.h"
 
 namespace manta {
 
@@ -17,6 +18,8 @@ struct GroupOptions {
   /// How long a rank waits for the others, when the group forms and in every call. A rank that is
   /// dead is noticed at once, so this is for those that are stopped or do something else.
   std::chrono::nanoseconds timeout = std::chrono::seconds(60);
+  /// Is told of every call, and says whose gradients it is about. Must outlive the group.
+  WaitWatch* watch = nullptr;
 };
 
 /// What one rank contributes to a call: `count` elements of `type`, each of `width` bytes.
