@@ -45,7 +45,7 @@ struct ProcessExit {
   }
 };
 
-/// Where an engine tells what happened. Called on the thread that drives the engine.
+/// Where an engine tells what happened: on any thread of the driver, one call at a time.
 class EngineEvents {
  public:
   virtual ~EngineEvents() = default;
@@ -55,7 +55,7 @@ class EngineEvents {
   virtual void on_exited(const ProcessExit& exit) = 0;
 };
 
-/// Places, watches and kills processes, and does nothing else. All calls come from one thread.
+/// Places, watches and kills processes, and does nothing else. Any thread calls, one at a time.
 class Engine {
  public:
   virtual ~Engine() = default;
