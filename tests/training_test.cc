@@ -150,6 +150,33 @@ TEST_F(Training, AnExceptionIsTriedAgainAsOftenAsAllowed) {
   EXPECT_EQ(failures, 3);
 }
 
+// The sockets of a run lie below TMPDIR; the system's limit for a socket's path is 107 characters.
+TEST_F(Training, ATemporaryFolderMayHaveALongPath) {
+  std::string folder = temporary_.path() + "/" + std::string(200, 'd');
+  std::filesystem::create_directories(folder);
+  Program program(test_program("torch_job"),
+                  {files_.path() + "/runs", "long", data(), "--quiet", "--throw-at", "5",
+                   "--max-failures", "11"},
+                  folder);
+  EXPECT_THAT(finish(program), StartsWith("failed user code: rank 1 failed:"));
+  std::ifstream in(run("long") + "/journal.jsonl");
+  int failures = 0;
+  for (std::string line; std::getline(in, line);) {
+    failures += line.find("attempt_failed") != std::string::npos;
+  }
+  EXPECT_EQ(failures, 12);
+  EXPECT_TRUE(eventually([&] { return std::filesystem::is_empty(folder); }));
+}
+
+TEST_F(Training, WithoutInitEveryCallSaysSo) {
+  Program program(test_program("torch_job"), {"no_init"}, temporary_.path());
+  for (const char* call : {"TorchTrainer::fit", "put", "cluster_resources"}) {
+    EXPECT_THAT(program.read_line(),
+                AllOf(HasSubstr(call), HasSubstr("manta::init(argc, argv)"), HasSubstr("main")));
+  }
+  EXPECT_EQ(program.wait(), 0);
+}
+
 TEST_F(Training, AWorkerThatIsStoppedIsNamed) {
   for (const char* backend : {"shm", "gloo"}) {
     std::string name = std::string("stops-") + backend;

@@ -77,7 +77,23 @@ void use_small_disk(const std::string& path, const std::string& size) {
   }
 }
 
+// Prints what fit() and the others say without manta::init.
+int without_init() {
+  auto say = [](auto call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      std::cout << error.what() << std::endl;
+    }
+  };
+  say([] { TorchTrainer({.train_loop_per_worker = loop}).fit(); });
+  say([] { put(1); });
+  say([] { cluster_resources(); });
+  return 0;
+}
+
 int main(int argc, char** argv) {
+  if (argc == 2 && std::string(argv[1]) == "no_init") return without_init();
   std::string storage, name, data, disk, backend = "auto";
   int workers = 2, epochs = 2, report_every = 2, max_failures = 0, pause_ms = 0, timeout_ms = 60000;
   int throw_at = -1, exit_at = -1, keep = 0;

@@ -37,6 +37,8 @@ ShardPass::ShardPass(std::shared_ptr<ShardState> state, const ShardBatchOptions&
   open.drop_last = rule_.drop_last;
   pass_ = std::make_unique<FeedClient::Pass>(state_->feed, std::move(open));
   state_->iterating = true;
+  state_->pass_steps = 0;
+  if (state_->watch) state_->pass = state_->watch->begin_pass();
 }
 
 ShardPass::~ShardPass() { finish(); }
@@ -46,6 +48,7 @@ void ShardPass::finish() {
   finished_ = true;
   state_->position = {state_->position.epoch + 1, 0, 0, 0};
   state_->iterating = false;
+  state_->pass = -1;
   state_->feed->forget_weight(this);
   state_->rows_decoded = pass_->rows_decoded();
   blocks_.clear();
@@ -54,6 +57,8 @@ void ShardPass::finish() {
 
 bool ShardPass::next(StepSlice* slice) {
   if (finished_) return false;
+  WaitWatch::Scope scope(
+      state_->watch, Wait{Wait::kRows, state_->pass, state_->name.c_str(), state_->position.epoch});
   while (!ended_ && known_ - row_ < rows_to_look_at(rule_)) {
     auto block = pass_->next(row_ + rows_to_look_at(rule_));
     if (block) {
@@ -91,6 +96,7 @@ bool ShardPass::next(StepSlice* slice) {
   state_->feed->set_weight(
       this, static_cast<double>(mine.rows) * feed.world_size() / static_cast<double>(step->rows));
   state_->steps += 1;
+  state_->pass_steps += 1;
   state_->rows += mine.rows;
   state_->epoch_rows = row_;
   return true;

@@ -9,6 +9,7 @@
 #include "manta/data/feed_internal.h"
 #include "manta/data/shard.h"
 #include "manta/data/step_internal.h"
+#include "manta/io/wait_watch_internal.h"
 
 namespace manta::data {
 
@@ -22,12 +23,16 @@ struct ShardState {
   Position position;  // behind the last batch that was given out
   bool iterating = false;
   int64_t rows_decoded = 0;  // by the reader, in the last pass that ended
+  WaitWatch* watch =
+      nullptr;  // of the process, if it has one: told of passes and of waits for rows
 
   std::atomic<int64_t> epoch;           // the one under way, or that ended last
   std::atomic<int64_t> steps{0};        // in this process
   std::atomic<int64_t> rows{0};         // of this process
   std::atomic<int64_t> epoch_rows{0};   // of all workers, in this epoch so far
   std::atomic<int64_t> epoch_total{0};  // of the last epoch that ended; 0 if none has
+  std::atomic<int64_t> pass{-1};        // the watch's number of the one under way, or -1
+  std::atomic<int64_t> pass_steps{0};   // taken in it
 };
 
 /// A worker's part of one step: consecutive rows, in as many pieces as there are blocks.

@@ -36,8 +36,14 @@ Error translate(const std::string& call, int rank, int size, const std::exceptio
 /// Gloo's work, with its errors as ours.
 class GlooWork final : public c10d::Work {
  public:
-  GlooWork(WorkPtr work, const char* call, int rank, int size)
-      : Work(rank, work->retrieveOpType()), work_(std::move(work)), call_(call), size_(size) {}
+  /// `watch` may be null: nobody is told who waits for it.
+  GlooWork(WorkPtr work, const char* call, int rank, int size, WaitWatch* watch, const Wait& wait)
+      : Work(rank, work->retrieveOpType()),
+        work_(std::move(work)),
+        call_(call),
+        size_(size),
+        watch_(watch),
+        wait_(wait) {}
 
   bool isCompleted() override { return work_->isCompleted(); }
   bool isSuccess() const override { return work_->isSuccess(); }
@@ -49,6 +55,7 @@ class GlooWork final : public c10d::Work {
   uint64_t getSequencenumber() const override { return work_->getSequencenumber(); }
 
   bool wait(std::chrono::milliseconds timeout) override {
+    WaitWatch::Scope scope(watch_, wait_);
     try {
       return work_->wait(timeout);
     } catch (const std::exception& error) {
@@ -57,6 +64,9 @@ class GlooWork final : public c10d::Work {
   }
 
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
+    // Nobody sees when a future is waited for. Reducer does so at the end of backward, before the
+    // loop can do anything else.
+    if (watch_) watch_->enter(wait_);
     auto inner = work_->getFuture();
     auto outer = c10::make_intrusive<c10::ivalue::Future>(inner->elementType());
     auto self = c10::intrusive_ptr<GlooWork>::unsafe_reclaim_from_nonowning(this);
@@ -83,13 +93,15 @@ class GlooWork final : public c10d::Work {
   WorkPtr work_;
   const char* call_;
   int size_;
+  WaitWatch* watch_;
+  Wait wait_;
 };
 
 /// Passes everything on to Gloo.
 class GlooBackend final : public c10d::Backend {
  public:
-  GlooBackend(c10::intrusive_ptr<c10d::Backend> gloo, int rank, int size)
-      : Backend(rank, size), gloo_(std::move(gloo)) {}
+  GlooBackend(c10::intrusive_ptr<c10d::Backend> gloo, int rank, int size, WaitWatch* watch)
+      : Backend(rank, size), gloo_(std::move(gloo)), watch_(watch) {}
 
   const std::string getBackendName() const override { return gloo_->getBackendName(); }
   void setTimeout(std::chrono::milliseconds timeout) override { gloo_->setTimeout(timeout); }
@@ -162,26 +174,35 @@ class GlooBackend final : public c10d::Backend {
     return call("alltoall", [&] { return gloo_->alltoall(outputs, inputs, options); });
   }
   WorkPtr send(Tensors& tensors, int to, int tag) override {
-    return call("send", [&] { return gloo_->send(tensors, to, tag); });
+    return call(
+        "send", [&] { return gloo_->send(tensors, to, tag); }, kOfTwo);
   }
   WorkPtr recv(Tensors& tensors, int from, int tag) override {
-    return call("recv", [&] { return gloo_->recv(tensors, from, tag); });
+    return call(
+        "recv", [&] { return gloo_->recv(tensors, from, tag); }, kOfTwo);
   }
   WorkPtr barrier(const c10d::BarrierOptions& options) override {
     return call("barrier", [&] { return gloo_->barrier(options); });
   }
 
  private:
+  /// Whether all ranks call it, or two of them, of which the others know nothing.
+  enum Callers { kOfAll, kOfTwo };
+
   template <class Start>
-  WorkPtr call(const char* name, Start start) {
+  WorkPtr call(const char* name, Start start, Callers callers = kOfAll) {
+    WaitWatch* watch = callers == kOfAll ? watch_ : nullptr;
+    Wait wait;
+    if (watch) wait = {Wait::kCollective, watch->begin_collective(), name, watch->step()};
     try {
-      return c10::make_intrusive<GlooWork>(start(), name, rank_, size_);
+      return c10::make_intrusive<GlooWork>(start(), name, rank_, size_, watch, wait);
     } catch (const std::exception& error) {
       throw translate(name, rank_, size_, error);
     }
   }
 
   c10::intrusive_ptr<c10d::Backend> gloo_;
+  WaitWatch* watch_;
 };
 
 // Gloo writes to sockets whose other end may have died: without a handler that ends this process
@@ -209,8 +230,8 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10
     gloo->threads = 1;  // calls of one group run in order, so that a second would sleep
     store->setTimeout(timeout);
     return c10::make_intrusive<GlooBackend>(
-        c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, std::move(gloo)), rank,
-        size);
+        c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, std::move(gloo)), rank, size,
+        options.watch);
   } catch (const std::exception& error) {
     throw Error(deadline.passed() ? ErrorKind::kTimeout : ErrorKind::kIo,
                 str("rank ", rank, " at ", address, " could not join a Gloo group of ", size,

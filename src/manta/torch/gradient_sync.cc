@@ -199,11 +199,12 @@ void GradientSync::end_forward(const std::vector<torch::Tensor>& outputs) {
 }
 
 void GradientSync::on_gradient() {
-  // Reducer has its own hooks; only the buffers are left for the end.
-  bool wanted = path_->flat ? paused_ == 0 : path_->reducer_armed && !buffers_.empty();
+  // Reducer has its own hooks, which come after this one; only the buffers are left for the end.
+  bool wanted = path_->flat ? paused_ == 0 : path_->reducer_armed;
   int task = torch::autograd::get_current_graph_task_id();
   if (!wanted || task == task_) return;
   task_ = task;
+  if (options_.exchanging) options_.exchanging(true);
   torch::autograd::Engine::get_default_engine().queue_callback([this] { finish_backward(); });
 }
 
@@ -212,9 +213,10 @@ void GradientSync::finish_backward() {
   path_->reducer_armed = false;
   if (path_->flat) {
     path_->flat->run();
-  } else {
+  } else if (!buffers_.empty()) {
     broadcast_tensors({*path_->backend, options_.rank, options_.world_size}, buffers_);
   }
+  if (options_.exchanging) options_.exchanging(false);
 }
 
 torch::Tensor weigh_gradient(const torch::Tensor& tensor, double weight) {

@@ -20,6 +20,8 @@ struct SyncOptions {
   /// How much this worker's next forward counts: its rows x world_size / the rows of all workers.
   /// Asked at each forward that may be followed by a backward. Default: 1, for equal slices.
   std::function<double()> weight = {};
+  /// Called with true before a backward's first exchange, with false when all of them have begun.
+  std::function<void(bool)> exchanging = {};
   /// Models on the CPU whose trainable parameters and buffers are not larger exchange everything
   /// at once when backward ends. Larger ones go in buckets, while backward goes on.
   size_t flat_limit_bytes = size_t{1} << 20;

@@ -15,9 +15,11 @@ GroupPtr join_group(Session& session) {
   const auto& begin = session.begin();
   GroupOptions options;
   options.timeout = session.timeout();
+  options.watch = &session.watch();
+  WaitWatch::Scope scope(options.watch, "process group that forms (prepare_model)");
   auto store = make_session_store(session);
-  std::string backend = begin.framework.value("backend", "auto");
-  if (backend == "gloo") {
+  UniqueFd region = session.take_region();
+  if (!region) {
     // Gloo's errors are c10's: a rank that has gone or hangs shows as one of them.
     session.set_consequence_check([](const std::exception& error) {
       return dynamic_cast<const c10::DistError*>(&error) != nullptr ||
@@ -28,8 +30,8 @@ GroupPtr join_group(Session& session) {
                               begin.rank, begin.world_size);
   }
   return make_process_group(
-      store, make_shm_backend(session.take_region(), begin.rank, begin.world_size, options),
-      begin.rank, begin.world_size);
+      store, make_shm_backend(std::move(region), begin.rank, begin.world_size, options), begin.rank,
+      begin.world_size);
 }
 
 }  // namespace
@@ -52,6 +54,9 @@ SyncOptions sync_options_of_run() {
   options.world_size = session->begin().world_size;
   options.group = get_process_group();
   options.weight = [session] { return session->step_weight(); };
+  options.exchanging = [session](bool begins) {
+    session->watch().set_step(begins ? session->step() : -1);
+  };
   return options;
 }
 

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "manta/base/json_input_internal.h"
+#include "manta/io/collective_region.h"
 #include "manta/train/training_internal.h"
 
 namespace manta {
@@ -17,7 +18,11 @@ train::Training to_training(const TorchTrainerOptions& options, const std::strin
   training.scaling = options.scaling_config;
   training.run = options.run_config;
   training.datasets = options.datasets;
-  training.framework = {{"backend", options.torch_config.backend}};
+  const std::string& backend = options.torch_config.backend;
+  training.framework = {{"backend", backend}};
+  training.shared_memory =
+      backend == "shm" ||
+      (backend == "auto" && options.scaling_config.num_workers <= kMaxCollectiveRanks);
   training.resume_from_checkpoint = options.resume_from_checkpoint;
   training.restore_from = restore_from;
   return training;

@@ -11,7 +11,8 @@ namespace manta {
 
 /// How the workers exchange gradients.
 struct TorchConfig {
-  /// "auto": shared memory between workers of one host. "shm" or "gloo" force one.
+  /// "auto": shared memory between workers of one host, Gloo if there are over 512 of them. "shm"
+  /// or "gloo" force one.
   std::string backend = "auto";
 };
 

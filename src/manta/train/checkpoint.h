@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -85,6 +86,8 @@ class CheckpointSource {
   virtual void stage() = 0;
   /// Writes the files, on a background thread. Not called if `stage` threw.
   virtual void write(CheckpointFolder& folder) = 0;
+  /// A digest of what replicas that train together have in common; nothing if it cannot tell.
+  virtual std::optional<uint64_t> fingerprint() const { return std::nullopt; }
 };
 
 }  // namespace manta

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "manta/io/collective_member_internal.h"
 #include "manta/train/controller_internal.h"
 #include "manta/train/file_internal.h"
 
@@ -47,7 +48,7 @@ std::vector<Action> Controller::handle(const Event& event) {
 
 void Controller::start_attempt() {
   phase_ = Phase::kRunning;
-  ranks_.assign(static_cast<size_t>(num_workers_), Rank{restart_point_.next_report, false});
+  ranks_.assign(static_cast<size_t>(num_workers_), RankView{{}, restart_point_.next_report, false});
   pending_.clear();
   next_commit_ = restart_point_.next_report;
   committing_ = group_stopped_ = false;
@@ -67,7 +68,7 @@ void Controller::on(const GroupStarted& event) {
 void Controller::on(const Reported& event) {
   if (phase_ != Phase::kRunning) return;
   MANTA_CHECK(event.rank >= 0 && event.rank < num_workers_, str("rank ", event.rank));
-  Rank& rank = ranks_[static_cast<size_t>(event.rank)];
+  RankView& rank = ranks_[static_cast<size_t>(event.rank)];
   if (event.index != rank.reports || rank.finished) {
     return fail({event.rank, ErrorKind::kCorrupt,
                  str("it made report ", event.index, " when ",
@@ -93,6 +94,7 @@ void Controller::on(const Reported& event) {
   }
   if (event.rank == 0) report.metrics = event.metrics;
   report.reported[event.rank] = event.has_checkpoint;
+  if (event.fingerprint) report.fingerprints[event.rank] = *event.fingerprint;
   commit_next();
 }
 
@@ -102,19 +104,40 @@ void Controller::on(const Wrote& event) {
   commit_next();
 }
 
+void Controller::on(const Waits& event) {
+  if (phase_ != Phase::kRunning) return;
+  MANTA_CHECK(event.rank >= 0 && event.rank < num_workers_, str("rank ", event.rank));
+  RankView& rank = ranks_[static_cast<size_t>(event.rank)];
+  if (rank.finished) return;  // it was told late
+  rank.activity = event.activity;
+  stands_still();
+}
+
+// Ranks that have parted wait for each other for ever.
+bool Controller::stands_still() {
+  auto found = find_standstill(ranks_);
+  if (!found) return false;
+  fail({found->rank, ErrorKind::kInvalidArgument, found->message, false, true});
+  return true;
+}
+
 void Controller::on(const Finished& event) {
   if (phase_ != Phase::kRunning) return;
   MANTA_CHECK(event.rank >= 0 && event.rank < num_workers_, str("rank ", event.rank));
-  ranks_[static_cast<size_t>(event.rank)].finished = true;
+  RankView& rank = ranks_[static_cast<size_t>(event.rank)];
+  rank.finished = true;
+  rank.activity.collectives = event.collectives;
+  rank.activity.passes = event.passes;
   for (int other = 0; other < num_workers_; ++other)
     if (unequal(event.rank, other)) return;
+  if (stands_still()) return;
   stop_if_done();
 }
 
 // A rank that has finished cannot make the reports that another has made.
 bool Controller::unequal(int finished, int other) {
-  const Rank& less = ranks_[static_cast<size_t>(finished)];
-  const Rank& more = ranks_[static_cast<size_t>(other)];
+  const RankView& less = ranks_[static_cast<size_t>(finished)];
+  const RankView& more = ranks_[static_cast<size_t>(other)];
   if (!less.finished || less.reports >= more.reports) return false;
   fail({finished, ErrorKind::kInvalidArgument,
         str("it finished after it had reported ", times(less.reports), ", but rank ", other,
@@ -129,6 +152,10 @@ void Controller::on(const Failed& event) {
   if (phase_ != Phase::kRunning || all_work_is_done()) return;
   bool consequence = event.failure.consequence && event.failure.rank != kDataReader;
   if (!consequence) return fail(event.failure);
+  if (event.activity && event.failure.rank >= 0 && event.failure.rank < num_workers_) {
+    ranks_[static_cast<size_t>(event.failure.rank)].activity = *event.activity;
+    if (stands_still()) return;
+  }
   if (cause_) return;
   cause_ = event.failure;
   add(StartTimer{event.attempt, kWaitForCause});
@@ -186,15 +213,47 @@ void Controller::on(const Interrupted&) {
 void Controller::commit_next() {
   auto next = pending_.find(next_commit_);
   if (committing_ || next == pending_.end() || !next->second.complete(num_workers_)) return;
-  committing_ = true;
   const Pending& report = next->second;
+  if (report.has_checkpoint()) {
+    if (is_empty_checkpoint(report)) return;
+    warn_of_different_models(report);
+  }
+  committing_ = true;
   add(Commit{restart_point_.attempt, next_commit_, report.metrics, report.positions,
              report.has_checkpoint(), report.written});
 }
 
+// A checkpoint of no file: nothing could go on from it.
+bool Controller::is_empty_checkpoint(const Pending& report) {
+  for (const auto& [rank, files] : report.written)
+    if (!files.empty()) return false;
+  std::vector<int> givers;
+  for (const auto& [rank, has_checkpoint] : report.reported)
+    if (has_checkpoint) givers.push_back(rank);
+  fail({givers.front(), ErrorKind::kInvalidArgument,
+        str("the checkpoint of report ", next_commit_, ", given by ", name_ranks(givers),
+            ", has no files",
+            givers.front() == 0 ? ""
+                                : "; a TorchCheckpoint is written by rank 0 only, so rank 0 must "
+                                  "give it to train::report, too"),
+        false, true});
+  return true;
+}
+
+// Once a run: it would be said at every report.
+void Controller::warn_of_different_models(const Pending& report) {
+  const auto& all = report.fingerprints;
+  auto other = std::find_if(all.begin(), all.end(),
+                            [&](const auto& one) { return one.second != all.begin()->second; });
+  if (other == all.end() || std::exchange(warned_of_models_, true)) return;
+  add(Warn{str("the model's parameters differ between ranks ", all.begin()->first, " and ",
+               other->first, ": was prepare_model forgotten? At report ", next_commit_,
+               " each rank trains a model of its own, and only rank 0's is kept")});
+}
+
 bool Controller::all_work_is_done() const {
   return std::all_of(ranks_.begin(), ranks_.end(),
-                     [](const Rank& rank) { return rank.finished; }) &&
+                     [](const RankView& rank) { return rank.finished; }) &&
          std::all_of(pending_.begin(), pending_.end(),
                      [&](const auto& one) { return one.second.complete(num_workers_); });
 }

@@ -13,6 +13,7 @@
 #include "manta/base/json.h"
 #include "manta/train/checkpoint.h"
 #include "manta/train/config.h"
+#include "manta/train/standstill_internal.h"
 
 namespace manta::train {
 
@@ -44,6 +45,7 @@ struct Reported {  ///< train::report was called.
   Json metrics;
   Json positions;  ///< Of the data sets; the same on every rank.
   bool has_checkpoint = false;
+  std::optional<uint64_t> fingerprint = {};  ///< Of its checkpoint; see CheckpointSource.
 };
 struct Wrote {  ///< The files of a report with a checkpoint are on disk.
   int attempt = 0;
@@ -51,13 +53,20 @@ struct Wrote {  ///< The files of a report with a checkpoint are on disk.
   int64_t index = 0;
   std::vector<CheckpointFile> files;
 };
+struct Waits {  ///< A rank has been waiting for others for a while.
+  int attempt = 0;
+  int rank = 0;
+  Activity activity;
+};
 struct Finished {  ///< The loop returned.
   int attempt = 0;
   int rank = 0;
+  int64_t collectives = 0, passes = 0;  ///< That it had begun; it begins no more.
 };
 struct Failed {  ///< A worker or the data reader ended before its time.
   int attempt = 0;
   Failure failure;
+  std::optional<Activity> activity = {};  ///< Of a consequence: in what the rank waited.
 };
 struct GroupStopped {  ///< Answer to StopGroup: no process is left.
   int attempt = 0;
@@ -77,7 +86,7 @@ struct CheckpointDamaged {
   std::optional<int64_t> before;  ///< The one to take instead; none: from the beginning.
 };
 struct Interrupted {};  ///< Ctrl-C.
-using Event = std::variant<GroupStarted, Reported, Wrote, Finished, Failed, GroupStopped,
+using Event = std::variant<GroupStarted, Reported, Wrote, Waits, Finished, Failed, GroupStopped,
                            TimerFired, CommitDone, CheckpointDamaged, Interrupted>;
 
 // ---- What is to be done.
@@ -111,11 +120,15 @@ struct Note {  ///< For the journal and the screen.
   Json details;
   int attempt = 0;
 };
+struct Warn {  ///< For the screen.
+  std::string message;
+};
 struct End {  ///< Nothing comes after it. Without failure or interrupt: the run is complete.
   std::optional<Failure> failure;
   bool interrupted = false;
 };
-using Action = std::variant<StartGroup, StopGroup, StartTimer, Commit, Acknowledge, Note, End>;
+using Action =
+    std::variant<StartGroup, StopGroup, StartTimer, Commit, Acknowledge, Note, Warn, End>;
 
 /// Names of notes, which are also names of events in the journal.
 inline constexpr const char* kAttemptStarted = "attempt_started";  ///< checkpoint, next_report
@@ -137,7 +150,8 @@ inline constexpr std::chrono::milliseconds kWaitForCause{1000};
 /// committed once every rank has made it and its files are written, one at a time, in order. The
 /// first failure (a cause before a consequence) stops the group; a commit in progress is waited
 /// for, then the policy decides. The next attempt starts after the last committed checkpoint, so
-/// reports after that are made, and committed, again.
+/// reports after that are made, and committed, again. Ranks that have left the common path are a
+/// failure as soon as they tell that they wait (see find_standstill).
 class Controller {
  public:
   struct Start {  ///< Where the run begins; another place than 0 if it is restored.
@@ -156,16 +170,13 @@ class Controller {
 
  private:
   enum class Phase { kIdle, kRunning, kStopping, kEnded };
-  struct Rank {
-    int64_t reports = 0;  // the index of the next one
-    bool finished = false;
-  };
   struct Pending {  // a report that is not committed
     Json metrics;
     Json positions;
     int first_rank = 0;            // whose positions these are
     std::map<int, bool> reported;  // rank -> has a checkpoint
     std::map<int, std::vector<CheckpointFile>> written;
+    std::map<int, uint64_t> fingerprints;
     bool has_checkpoint() const;
     bool complete(int num_workers) const;
   };
@@ -173,6 +184,7 @@ class Controller {
   void on(const GroupStarted& event);
   void on(const Reported& event);
   void on(const Wrote& event);
+  void on(const Waits& event);
   void on(const Finished& event);
   void on(const Failed& event);
   void on(const GroupStopped& event);
@@ -190,6 +202,9 @@ class Controller {
   void stop_if_done();
   bool all_work_is_done() const;
   bool unequal(int finished, int other);
+  bool stands_still();
+  bool is_empty_checkpoint(const Pending& report);
+  void warn_of_different_models(const Pending& report);
   void fail(Failure failure);
   void stop();
   void conclude();
@@ -200,11 +215,12 @@ class Controller {
   Start restart_point_;  // .attempt is the current one
   int failures_ = 0;
   bool interrupted_ = false;
+  bool warned_of_models_ = false;
   std::vector<Action> actions_;  // what this event leads to
 
   // Of the current attempt.
   Phase phase_ = Phase::kIdle;
-  std::vector<Rank> ranks_;
+  std::vector<RankView> ranks_;
   std::map<int64_t, Pending> pending_;
   int64_t next_commit_ = 0;
   bool committing_ = false;

@@ -48,6 +48,8 @@ std::string to_string(const std::vector<Action>& actions) {
       add(str("commit ", commit->index, commit->has_checkpoint ? " with checkpoint" : ""));
     } else if (auto* acknowledge = std::get_if<Acknowledge>(&action)) {
       add(str("acknowledge ", acknowledge->index));
+    } else if (std::holds_alternative<Warn>(action)) {
+      add("warn");
     } else if (auto* end = std::get_if<End>(&action)) {
       add(end->interrupted ? "end interrupted" : end->failure ? "end failed" : "end");
     }
@@ -67,6 +69,7 @@ struct Story {
       if (auto* last = std::get_if<End>(&action)) end = *last;
       if (auto* last = std::get_if<Commit>(&action)) commit = *last;
       if (auto* note = std::get_if<Note>(&action)) notes.push_back(*note);
+      if (auto* warn = std::get_if<Warn>(&action)) warning = warn->message;
     }
     return to_string(actions);
   }
@@ -75,11 +78,18 @@ struct Story {
   std::optional<End> end;
   std::optional<Commit> commit;
   std::vector<Note> notes;
+  std::string warning;
 };
+
+const std::vector<CheckpointFile> kFiles{{"weights", 8, "0123456789abcdef"}};
 
 Reported report(int attempt, int rank, int64_t index, bool has_checkpoint = false,
                 Json positions = {}) {
   return {attempt, rank, index, {{"rank", rank}}, std::move(positions), has_checkpoint};
+}
+Reported with_fingerprint(Reported report, uint64_t fingerprint) {
+  report.fingerprint = fingerprint;
+  return report;
 }
 Failed failed(int attempt, int rank, const std::string& message, bool consequence = false) {
   return {attempt, {rank, ErrorKind::kUserCode, message, consequence}};
@@ -121,7 +131,7 @@ TEST(ControllerTest, CommitsAreOneAtATimeAndInOrder) {
   EXPECT_EQ(story(report(0, 0, 0, true)), "");
   EXPECT_EQ(story(report(0, 0, 1)), "");
   EXPECT_EQ(story(Finished{0, 0}), "");
-  EXPECT_EQ(story(Wrote{0, 0, 0, {}}), "commit 0 with checkpoint");
+  EXPECT_EQ(story(Wrote{0, 0, 0, kFiles}), "commit 0 with checkpoint");
   EXPECT_EQ(story(CommitDone{0, 0, ""}), "acknowledge 0; commit 1");
   EXPECT_EQ(story(failed(0, 0, "at exit, with nothing left to do")), "");
   EXPECT_EQ(story(CommitDone{0, 1, ""}), "acknowledge 1; stop 0");
@@ -133,7 +143,7 @@ TEST(ControllerTest, ARestartBeginsAfterTheLastCheckpoint) {
   Story story(1, 2);
   for (int64_t i = 0; i < 3; ++i) {
     story(report(0, 0, i, i == 1));
-    if (i == 1) story(Wrote{0, 0, 1, {}});
+    if (i == 1) story(Wrote{0, 0, 1, kFiles});
     EXPECT_EQ(story(CommitDone{0, i, ""}), str("acknowledge ", i));
   }
   EXPECT_EQ(story(failed(0, 0, "boom")), "stop 0");
@@ -164,7 +174,7 @@ TEST(ControllerTest, ACommitInProgressCountsForTheRestart) {
     for (bool good : {true, false}) {
       Story story(1, 1);
       story(report(0, 0, 0, true));
-      EXPECT_EQ(story(Wrote{0, 0, 0, {}}), "commit 0 with checkpoint");
+      EXPECT_EQ(story(Wrote{0, 0, 0, kFiles}), "commit 0 with checkpoint");
       EXPECT_EQ(story(failed(0, 0, "boom")), "stop 0");
       CommitDone done{0, 0, good ? "" : "disk full"};
       EXPECT_EQ(commit_first ? story(done) : story(GroupStopped{0}), "");
@@ -262,6 +272,81 @@ TEST(ControllerTest, UnequalNumbersOfReportsFailTheRun) {
                                  : "it finished after it had reported 1 time, but rank 0 has "
                                    "reported 2 times;"));
   }
+}
+
+// Also where they could be started again: they would part again.
+TEST(ControllerTest, RanksThatWaitForEachOtherFailTheRun) {
+  Story story(2, -1);
+  story(report(0, 0, 0));
+  Activity in_report{.kind = Wait::kReport, .number = 0, .what = "in train::report"};
+  Activity in_barrier{
+      .kind = Wait::kCollective, .number = 0, .what = "in a barrier", .collectives = 1};
+  EXPECT_EQ(story(Waits{0, 0, in_report}), "");
+  EXPECT_EQ(story(Waits{0, 1, in_barrier}), "stop 0");
+  EXPECT_EQ(story(Waits{0, 1, in_barrier}), "");
+  EXPECT_EQ(story(GroupStopped{0}), "end failed");
+  EXPECT_EQ(story.end->failure->rank, 1);
+  EXPECT_EQ(story.end->failure->kind, ErrorKind::kInvalidArgument);
+  EXPECT_THAT(story.end->failure->message, HasSubstr("in a barrier that rank 0 never joins"));
+}
+
+TEST(ControllerTest, ARankThatHasReturnedIsTheCauseOfWhatBreaksOffInOthers) {
+  for (bool finished_first : {true, false}) {
+    Story story(2, -1);
+    Failed broken = failed(0, 1, "rank 0 left its group", true);
+    broken.activity =
+        Activity{.kind = Wait::kCollective, .number = 3, .what = "in a barrier", .collectives = 4};
+    if (finished_first) {
+      EXPECT_EQ(story(Finished{0, 0, 3, 0}), "");
+      EXPECT_EQ(story(broken), "stop 0");
+    } else {
+      EXPECT_EQ(story(broken), "timer 0");
+      EXPECT_EQ(story(Finished{0, 0, 3, 0}), "stop 0");
+    }
+    EXPECT_EQ(story(GroupStopped{0}), "end failed");
+    EXPECT_THAT(story.end->failure->message,
+                HasSubstr("in a barrier that rank 0 never joins: rank 0 has returned"));
+  }
+}
+
+TEST(ControllerTest, WhatAFinishedRankToldLateCountsForNothing) {
+  Story story(2, -1);
+  EXPECT_EQ(story(Finished{0, 0, 5, 0}), "");
+  EXPECT_EQ(story(Waits{0, 0, {.kind = Wait::kCollective, .number = 2, .collectives = 3}}), "");
+  EXPECT_EQ(story(Waits{0, 1, {.kind = Wait::kCollective, .number = 4, .collectives = 5}}), "");
+  EXPECT_EQ(story(Finished{0, 1, 5, 0}), "stop 0");
+}
+
+TEST(ControllerTest, AnEmptyCheckpointIsNotCommitted) {
+  for (int giver : {0, 1}) {
+    Story story(2, -1);
+    EXPECT_EQ(story(report(0, 0, 0, giver == 0)), "");
+    EXPECT_EQ(story(report(0, 1, 0, giver == 1)), "");
+    EXPECT_EQ(story(Wrote{0, giver, 0, {}}), "stop 0");
+    EXPECT_EQ(story(GroupStopped{0}), "end failed");
+    EXPECT_EQ(story.end->failure->rank, giver);
+    EXPECT_THAT(
+        story.end->failure->message,
+        HasSubstr(str("the checkpoint of report 0, given by rank ", giver, ", has no files")));
+    EXPECT_EQ(story.end->failure->message.find("rank 0 must give it") != std::string::npos,
+              giver == 1);
+  }
+}
+
+TEST(ControllerTest, DifferentModelsAreWarnedOfOnce) {
+  Story story(3);
+  for (int64_t index = 0; index < 3; ++index) {
+    uint64_t other = index == 0 ? 5 : 6;  // from the second report on
+    story(with_fingerprint(report(0, 0, index, true), 5));
+    story(report(0, 1, index));  // does not tell
+    story(with_fingerprint(report(0, 2, index, true), other));
+    story(Wrote{0, 0, index, kFiles});
+    EXPECT_EQ(story(Wrote{0, 2, index, {}}),
+              str(index == 1 ? "warn; " : "", "commit ", index, " with checkpoint"));
+    story(CommitDone{0, index, ""});
+  }
+  EXPECT_THAT(story.warning, HasSubstr("the model's parameters differ between ranks 0 and 2: was "
+                                       "prepare_model forgotten? At report 1"));
 }
 
 TEST(ControllerTest, AnInterruptStopsTheGroup) {

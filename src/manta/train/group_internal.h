@@ -1,7 +1,5 @@
 #pragma once
 
-#include <condition_variable>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -11,33 +9,19 @@
 #include <vector>
 
 #include "manta/core/actor.h"
-#include "manta/train/controller_internal.h"
+#include "manta/train/event_queue_internal.h"
+#include "manta/train/key_value_store_internal.h"
 #include "manta/train/member_internal.h"
-#include "manta/train/messages_internal.h"
 #include "manta/train/training_internal.h"
 
 namespace manta::train {
 
-/// Where what happened waits for the controller. Any thread may push.
-class EventQueue {
- public:
-  void push(Event event);
-  void push(SendProgress progress);
-  struct Item {
-    std::optional<Event> event;
-    std::optional<SendProgress> progress;
-  };
-  /// The next thing; nothing when the deadline has passed.
-  std::optional<Item> pop(Deadline deadline);
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Item> items_;
-};
-
-/// The processes of one attempt, from their start to their end: the workers, which start all or
-/// none, and the data reader if there are data sets. What happens to them goes to the queue.
+/// The processes of one attempt, from their start to their end: the workers, and the data reader if
+/// there are data sets, which start all or none. What happens to them goes to the queue.
+///
+/// They connect to a Unix socket of the group's own, which listens until all have joined. A
+/// connection that has not joined may send one frame of 4 KB within 10 seconds; 64 such are
+/// accepted at a time.
 class Group {
  public:
   struct Plan {
@@ -47,8 +31,10 @@ class Group {
     std::string checkpoint;
     std::map<std::string, data::Position> positions;
   };
+  /// Returns at once. Throws Error(kResources) if the machine can never hold the group.
   Group(const Training& training, Plan plan, EventQueue& events);
   ~Group();  ///< Kills what is left.
+  Group(const Group&) = delete;
 
   void acknowledge(int64_t index);
   /// Ends every process: those whose loop is over are let go, the others are killed. Returns when
@@ -57,21 +43,33 @@ class Group {
 
  private:
   struct Connection {
-    std::unique_ptr<Channel> channel;
+    UniqueFd socket;
+    FrameDecoder decoder;
+    OutBuffer out;            // what the socket has not taken yet: nobody waits for a reader
     std::optional<int> rank;  // once it has said who it is
     Clock::time_point since;
   };
-  struct Waiting {  // a request to the store that cannot be answered yet
-    int rank;
-    StoreRequest request;
-  };
 
+  void start();
   void serve();
   void watch();
+  void run_thread(void (Group::*body)());
+  bool is_stopping();
+  void wake();
+  void accept();
   void read(Connection& connection);
+  bool read_one(Connection& connection);
+  void fail(Connection& connection, ErrorKind kind, const std::string& why);
+  void drop(Connection& connection);
+  void flush(Connection& connection);
   void on(Connection& connection, Join& message);
+  void on(int rank, SendReport& message);
+  void on(int rank, SendFiles& message);
+  void on(int rank, SendActivity& message);
+  void on(int rank, SendFailure& message);
+  void on(int rank, SendDone& message);
+  void on(int rank, SendProgress& message);
   void on(int rank, StoreRequest& message);
-  bool answer(int rank, const StoreRequest& message);
   void begin();
   template <class Message>
   void send(int rank, const Message& message);
@@ -81,17 +79,19 @@ class Group {
   EventQueue& events_;
   const std::string token_;
   const std::string address_;
-  UniqueFd listener_;
+  UniqueFd listener_;  // until all have joined
   UniqueFd wake_;
 
   std::vector<int> ranks_;  // of the members, in the order of the next two
   std::vector<ActorHandle<Member>> members_;
   std::vector<ObjectRef<void>> runs_;
 
-  std::vector<std::unique_ptr<Connection>> connections_;  // of the serving thread
+  // Of the serving thread.
+  std::vector<std::unique_ptr<Connection>> connections_;
   std::map<int, Connection*> joined_;
-  std::map<std::string, std::string> store_;
-  std::vector<Waiting> waiting_;
+  Clock::time_point accept_again_;  // after a failure
+  int accept_failures_ = 0;         // in a row
+  KeyValueStore store_;
   std::map<int, int64_t> reported_;  // the last report of each rank
   std::set<int> concluded_;          // ranks that have said how they ended
 

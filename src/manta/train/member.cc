@@ -8,7 +8,7 @@
 namespace manta::train {
 namespace {
 
-// How long the others may take to be there.
+// How long the others may take to be there: they start together with this one.
 constexpr std::chrono::seconds kJoinDeadline{60};
 
 void run_reader(BeginReading begin) {
@@ -53,7 +53,7 @@ void run_worker_loop(const std::shared_ptr<Channel>& channel, BeginTraining begi
     session.finish();
     std::cout.flush();
     std::fflush(nullptr);  // before the driver may end this process
-    send(SendDone{});
+    send(SendDone{session.watch().collectives(), session.watch().passes()});
   } catch (const std::exception& error) {
     if (session.was_ended()) return;
     auto* ours = dynamic_cast<const Error*>(&error);
@@ -64,7 +64,8 @@ void run_worker_loop(const std::shared_ptr<Channel>& channel, BeginTraining begi
                      "\n");
     std::fflush(nullptr);
     if (!consequence) session.settle();
-    send(SendFailure{ours ? ours->kind() : ErrorKind::kUserCode, message, consequence});
+    send(SendFailure{ours ? ours->kind() : ErrorKind::kUserCode, message, consequence,
+                     consequence ? session.thrown_from() : std::nullopt});
   } catch (...) {
     const std::string message = "it threw something that is no std::exception";
     std::cerr << "the training loop failed: " + message + "\n";

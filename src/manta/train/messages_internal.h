@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "manta/data/feed_internal.h"
 #include "manta/data/plan_internal.h"
 #include "manta/train/checkpoint.h"
+#include "manta/train/standstill_internal.h"
 
 /// What the processes of a training group and the driver say to each other, over a Unix socket
 /// each.
@@ -32,9 +34,10 @@ struct SendReport {
   Json metrics;
   Json positions;
   bool has_checkpoint = false;
+  std::optional<uint64_t> fingerprint;
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(index, metrics, positions, has_checkpoint);
+    archive(index, metrics, positions, has_checkpoint, fingerprint);
   }
 };
 struct SendFiles {  // the checkpoint of that report is on disk
@@ -45,18 +48,29 @@ struct SendFiles {  // the checkpoint of that report is on disk
     archive(index, files);
   }
 };
+struct SendActivity {  // the loop has been waiting for others for a while
+  Activity activity;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(activity);
+  }
+};
 struct SendFailure {
   ErrorKind kind = ErrorKind::kUserCode;
   std::string message;
   bool consequence = false;
+  std::optional<Activity> activity = {};  // of a consequence
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(kind, message, consequence);
+    archive(kind, message, consequence, activity);
   }
 };
 struct SendDone {  // the loop has returned
+  int64_t collectives = 0, passes = 0;
   template <class Archive>
-  void serialize(Archive&) {}
+  void serialize(Archive& archive) {
+    archive(collectives, passes);
+  }
 };
 struct SendProgress {  // now and then
   std::string dataset = {};
@@ -82,8 +96,8 @@ struct StoreRequest {  // answered by StoreReply; a key-value store for process 
     archive(request, kind, keys, value, expected, amount);
   }
 };
-using FromMember =
-    std::variant<Join, SendReport, SendFiles, SendFailure, SendDone, SendProgress, StoreRequest>;
+using FromMember = std::variant<Join, SendReport, SendFiles, SendActivity, SendFailure, SendDone,
+                                SendProgress, StoreRequest>;
 
 // ---- To a process of the group.
 
@@ -99,7 +113,7 @@ struct BeginTraining {
   std::map<std::string, data::Position> datasets;
   int64_t timeout_ms = 0;
   SharedFd feed;    // to the data reader
-  SharedFd region;  // for collectives within this host
+  SharedFd region;  // for collectives within this host, if they go through shared memory
   template <class Archive>
   void serialize(Archive& archive) {
     archive(attempt, rank, world_size, run_name, run_folder, loop, loop_takes_config, config,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "manta/base/log.h"
+#include "manta/core/client_internal.h"
 #include "manta/core/init.h"
 #include "manta/core/ledger_internal.h"
 #include "manta/core/session_folder_internal.h"
@@ -226,6 +228,8 @@ class Run {
     }
   }
 
+  void perform(const Warn& warning) { log_warning(warning.message); }
+
   void perform(const End& end) { end_ = end; }
 
   [[noreturn]] void throw_failure(const Failure& failure) {
@@ -318,6 +322,7 @@ void check_training(const Training& training) {
 }
 
 Result run_training(const Training& training) {
+  Client::current((training.trainer + "::fit").c_str());  // throws if there is no manta::init
   check_training(training);
   check_driver(training);
   if (training.restore_from.empty()) check_capacity(training.scaling);  // before there is a folder

@@ -16,6 +16,10 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kProgressInterval{200};
+// How often the receiving thread looks at what the loop does, and from when on the driver hears of
+// a wait: most last far less.
+constexpr milliseconds kLookInterval{100};
+constexpr milliseconds kLongWait{300};
 // What a failed worker gives the others to make the report that it has made; less than the time
 // after which they would give up waiting for it elsewhere, and be taken for the cause.
 constexpr milliseconds kSettleTime{10'000};
@@ -110,17 +114,24 @@ void Session::report(const Json& metrics, std::shared_ptr<CheckpointSource> chec
         str("the run goes on from '", begin_.checkpoint,
             "', but the loop has not called train::get_checkpoint(): it trains a new model"));
   }
-  wait_acknowledged(next_report_ - 1);
+  {
+    WaitWatch::Scope scope(&watch_, Wait{Wait::kReport, next_report_ - 1});
+    wait_acknowledged(next_report_ - 1);
+  }
   if (checkpoint) checkpoint->stage();
   int64_t index = next_report_++;
-  send(SendReport{index, metrics, positions(), checkpoint != nullptr});
+  send(SendReport{index, metrics, positions(), checkpoint != nullptr,
+                  checkpoint ? checkpoint->fingerprint() : std::nullopt});
   if (!checkpoint) return;
   std::lock_guard lock(mutex_);
   to_write_ = {index, std::move(checkpoint)};
   changed_.notify_all();
 }
 
-void Session::finish() { wait_acknowledged(next_report_ - 1); }
+void Session::finish() {
+  WaitWatch::Scope scope(&watch_, Wait{Wait::kReturned, next_report_ - 1});
+  wait_acknowledged(next_report_ - 1);
+}
 
 void Session::settle() {
   std::unique_lock lock(mutex_);
@@ -180,42 +191,106 @@ DataShard Session::shard(const std::string& name) {
   }
   std::lock_guard lock(mutex_);
   auto& state = shards_[name];
-  if (!state) state = std::make_shared<data::ShardState>(feed_, name, found->second);
+  if (!state) {
+    state = std::make_shared<data::ShardState>(feed_, name, found->second);
+    state->watch = &watch_;
+  }
   return DataShard(state);
 }
 
 void Session::receive() {
   auto next_progress = Clock::now() + kProgressInterval;
-  while (true) {
-    {
-      std::lock_guard lock(mutex_);
-      if (closing_) return;
+  try {
+    while (true) {
+      {
+        std::lock_guard lock(mutex_);
+        if (closing_) return;
+      }
+      tell_activity();
+      if (begin_.rank == 0 && Clock::now() >= next_progress) {
+        send_progress();
+        next_progress = Clock::now() + kProgressInterval;
+      }
+      if (!receive_one()) break;
     }
-    if (begin_.rank == 0 && Clock::now() >= next_progress) {
-      send_progress();
-      next_progress = Clock::now() + kProgressInterval;
-    }
-    Frame frame;
-    bool there = false;
-    try {
-      there = channel_->receive(&frame, Deadline::after(kProgressInterval));
-    } catch (const Error& error) {
-      if (error.kind() == ErrorKind::kTimeout) continue;
-    }
-    std::lock_guard lock(mutex_);
-    if (!there) {
-      driver_gone_ = true;
-      changed_.notify_all();
-      return;
-    }
-    auto message = decode_message<ToMember>(frame);
-    if (auto* acknowledged = std::get_if<Acknowledged>(&message)) {
-      acknowledged_ = acknowledged->index;
-    } else if (auto* reply = std::get_if<StoreReply>(&message)) {
-      replies_[reply->request] = std::move(*reply);
-    }
-    changed_.notify_all();
+  } catch (const std::exception& error) {
+    log_error(str("rank ", begin_.rank, " does not understand the driver: ", error.what()));
   }
+  std::lock_guard lock(mutex_);
+  driver_gone_ = true;
+  changed_.notify_all();
+}
+
+// False when the driver has closed the connection.
+bool Session::receive_one() {
+  Frame frame;
+  try {
+    if (!channel_->receive(&frame, Deadline::after(kLookInterval))) return false;
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kTimeout) return true;
+    throw;
+  }
+  auto message = decode_message<ToMember>(frame);
+  std::lock_guard lock(mutex_);
+  if (auto* acknowledged = std::get_if<Acknowledged>(&message)) {
+    acknowledged_ = acknowledged->index;
+  } else if (auto* reply = std::get_if<StoreReply>(&message)) {
+    replies_[reply->request] = std::move(*reply);
+  }
+  changed_.notify_all();
+  return true;
+}
+
+Activity Session::activity(const Wait& wait) const {
+  Activity activity{wait.kind, wait.number, {}, watch_.collectives(), watch_.passes(), {}};
+  if (wait.kind == Wait::kCollective) {
+    bool vowel = std::string_view("aeiou").find(wait.what[0]) != std::string_view::npos;
+    activity.what = str("in ", vowel ? "an " : "a ", wait.what);
+    if (wait.step >= 0) activity.what += str(" (gradients of step ", wait.step, ")");
+  } else if (wait.kind == Wait::kRows) {
+    activity.what = str("for rows of epoch ", wait.step, " of data set '", wait.what, "'");
+  } else if (wait.kind == Wait::kReport) {
+    activity.what = str("in train::report for report ", wait.number);
+  }
+  std::lock_guard lock(mutex_);
+  for (const auto& [name, shard] : shards_) {
+    if (int64_t pass = shard->pass; pass >= 0) activity.taken[pass] = shard->pass_steps;
+  }
+  return activity;
+}
+
+// The driver is told once of each wait that lasts, so that it can see when ranks wait for each
+// other. That a wait is over need not be told: see find_standstill.
+void Session::tell_activity() {
+  auto seen = watch_.read();
+  if (seen.version != seen_version_) {
+    seen_version_ = seen.version;
+    seen_since_ = Clock::now();
+    told_ = false;
+    return;
+  }
+  if (told_ || seen.wait.kind == Wait::kNone || Clock::now() - seen_since_ < kLongWait) return;
+  SendActivity message{activity(seen.wait)};
+  if (watch_.read().version != seen.version) return;  // what it holds may be of two moments
+  told_ = true;
+  send(message);
+}
+
+std::optional<Activity> Session::thrown_from() const {
+  Wait wait = watch_.thrown_from();
+  if (wait.kind == Wait::kNone) wait = watch_.read().wait;  // one without a scope
+  if (wait.kind == Wait::kNone || watch_.others_take_part()) return std::nullopt;
+  return activity(wait);
+}
+
+int64_t Session::step() const {
+  if (watch_.others_take_part()) return -1;
+  std::lock_guard lock(mutex_);
+  int64_t sum = 0;
+  for (const auto& [name, shard] : shards_) {
+    if (shard->pass >= 0) sum += shard->pass_steps;
+  }
+  return sum;
 }
 
 void Session::send_progress() {
@@ -254,11 +329,16 @@ void Session::write() {
     } catch (const std::exception& error) {
       auto* ours = dynamic_cast<const Error*>(&error);
       ErrorKind kind = ours ? ours->kind() : ErrorKind::kIo;
-      std::lock_guard lock(mutex_);
-      write_error_ =
-          Error(kind, str("writing the checkpoint of report ", job.first, ": ", error.what()));
-      send(SendFailure{kind, write_error_->what(), false});
-      changed_.notify_all();
+      std::string message = str("writing the checkpoint of report ", job.first, ": ", error.what());
+      {
+        std::lock_guard lock(mutex_);
+        write_error_ = Error(kind, message);
+        changed_.notify_all();
+      }
+      try {
+        send(SendFailure{kind, message, false});
+      } catch (const std::exception&) {  // the driver has gone
+      }
     }
   }
 }
@@ -271,9 +351,12 @@ bool Session::is_consequence(const std::exception& error) const {
 }
 
 StoreReply Session::ask_store(StoreRequest request, milliseconds timeout) {
-  std::unique_lock lock(mutex_);
-  request.request = next_request_++;
+  {
+    std::lock_guard lock(mutex_);
+    request.request = next_request_++;
+  }
   send(request);
+  std::unique_lock lock(mutex_);
   bool answered = changed_.wait_for(
       lock, timeout, [&] { return driver_gone_ || replies_.contains(request.request); });
   if (driver_gone_)

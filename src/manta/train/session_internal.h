@@ -11,6 +11,7 @@
 
 #include "manta/data/shard_internal.h"
 #include "manta/io/channel.h"
+#include "manta/io/wait_watch_internal.h"
 #include "manta/train/messages_internal.h"
 #include "manta/train/session.h"
 
@@ -40,9 +41,17 @@ class Session {
   /// Whether the driver has ended this group, or has itself ended.
   bool was_ended() const;
 
+  /// Where the loop says in what it waits; the driver hears of it if that lasts.
+  WaitWatch& watch() { return watch_; }
+  /// How many batches the loop has taken of the passes over data that are under way: the same on
+  /// every rank when gradients are exchanged. -1 if another thread takes them.
+  int64_t step() const;
+  /// In what the loop waited when it was thrown out; nothing if it did not wait.
+  std::optional<Activity> thrown_from() const;
+
   /// What this worker's gradient counts for in the current step; 1 if all count the same.
   double step_weight() const { return feed_ ? feed_->last_weight() : 1; }
-  /// Writable memory that the workers of this host share; once.
+  /// Writable memory that the workers of this host share; once. Empty if there is none.
   UniqueFd take_region() { return begin_.region.take(); }
   /// A request to the key-value store in the driver. Throws Error(kTimeout).
   StoreReply ask_store(StoreRequest request, std::chrono::milliseconds timeout);
@@ -56,7 +65,10 @@ class Session {
 
  private:
   void receive();
+  bool receive_one();
   void write();
+  void tell_activity();
+  Activity activity(const Wait& wait) const;
   void send_progress();
   template <class Message>
   void send(const Message& message);
@@ -69,6 +81,10 @@ class Session {
   std::map<std::string, std::shared_ptr<data::ShardState>> shards_;
   std::map<std::string, std::shared_ptr<void>> attachments_;
   std::function<bool(const std::exception&)> consequence_check_;
+  WaitWatch watch_;
+  uint64_t seen_version_ = 0;     // of the watch; of the receiving thread, as the next two
+  Clock::time_point seen_since_;  // when it was seen first
+  bool told_ = false;             // what the loop waits in
   int64_t next_report_;
   bool gave_checkpoint_ = false;
 

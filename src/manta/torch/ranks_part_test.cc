@@ -1,0 +1,248 @@
+// What a user hears when the ranks do not take the same steps, and that nobody hears of it when
+// they do. The runs' collective_timeout is longer than a test may take.
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "manta/base/error_of_internal.h"
+#include "manta/base/temporary_folder_internal.h"
+#include "manta/data/parquet_fixture_internal.h"
+#include "manta/torch/prepare_model.h"
+#include "manta/torch/torch_batches.h"
+#include "manta/torch/torch_checkpoint.h"
+#include "manta/torch/torch_trainer.h"
+#include "manta/train/session.h"
+
+namespace manta {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+struct NetImpl : torch::nn::Module {
+  explicit NetImpl(int64_t width) {
+    layers = register_module(
+        "layers", torch::nn::Sequential(torch::nn::Linear(1, width), torch::nn::Linear(width, 1)));
+  }
+  torch::Tensor forward(const torch::Tensor& x) { return layers->forward(x); }
+  torch::nn::Sequential layers;
+};
+TORCH_MODULE(Net);
+
+// Three megabytes go through Reducer, little ones in one exchange.
+Net make_net(const Json& config) { return Net(config.value("large", false) ? 300'000 : 4); }
+
+void backward(train::DataParallel<Net>& model) {
+  model->forward(torch::ones({2, 1})).sum().backward();
+}
+
+// One epoch of ten steps, in which rank 0 does something of its own at its third.
+void train_until(const Json& config, void (*at_three)()) {
+  auto model = train::prepare_model(make_net(config));
+  auto shard = train::get_dataset_shard();
+  int step = 0;
+  for (auto& batch : shard.iter_torch_batches({.global_batch_size = 10})) {
+    (void)batch;
+    if (++step == 3 && train::get_context().world_rank == 0) {
+      if (!at_three) return;
+      at_three();
+      if (config.value("skip", false)) continue;
+    }
+    backward(model);
+  }
+  train::report({{"steps", step}});
+}
+
+void report_twice() {
+  train::report({{"n", 1}});
+  train::report({{"n", 2}});
+}
+
+class RanksPart : public testing::Test {
+ protected:
+  TorchTrainerOptions options(TrainLoop loop, const Json& config = Json::object()) {
+    TorchTrainerOptions options;
+    options.train_loop_per_worker = loop;
+    options.train_loop_config = config;
+    options.scaling_config = {.num_workers = 2, .resources_per_worker = {.cpus = 0.25}};
+    options.run_config = {.storage_path = folder_.path(), .verbose = false};
+    options.run_config.name = "run-" + std::to_string(runs_++);
+    options.run_config.collective_timeout = 10min;
+    options.torch_config.backend = config.value("backend", "auto");
+    options.datasets = {{"train", data::read_parquet(folder_.write_rows("rows", 0, 100, 50))}};
+    return options;
+  }
+  std::string failure(TrainLoop loop, const Json& config = Json::object()) {
+    return message_of([&] { TorchTrainer(options(loop, config)).fit(); });
+  }
+  data::ParquetFolder folder_;
+  int runs_ = 0;
+};
+
+const std::vector<Json> kPaths{{{"backend", "shm"}, {"large", false}},
+                               {{"backend", "shm"}, {"large", true}},
+                               {{"backend", "gloo"}, {"large", false}},
+                               {{"backend", "gloo"}, {"large", true}}};
+
+TEST_F(RanksPart, WhenOneReturnsEarly) {
+  for (const Json& config : kPaths) {
+    EXPECT_THAT(
+        failure([](const Json& config) { train_until(config, nullptr); }, config),
+        AllOf(HasSubstr("rank 1 failed: it waits in an allreduce (gradients of step 3) that "
+                        "rank 0 never joins: rank 0 has returned from the loop"),
+              HasSubstr("every rank must take the same steps")))
+        << config;
+  }
+}
+
+TEST_F(RanksPart, WhenOneIsInReport) {
+  for (const Json& config : kPaths) {
+    EXPECT_THAT(
+        failure([](const Json& config) { train_until(config, report_twice); }, config),
+        HasSubstr("rank 1 failed: it waits in an allreduce (gradients of step 3) that rank 0 "
+                  "never joins: rank 0 waits in train::report for report 0, which rank 1 has "
+                  "not made"))
+        << config;
+  }
+}
+
+TEST_F(RanksPart, WhenOneSkipsABatch) {
+  for (bool large : {false, true}) {
+    Json config = {{"backend", "shm"}, {"large", large}, {"skip", true}};
+    EXPECT_THAT(
+        failure([](const Json& config) { train_until(config, [] {}); }, config),
+        HasSubstr("the ranks exchange gradients of different steps: rank 1 those of step 3, "
+                  "rank 0 those of step 4 of their epoch"));
+  }
+  // Gloo adds them up. But rank 0 has an exchange less.
+  Json config = {{"backend", "gloo"}, {"skip", true}};
+  EXPECT_THAT(
+      failure([](const Json& config) { train_until(config, [] {}); }, config),
+      HasSubstr("rank 1 failed: it waits in an allreduce (gradients of step 10) that rank 0 "
+                "never joins: rank 0 has returned from the loop"));
+}
+
+TEST_F(RanksPart, WhenOneDoesNotOpenTheDataSet) {
+  auto loop = [] {
+    if (train::get_context().world_rank == 0) return report_twice();
+    for (auto& batch : train::get_dataset_shard().iter_torch_batches()) (void)batch;
+  };
+  EXPECT_THAT(
+      failure(loop),
+      HasSubstr("rank 1 failed: it waits for rows of epoch 0 of data set 'train', which rank "
+                "0 never asks for: rank 0 waits in train::report for report 0"));
+}
+
+TEST_F(RanksPart, WhenOneDoesNotPrepareItsModel) {
+  for (const char* backend : {"shm", "gloo"}) {
+    auto loop = [](const Json& config) {
+      if (train::get_context().world_rank == 0) return report_twice();
+      train::prepare_model(make_net(config));
+    };
+    EXPECT_THAT(failure(loop, {{"backend", backend}}),
+                HasSubstr("rank 1 failed: it waits in a process group that forms (prepare_model) "
+                          "that rank 0 never joins"));
+  }
+}
+
+// A checkpoint that takes its time.
+struct SlowSource : CheckpointSource {
+  void stage() override {}
+  void write(CheckpointFolder& folder) override {
+    std::this_thread::sleep_for(800ms);
+    folder.write("file", "text");
+  }
+  std::optional<uint64_t> fingerprint() const override { return train::get_context().world_rank; }
+};
+
+// Each of the waits here lasts longer than the time after which the driver hears of it.
+TEST_F(RanksPart, NobodyWhoIsOnlySlow) {
+  auto loop = [](const Json& config) {
+    bool first = train::get_context().world_rank == 0;
+    if (!first) std::this_thread::sleep_for(700ms);  // the other waits in prepare_model
+    auto model = train::prepare_model(make_net(config));
+    auto shard = train::get_dataset_shard();
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      if (first) std::this_thread::sleep_for(700ms);  // the other waits for rows
+      int step = 0;
+      for (auto& batch : shard.iter_torch_batches({.global_batch_size = 50})) {
+        (void)batch;
+        if (++step == 2 && !first) std::this_thread::sleep_for(700ms);  // in an exchange
+        backward(model);
+      }
+      if (first) std::this_thread::sleep_for(700ms);  // an evaluation
+      train::report({{"epoch", epoch}});
+      train::report({{"epoch", epoch}}, first ? std::make_shared<SlowSource>() : nullptr);
+    }
+  };
+  for (const Json& config : kPaths) {
+    Result result = TorchTrainer(options(loop, config)).fit();
+    EXPECT_EQ(result.metrics_history.size(), 4u) << config;
+  }
+}
+
+// The loop does not know then whose step it is, nor for what the others wait.
+TEST_F(RanksPart, NobodyWhoTakesBatchesOnAnotherThread) {
+  auto loop = [](const Json& config) {
+    auto model = train::prepare_model(make_net(config));
+    auto shard = train::get_dataset_shard();
+    bool first = train::get_context().world_rank == 0;
+    std::thread ahead([&] {
+      for (auto& batch : shard.iter_torch_batches({.global_batch_size = 10})) {
+        (void)batch;
+        if (first) std::this_thread::sleep_for(50ms);
+      }
+    });
+    for (int step = 0; step < 5; ++step) backward(model);
+    ahead.join();
+    train::report({{"n", 1}});
+  };
+  EXPECT_EQ(TorchTrainer(options(loop)).fit().metrics.at("n"), 1);
+}
+
+TEST_F(RanksPart, ACheckpointOfNoFilesIsRefused) {
+  auto loop = [](const Json& config) {
+    Net net = make_net(config);
+    if (train::get_context().world_rank == 1) {
+      train::report({{"n", 1}}, TorchCheckpoint::from_model(net));
+    } else {
+      train::report({{"n", 1}});
+    }
+  };
+  EXPECT_THAT(failure(loop), AllOf(HasSubstr("the checkpoint of report 0, given by rank 1, has no "
+                                             "files"),
+                                   HasSubstr("rank 0 must give it to train::report, too")));
+}
+
+TEST_F(RanksPart, ModelsThatDifferAreWarnedOf) {
+  auto loop = [] { train::report({{"n", 1}}, std::make_shared<SlowSource>()); };
+  auto clash = options(loop);
+  testing::internal::CaptureStderr();
+  EXPECT_THROW(TorchTrainer(clash).fit(), Error);  // both write the same file
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("the model's parameters differ between ranks 0 and 1: was prepare_model "
+                        "forgotten?"));
+}
+
+// Shared memory is for at most 512 workers, Gloo for any number.
+TEST_F(RanksPart, OnlyTheBackendThatUsesItGetsSharedMemory) {
+  auto loop = [] {
+    int regions = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code gone;
+      regions +=
+          std::filesystem::read_symlink(entry.path(), gone).string().find("manta-collective") !=
+          std::string::npos;
+    }
+    train::report({{"regions", regions}});
+  };
+  EXPECT_EQ(TorchTrainer(options(loop, {{"backend", "shm"}})).fit().metrics.at("regions"), 1);
+  EXPECT_EQ(TorchTrainer(options(loop, {{"backend", "gloo"}})).fit().metrics.at("regions"), 0);
+}
+
+}  // namespace
+}  // namespace manta
