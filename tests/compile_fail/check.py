@@ -1,7 +1,9 @@
-"""Compiles a snippet and compares with its first line: `// expect: <text that the compiler must print while failing>`,
-or `// expect-ok`. Usage: check.py <compile_commands.json> <snippet>
+"""Compiles a snippet and compares with its first lines: `// expect: <text that the compiler must print while failing>`,
+one or several, each to be printed as an error of its own; or `// expect-ok`.
+Usage: check.py <compile_commands.json> <snippet>
 """
 
+import itertools
 import json
 import shlex
 import subprocess
@@ -24,20 +26,24 @@ def compile_command(database, snippet):
 
 
 def main(database, snippet):
-    first_line = snippet.read_text().splitlines()[0]
+    lines = snippet.read_text().splitlines()
+    expected = [line.removeprefix("// expect: ").strip()
+                for line in itertools.takewhile(lambda line: line.startswith("// expect: "), lines)]
+    if not expected and lines[0] != "// expect-ok":
+        return f"{snippet}: the first line must be '// expect: <text>' or '// expect-ok' (is: {lines[0]})"
     command, directory = compile_command(database, snippet)
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=120)
-    if first_line == "// expect-ok":
+    if not expected:
         if done.returncode != 0:
             return f"{snippet} must compile, but the compiler said:\n{done.stderr}"
-    elif first_line.startswith("// expect: "):
-        expected = first_line.removeprefix("// expect: ").strip()
-        if done.returncode == 0:
-            return f"{snippet} compiles, but must fail with: {expected}"
-        if expected not in done.stderr:
-            return f"{snippet} fails without saying: {expected}\n{done.stderr}"
-    else:
-        return f"{snippet}: the first line must be '// expect: <text>' or '// expect-ok' (is: {first_line})"
+        return None
+    if done.returncode == 0:
+        return f"{snippet} compiles, but must fail with: {expected[0]}"
+    for text in set(expected):
+        times = sum(text in line for line in done.stderr.splitlines() if "error: " in line)
+        if times < expected.count(text):
+            return f"{snippet}: {times} instead of {expected.count(text)} errors say: {text}\n{done.stderr}"
+    return None
 
 
 if __name__ == "__main__":
