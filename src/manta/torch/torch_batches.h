@@ -2,10 +2,13 @@
 
 #include <torch/torch.h>
 
+#include <initializer_list>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "manta/data/shard.h"
@@ -16,27 +19,67 @@ class RecordBatch;
 
 namespace manta {
 
-struct TorchBatchOptions {
-  int64_t batch_size = 256;              ///< Rows for each worker and step.
-  int64_t global_batch_size = 0;         ///< Rows of a step for all workers together, instead.
-  bool drop_last = false;                ///< Leave out a last step of fewer rows.
-  torch::Dtype dtype = torch::kFloat32;  ///< Of the tensors, whatever the columns are.
+/// Which types the tensors of a batch have: `torch::kFloat32` for all columns, or `{{"id",
+/// torch::kInt64}, {"price", torch::kFloat32}}` for some. A column that is not named keeps its own
+/// type:
+/// - integers of 8 to 64 bits, bool, and floating point of 16 to 64 bits as they are;
+/// - unsigned integers of 16 bits as int32, of 32 and 64 bits as int64, because torch computes
+///   little with unsigned ones;
+/// - timestamps, dates, times and durations as int64, in the unit of the column.
+struct TorchDtypes {
+  TorchDtypes() = default;
+  TorchDtypes(torch::Dtype dtype) : all(dtype) {}  // NOLINT: for `.dtypes = torch::kFloat32`
+  TorchDtypes(std::initializer_list<std::pair<const std::string, torch::Dtype>> columns)
+      : columns(columns) {}
+  /// For a table that a program puts together.
+  TorchDtypes(std::map<std::string, torch::Dtype> columns)  // NOLINT: as the one above
+      : columns(std::move(columns)) {}
+
+  std::optional<torch::Dtype> all = {};
+  std::map<std::string, torch::Dtype> columns = {};
 };
 
-/// Some rows as tensors. Columns are converted when they are asked for.
+/// What happens to a number that the wanted type does not have: 2.7 or 300 as uint8, NaN or a null
+/// as an integer, 16777217 as float32, 2^63 as int64, 1e300 as float32.
+enum class Inexact {
+  kRefused,  ///< Error(kInvalidArgument) naming the column, the row and the value.
+  /// The nearest: rounded as float32, the fraction cut off (2.7 is 2) and limited to the range (300
+  /// is 255) as an integer; NaN and nulls are 0 there. As bool: whether it is not 0.
+  kAllowed,
+};
+
+struct TorchBatchOptions {
+  int64_t batch_size = 256;       ///< Rows for each worker and step.
+  int64_t global_batch_size = 0;  ///< Rows of a step for all workers together, instead.
+  bool drop_last = false;         ///< Leave out a last step of fewer rows.
+  /// Of the tensors. By default each column keeps its type, and `columns` gives float32. A name
+  /// that the data does not have is an error.
+  TorchDtypes dtypes = {};
+};
+
+/// Some rows as tensors. Columns are converted when they are asked for, and numbers arrive as they
+/// are, or it is an error (see Inexact). Rounding between floating-point types, e.g. of a double as
+/// float32, is no error: whoever asks for float32 wants that. A null is NaN; in an integer or bool
+/// tensor it is an error.
+///
+/// All of them throw Error(kNotFound) listing the columns that there are, and
+/// Error(kInvalidArgument) if a column is not of numbers, bool, or times: decimals, text, lists,
+/// dictionaries.
 class TorchBatch {
  public:
   TorchBatch() = default;
   /// Of rows in memory.
-  TorchBatch(std::shared_ptr<arrow::RecordBatch> batch, torch::Dtype dtype);
+  explicit TorchBatch(std::shared_ptr<arrow::RecordBatch> batch, TorchDtypes dtypes = {});
 
-  /// One column: a tensor of shape [rows]. A null is NaN; for an integer dtype it is an error.
-  /// Throws Error(kNotFound) listing the columns that there are, Error(kInvalidArgument) if it is
-  /// not of numbers or booleans.
+  /// One column: a tensor of shape [rows], of its own type or of the one that `dtypes` gives.
   torch::Tensor operator[](const std::string& column) const;
-  torch::Tensor column(const std::string& name, torch::Dtype dtype) const;
-  /// Several columns side by side: [rows, columns].
+  torch::Tensor column(const std::string& name, torch::Dtype dtype,
+                       Inexact inexact = Inexact::kRefused) const;
+  /// Several columns side by side: [rows, columns]; float32, unless `dtypes` gives one type for all
+  /// of them.
   torch::Tensor columns(const std::vector<std::string>& names) const;
+  torch::Tensor columns(const std::vector<std::string>& names, torch::Dtype dtype,
+                        Inexact inexact = Inexact::kRefused) const;
   int64_t rows() const { return rows_; }
   /// The epoch's number of the first of them.
   int64_t first_row() const { return first_row_; }
@@ -48,19 +91,21 @@ class TorchBatch {
     int64_t offset = 0;
     int64_t rows = 0;
   };
-  void fill(const std::vector<std::string>& names, torch::Tensor& result) const;
+  void check_dtypes() const;
+  torch::Dtype common_dtype(const std::vector<std::string>& names) const;
+  void fill(const std::string& name, torch::Tensor& result, int64_t place, Inexact inexact) const;
 
   std::vector<Piece> pieces_;
   int64_t rows_ = 0;
   int64_t first_row_ = 0;
-  torch::Dtype dtype_ = torch::kFloat32;
+  TorchDtypes dtypes_;
 };
 
 /// What DataShard::iter_torch_batches returns: one epoch, to be walked through once.
 class TorchBatches {
  public:
-  TorchBatches(std::shared_ptr<data::ShardPass> pass, torch::Dtype dtype)
-      : pass_(std::move(pass)), dtype_(dtype) {}
+  TorchBatches(std::shared_ptr<data::ShardPass> pass, TorchDtypes dtypes)
+      : pass_(std::move(pass)), dtypes_(std::move(dtypes)) {}
 
   class Iterator {
    public:
@@ -85,7 +130,7 @@ class TorchBatches {
   bool advance();
 
   std::shared_ptr<data::ShardPass> pass_;
-  torch::Dtype dtype_;
+  TorchDtypes dtypes_;
   TorchBatch batch_;
 };
 
