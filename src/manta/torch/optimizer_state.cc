@@ -139,9 +139,8 @@ OptimizerState read(const Optimizer& optimizer, Kind) {
   return result;
 }
 
-[[noreturn]] void fail(ErrorKind kind, const std::string& what) {
-  throw Error(kind, "TorchCheckpoint: the optimizer cannot be loaded: " + what);
-}
+// Caught in write_optimizer, which knows what it is about.
+[[noreturn]] void fail(ErrorKind kind, const std::string& why) { throw Error(kind, why); }
 
 void check_groups(const Optimizer& optimizer, const Json& description, const char* name) {
   if (description.at("type") != name) {
@@ -225,12 +224,18 @@ OptimizerState read_optimizer(const Optimizer& optimizer) {
   return with_kind(optimizer, [&](auto kind) { return read(optimizer, kind); });
 }
 
-void write_optimizer(Optimizer& optimizer, const Json& description, const TensorMap& tensors) {
-  try {
-    with_kind(optimizer, [&](auto kind) { write(optimizer, description, tensors, kind); });
-  } catch (const Json::exception& error) {
-    fail(ErrorKind::kCorrupt, manta::str("state.json is incomplete: ", error.what()));
-  }
+void write_optimizer(Optimizer& optimizer, const Json& description, const TensorMap& tensors,
+                     const std::string& what) {
+  with_kind(optimizer, [&](auto kind) {
+    try {
+      write(optimizer, description, tensors, kind);
+    } catch (const Json::exception& error) {
+      throw Error(ErrorKind::kCorrupt,
+                  manta::str(what, "state.json is incomplete: ", error.what()));
+    } catch (const Error& error) {
+      throw Error(error.kind(), what + error.what());
+    }
+  });
 }
 
 }  // namespace manta::detail

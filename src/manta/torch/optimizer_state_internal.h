@@ -24,8 +24,8 @@ OptimizerState read_optimizer(const torch::optim::Optimizer& optimizer);
 
 /// Makes the optimizer continue where the other one was: its state and its options, e.g. the
 /// learning rate. Throws Error(kInvalidArgument) if type, groups or shapes differ, before it
-/// changes anything; Error(kCorrupt) if the data is incomplete.
+/// changes anything; Error(kCorrupt) if the data is incomplete. `what` begins the messages.
 void write_optimizer(torch::optim::Optimizer& optimizer, const Json& description,
-                     const std::map<std::string, torch::Tensor>& tensors);
+                     const std::map<std::string, torch::Tensor>& tensors, const std::string& what);
 
 }  // namespace manta::detail

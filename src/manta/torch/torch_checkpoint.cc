@@ -1,117 +1,107 @@
 #include "manta/torch/torch_checkpoint.h"
 
 #include <algorithm>
-#include <sstream>
 #include <utility>
 
 #include "manta/base/error.h"
 #include "manta/torch/optimizer_state_internal.h"
-#include "manta/torch/staging_internal.h"
+#include "manta/torch/scheduler_state_internal.h"
+#include "manta/torch/torch_source_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/session_internal.h"
 
 namespace manta {
 namespace {
 
-constexpr const char* kModelFile = "model.safetensors";
-constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kStateFile = "state.json";
-constexpr int kFormat = 1;
-constexpr size_t kAlignment = 64;
+// 2 knows slots. 1 had one model and at most one optimizer: {"format", "state", "optimizer"}.
+constexpr int kFormat = 2;
+constexpr size_t kMaxSlotName = 100;  // a file's name has room for 255
 // What `set` takes is up to the user.
 constexpr JsonLimits kStateLimits{
     .bytes = size_t{1} << 30, .depth = 1000, .values = size_t{64} << 20};
 
-/// Copies of tensors, next to each other in one buffer of the pool.
-class StagedTensors {
- public:
-  void stage(std::vector<NamedTensor>& tensors) {
-    torch::NoGradGuard no_grad;
-    size_t size = 0;
-    for (const NamedTensor& item : tensors) size += padded(item.tensor.nbytes());
-    buffer_ = detail::StagingPool::instance().acquire(size);
-    std::vector<detail::StagedCopy> copies;
-    char* next = buffer_.data();
-    for (NamedTensor& item : tensors) {
-      const torch::Tensor& from = item.tensor;
-      auto options = torch::TensorOptions().dtype(from.scalar_type());
-      torch::Tensor to = torch::from_blob(next, from.sizes(), options);
-      if (from.is_cpu() && from.is_contiguous()) {
-        copies.push_back({from.const_data_ptr(), next, from.nbytes()});
-      } else {
-        to.copy_(from);
-      }
-      next += padded(from.nbytes());
-      kept_.push_back(std::exchange(item.tensor, to));
-    }
-    detail::copy_staged(copies);
-    kept_.clear();
+std::string model_file(const std::string& slot) { return slot + ".safetensors"; }
+std::string optimizer_file(const std::string& slot) {
+  return slot == TorchCheckpoint::kOptimizerSlot ? model_file(slot)
+                                                 : slot + ".optimizer.safetensors";
+}
+
+bool is_slot_name(const std::string& name) {
+  return !name.empty() && name.size() <= kMaxSlotName &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  c == '_' || c == '-';
+         });
+}
+
+template <class Map>
+std::string names_in(const Map& map) {
+  std::string names;
+  for (const auto& [name, value] : map) names += (names.empty() ? "" : ", ") + name;
+  return names.empty() ? "none" : names;
+}
+
+// Where to put what is added as `slot`. `kind` is "model", "optimizer" or "scheduler".
+template <class Map>
+auto& new_slot(Map& map, const char* kind, const std::string& slot) {
+  if (!is_slot_name(slot)) {
+    throw Error(ErrorKind::kInvalidArgument,
+                manta::str("TorchCheckpoint: the ", kind, " cannot be named '", slot,
+                           "': use 1 to ", kMaxSlotName, " letters, digits, '_' and '-'"));
   }
-
- private:
-  static size_t padded(size_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
-
-  detail::StagingPool::Buffer buffer_;
-  std::vector<torch::Tensor> kept_;  // the originals, until they are copied
-};
-
-class TorchSource final : public CheckpointSource {
- public:
-  TorchSource(std::vector<NamedTensor> model, std::vector<NamedTensor> optimizer,
-              bool has_optimizer, std::string state)
-      : model_(std::move(model)),
-        optimizer_(std::move(optimizer)),
-        has_optimizer_(has_optimizer),
-        state_(std::move(state)) {}
-
-  void stage() override {
-    std::vector<NamedTensor> all = std::move(model_);
-    size_t count = all.size();
-    std::move(optimizer_.begin(), optimizer_.end(), std::back_inserter(all));
-    staged_.stage(all);
-    auto middle = all.begin() + static_cast<std::ptrdiff_t>(count);
-    model_.assign(all.begin(), middle);
-    optimizer_.assign(middle, all.end());
+  auto [place, added] = map.try_emplace(slot);
+  if (!added) {
+    throw Error(ErrorKind::kInvalidArgument,
+                manta::str("TorchCheckpoint: the ", kind, " '", slot,
+                           "' is there already; give each its own name: add_", kind, "(\"name\", ",
+                           kind, "), and load it by that name"));
   }
+  return place->second;
+}
 
-  void write(CheckpointFolder& folder) override {
-    write_tensors(folder, kModelFile, std::move(model_));
-    if (has_optimizer_) write_tensors(folder, kOptimizerFile, std::move(optimizer_));
-    folder.write(kStateFile, state_);
-    staged_ = StagedTensors();
-  }
+template <class Map>
+const auto& find_slot(const Map& map, const char* kind, const std::string& slot) {
+  auto found = map.find(slot);
+  if (found != map.end()) return found->second;
+  throw Error(ErrorKind::kNotFound, manta::str("TorchCheckpoint: it has no ", kind, " '", slot,
+                                               "'; there is: ", names_in(map)));
+}
 
- private:
-  static void write_tensors(CheckpointFolder& folder, const char* file,
-                            std::vector<NamedTensor> tensors) {
-    // The key by which Python's libraries know whose layout the names follow.
-    SafetensorsImage image = make_safetensors(std::move(tensors), {{"format", "pt"}});
-    folder.write(file, image.pieces());
-  }
+std::string cannot_load(const char* kind, const std::string& slot) {
+  return manta::str("TorchCheckpoint: the ", kind, " '", slot, "' cannot be loaded: ");
+}
 
-  std::vector<NamedTensor> model_;
-  std::vector<NamedTensor> optimizer_;
-  bool has_optimizer_;
-  std::string state_;
-  StagedTensors staged_;
-};
-
-/// The other ranks' part: no files.
-class NoFiles final : public CheckpointSource {
-  void stage() override {}
-  void write(CheckpointFolder&) override {}
-};
-
+// state.json in the format of today.
 Json read_state(const std::string& path) {
   Json state = train::read_json(path, kStateLimits);
-  if (!state.is_object() || !state.contains("format") || !state.contains("state") ||
-      !state["state"].is_object()) {
-    throw Error(ErrorKind::kCorrupt, path + " is not the state of a TorchCheckpoint");
-  }
-  if (state["format"] != kFormat) {
+  auto has_object = [&](const char* key) { return state.contains(key) && state[key].is_object(); };
+  auto corrupt = [&] {
+    return Error(ErrorKind::kCorrupt, path + " is not the state of a TorchCheckpoint");
+  };
+  if (!state.is_object() || !state.contains("format") || !has_object("state")) throw corrupt();
+  if (state["format"] == 1) {
+    state["models"] = Json::array({TorchCheckpoint::kModelSlot});
+    state["optimizers"] = Json::object();
+    if (state.contains("optimizer")) {
+      state["optimizers"][TorchCheckpoint::kOptimizerSlot] = state["optimizer"];
+    }
+    state["schedulers"] = Json::object();
+  } else if (state["format"] != kFormat) {
     throw Error(ErrorKind::kInvalidArgument,
-                manta::str(path, " has format ", state["format"], ", this program knows ", kFormat,
-                           "; load it with a newer version"));
+                manta::str(path, " has format ", state["format"], ", this program knows up to ",
+                           kFormat, "; load it with a newer version"));
+  }
+  if (!has_object("optimizers") || !has_object("schedulers") || !state.contains("models") ||
+      !state["models"].is_array()) {
+    throw corrupt();
+  }
+  auto check_name = [&](const Json& name) {
+    if (!name.is_string() || !is_slot_name(name.get<std::string>())) throw corrupt();
+  };
+  for (const Json& name : state["models"]) check_name(name);
+  for (const char* kind : {"optimizers", "schedulers"}) {
+    for (const auto& [name, description] : state[kind].items()) check_name(name);
   }
   return state;
 }
@@ -122,9 +112,14 @@ std::vector<NamedTensor> read_tensors(const std::string& path) {
   return tensors;
 }
 
-std::vector<NamedTensor> tensors_of(const torch::nn::Module& module) {
+std::vector<NamedTensor> parameters_of(const torch::nn::Module& module) {
   std::vector<NamedTensor> tensors;
   for (const auto& item : module.named_parameters()) tensors.push_back({item.key(), item.value()});
+  return tensors;
+}
+
+std::vector<NamedTensor> tensors_of(const torch::nn::Module& module) {
+  std::vector<NamedTensor> tensors = parameters_of(module);
   for (const auto& item : module.named_buffers()) tensors.push_back({item.key(), item.value()});
   return tensors;
 }
@@ -140,18 +135,61 @@ std::map<std::string, torch::Tensor> by_name(const std::vector<NamedTensor>& ten
 TorchCheckpoint::TorchCheckpoint(const Checkpoint& checkpoint) {
   Json state = read_state(checkpoint.file(kStateFile));
   state_ = std::move(state["state"]);
-  model_ = read_tensors(checkpoint.file(kModelFile));
-  if (!state.contains("optimizer")) return;
-  optimizer_ = std::move(state["optimizer"]);
-  optimizer_tensors_ = read_tensors(checkpoint.file(kOptimizerFile));
+  for (const Json& name : state["models"]) {
+    std::string slot = name;
+    models_[slot].tensors = read_tensors(checkpoint.file(model_file(slot)));
+  }
+  for (auto& [slot, description] : state["optimizers"].items()) {
+    optimizers_[slot] = {std::move(description),
+                         read_tensors(checkpoint.file(optimizer_file(slot)))};
+  }
+  for (auto& [slot, description] : state["schedulers"].items()) {
+    schedulers_[slot] = std::move(description);
+  }
 }
 
-void TorchCheckpoint::add_model(const torch::nn::Module& module) { model_ = tensors_of(module); }
+void TorchCheckpoint::add_module(const std::string& slot, const torch::nn::Module& module) {
+  if (slot == kOptimizerSlot) {
+    throw Error(ErrorKind::kInvalidArgument,
+                "TorchCheckpoint: the model cannot be named 'optimizer', because its file would "
+                "be the optimizer's; take another name");
+  }
+  ModelTensors& model = new_slot(models_, "model", slot);
+  model.tensors = tensors_of(module);
+  model.parameters = parameters_of(module).size();
+}
 
 TorchCheckpoint& TorchCheckpoint::add_optimizer(const torch::optim::Optimizer& optimizer) {
+  return add_optimizer(kOptimizerSlot, optimizer);
+}
+
+TorchCheckpoint& TorchCheckpoint::add_optimizer(const std::string& slot,
+                                                const torch::optim::Optimizer& optimizer) {
   detail::OptimizerState state = detail::read_optimizer(optimizer);
-  optimizer_ = std::move(state.description);
-  optimizer_tensors_ = std::move(state.tensors);
+  new_slot(optimizers_, "optimizer", slot) = {std::move(state.description),
+                                              std::move(state.tensors)};
+  return *this;
+}
+
+TorchCheckpoint& TorchCheckpoint::add_scheduler(const torch::optim::LRScheduler& scheduler) {
+  return add_scheduler(kSchedulerSlot, scheduler);
+}
+
+TorchCheckpoint& TorchCheckpoint::add_scheduler(const std::string& slot,
+                                                const torch::optim::LRScheduler& scheduler) {
+  Json description = detail::read_scheduler(scheduler);
+  new_slot(schedulers_, "scheduler", slot) = std::move(description);
+  return *this;
+}
+
+TorchCheckpoint& TorchCheckpoint::add_scheduler(
+    const torch::optim::ReduceLROnPlateauScheduler& scheduler) {
+  return add_scheduler(kSchedulerSlot, scheduler);
+}
+
+TorchCheckpoint& TorchCheckpoint::add_scheduler(
+    const std::string& slot, const torch::optim::ReduceLROnPlateauScheduler& scheduler) {
+  new_slot(schedulers_, "scheduler", slot) = detail::read_scheduler(scheduler);
   return *this;
 }
 
@@ -169,8 +207,13 @@ const Json& TorchCheckpoint::get(const std::string& key) const {
                                                "'; there is: ", keys.empty() ? "nothing" : keys));
 }
 
-void TorchCheckpoint::load_module(torch::nn::Module& module) const {
-  std::map<std::string, torch::Tensor> stored = by_name(model_);
+const std::vector<NamedTensor>& TorchCheckpoint::tensors(const std::string& slot) const {
+  return find_slot(models_, "model", slot).tensors;
+}
+
+void TorchCheckpoint::load_module(const std::string& slot, torch::nn::Module& module) const {
+  const std::vector<NamedTensor>& here = tensors(slot);
+  std::map<std::string, torch::Tensor> stored = by_name(here);
   std::vector<NamedTensor> expected = tensors_of(module);
   std::string problems;
   for (const NamedTensor& item : expected) {
@@ -183,33 +226,74 @@ void TorchCheckpoint::load_module(torch::nn::Module& module) const {
     }
   }
   std::map<std::string, torch::Tensor> names = by_name(expected);
-  for (const NamedTensor& item : model_) {
+  for (const NamedTensor& item : here) {
     if (!names.contains(item.name)) problems += "\n  not in the model: " + item.name;
   }
   if (!problems.empty()) {
-    throw Error(ErrorKind::kInvalidArgument,
-                "TorchCheckpoint: the weights do not fit the model:" + problems);
+    throw Error(ErrorKind::kInvalidArgument, manta::str("TorchCheckpoint: the weights of '", slot,
+                                                        "' do not fit the model:", problems));
   }
   torch::NoGradGuard no_grad;
   for (NamedTensor& item : expected) item.tensor.copy_(stored.at(item.name));
 }
 
 void TorchCheckpoint::load_optimizer(torch::optim::Optimizer& optimizer) const {
-  if (!has_optimizer()) {
-    throw Error(ErrorKind::kNotFound,
-                "TorchCheckpoint: it has no optimizer; give one to from_model when it is made");
-  }
-  detail::write_optimizer(optimizer, optimizer_, by_name(optimizer_tensors_));
+  load_optimizer(kOptimizerSlot, optimizer);
+}
+
+void TorchCheckpoint::load_optimizer(const std::string& slot,
+                                     torch::optim::Optimizer& optimizer) const {
+  const OptimizerData& stored = find_slot(optimizers_, "optimizer", slot);
+  detail::write_optimizer(optimizer, stored.description, by_name(stored.tensors),
+                          cannot_load("optimizer", slot));
+}
+
+void TorchCheckpoint::load_scheduler(torch::optim::LRScheduler& scheduler) const {
+  load_scheduler(kSchedulerSlot, scheduler);
+}
+
+void TorchCheckpoint::load_scheduler(const std::string& slot,
+                                     torch::optim::LRScheduler& scheduler) const {
+  detail::write_scheduler(scheduler, find_slot(schedulers_, "scheduler", slot),
+                          cannot_load("scheduler", slot));
+}
+
+void TorchCheckpoint::load_scheduler(torch::optim::ReduceLROnPlateauScheduler& scheduler) const {
+  load_scheduler(kSchedulerSlot, scheduler);
+}
+
+void TorchCheckpoint::load_scheduler(const std::string& slot,
+                                     torch::optim::ReduceLROnPlateauScheduler& scheduler) const {
+  detail::write_scheduler(scheduler, find_slot(schedulers_, "scheduler", slot),
+                          cannot_load("scheduler", slot));
 }
 
 std::shared_ptr<CheckpointSource> TorchCheckpoint::source(
     const TorchCheckpointOptions& options) const {
+  std::vector<NamedTensor> parameters;
+  for (const auto& [slot, model] : models_) {
+    auto end = model.tensors.begin() + static_cast<std::ptrdiff_t>(model.parameters);
+    parameters.insert(parameters.end(), model.tensors.begin(), end);
+  }
   auto* session = train::Session::current_or_null();
   int rank = options.rank >= 0 || !session ? options.rank : session->begin().rank;
-  if (rank > 0) return std::make_shared<NoFiles>();
-  Json state = {{"format", kFormat}, {"state", state_}};
-  if (has_optimizer()) state["optimizer"] = optimizer_;
-  return std::make_shared<TorchSource>(model_, optimizer_tensors_, has_optimizer(), state.dump(2));
+  if (rank > 0) return detail::digest_only_source(std::move(parameters));
+
+  Json state = {{"format", kFormat},
+                {"state", state_},
+                {"models", Json::array()},
+                {"optimizers", Json::object()},
+                {"schedulers", Json(schedulers_)}};
+  std::vector<detail::TensorFile> files;
+  for (const auto& [slot, model] : models_) {
+    state["models"].push_back(slot);
+    files.push_back({model_file(slot), model.tensors});
+  }
+  for (const auto& [slot, optimizer] : optimizers_) {
+    state["optimizers"][slot] = optimizer.description;
+    files.push_back({optimizer_file(slot), optimizer.tensors});
+  }
+  return detail::torch_source(std::move(files), std::move(parameters), {kStateFile, state.dump(2)});
 }
 
 }  // namespace manta

@@ -279,8 +279,9 @@ TEST_F(TorchCheckpointTest, SaysWhatDoesNotFit) {
   EXPECT_TRUE(other.state().empty());
   EXPECT_THAT(error_of([&] { saved.get("b"); }), HasSubstr("nothing was set as 'b'; there is: a"));
   TorchCheckpoint model_only(save(TorchCheckpoint::from_model(net)));
-  EXPECT_THAT(error_of([&] { model_only.load_optimizer(optimizer); }),
-              HasSubstr("not found: TorchCheckpoint: it has no optimizer"));
+  EXPECT_THAT(
+      error_of([&] { model_only.load_optimizer(optimizer); }),
+      HasSubstr("not found: TorchCheckpoint: it has no optimizer 'optimizer'; there is: none"));
   torch::optim::LBFGS lbfgs(net->parameters());
   EXPECT_THAT(error_of([&] { TorchCheckpoint::from_model(net, lbfgs); }), HasSubstr("LBFGS"));
 }
@@ -300,12 +301,32 @@ TEST_F(TorchCheckpointTest, DamagedFilesAreNamed) {
   };
   EXPECT_THAT(damage("model.safetensors", "short"),
               AllOf(HasSubstr("corrupt: "), HasSubstr("model.safetensors")));
-  EXPECT_THAT(damage("optimizer.safetensors", std::string("\2\0\0\0\0\0\0\0{}", 10)),
-              HasSubstr("corrupt: TorchCheckpoint: the optimizer cannot be loaded: tensor"));
+  EXPECT_THAT(
+      damage("optimizer.safetensors", std::string("\2\0\0\0\0\0\0\0{}", 10)),
+      HasSubstr("corrupt: TorchCheckpoint: the optimizer 'optimizer' cannot be loaded: tensor"));
   EXPECT_THAT(damage("state.json", "{"), AllOf(HasSubstr("corrupt: "), HasSubstr("state.json")));
-  EXPECT_THAT(damage("state.json", R"({"format": 2, "state": {}})"), HasSubstr("has format 2"));
-  EXPECT_THAT(damage("state.json", R"({"format": 1, "state": {}, "optimizer": {"type": "Adam"}})"),
-              HasSubstr("corrupt: TorchCheckpoint: the optimizer cannot be loaded: state.json"));
+  EXPECT_THAT(damage("state.json", R"({"format": 3, "state": {}})"), HasSubstr("has format 3"));
+  EXPECT_THAT(
+      damage("state.json", R"({"format": 1, "state": {}, "optimizer": {"type": "Adam"}})"),
+      HasSubstr(
+          "corrupt: TorchCheckpoint: the optimizer 'optimizer' cannot be loaded: state.json"));
+}
+
+TEST_F(TorchCheckpointTest, NamesInDamagedFilesLeadNowhereElse) {
+  Net net;
+  for (const char* state :
+       {R"({"format": 2, "state": {}, "models": ["../model"], "optimizers": {}, "schedulers": {}})",
+        R"({"format": 2, "state": {}, "models": [7], "optimizers": {}, "schedulers": {}})",
+        R"({"format": 2, "state": {}, "models": {}, "optimizers": {}, "schedulers": {}})",
+        R"({"format": 2, "state": {}, "models": [], "optimizers": {"/": {}}, "schedulers": {}})",
+        R"({"format": 2, "state": {}, "models": [], "optimizers": [], "schedulers": {}})",
+        R"({"format": 2, "state": {}, "models": [], "optimizers": {}})"}) {
+    Checkpoint checkpoint = save(TorchCheckpoint::from_model(net));
+    std::ofstream(checkpoint.file("state.json"), std::ios::binary) << state;
+    EXPECT_THAT(error_of([&] { TorchCheckpoint saved(checkpoint); }),
+                HasSubstr("is not the state of a TorchCheckpoint"))
+        << state;
+  }
 }
 
 TEST_F(TorchCheckpointTest, PredictorEvaluates) {

@@ -7,7 +7,6 @@
 
 #include "manta/base/error.h"
 #include "manta/io/arrow_status.h"
-#include "manta/torch/torch_batches.h"
 
 namespace manta {
 namespace {
@@ -25,22 +24,53 @@ std::shared_ptr<arrow::Array> to_column(const torch::Tensor& tensor) {
   return std::make_shared<arrow::FixedSizeListArray>(type, rows, values);
 }
 
+std::string shapes(const std::vector<torch::Tensor>& tensors) {
+  std::string all;
+  for (const torch::Tensor& tensor : tensors) all += manta::str(" ", tensor.sizes());
+  return all;
+}
+
 }  // namespace
 
 torch::Tensor TorchPredictor::predict(const torch::Tensor& inputs) const {
+  return predict(std::vector<torch::Tensor>{inputs});
+}
+
+torch::Tensor TorchPredictor::predict(const std::vector<torch::Tensor>& inputs) const {
+  const Forward* forward = nullptr;
+  std::string accepted;
+  for (size_t i = 0; i < forward_.size(); ++i) {
+    if (!forward_[i]) continue;
+    if (i + 1 == inputs.size()) forward = &forward_[i];
+    accepted += manta::str(accepted.empty() ? "" : " or ", i + 1);
+  }
+  if (!forward) {
+    throw Error(ErrorKind::kInvalidArgument, manta::str("predict: ", inputs.size(),
+                                                        " tensors were given, the model's forward "
+                                                        "takes ",
+                                                        accepted));
+  }
+  for (const torch::Tensor& input : inputs) {
+    if (input.dim() > 0 && inputs[0].dim() > 0 && input.size(0) == inputs[0].size(0)) continue;
+    if (inputs.size() == 1) continue;
+    throw Error(
+        ErrorKind::kInvalidArgument,
+        manta::str("predict: the inputs have different rows: they are of shape", shapes(inputs)));
+  }
   torch::NoGradGuard no_grad;
   torch::Tensor outputs;
   try {
-    outputs = forward_(inputs);
+    outputs = (*forward)(inputs);
   } catch (const c10::Error& error) {
     throw Error(ErrorKind::kUserCode,
-                manta::str("predict: the model failed on inputs of shape ", inputs.sizes(), ": ",
+                manta::str("predict: the model failed on inputs of shape", shapes(inputs), ": ",
                            error.what_without_backtrace()));
   }
-  if (inputs.dim() > 0 && (outputs.dim() == 0 || outputs.size(0) != inputs.size(0))) {
+  const torch::Tensor& first = inputs[0];
+  if (first.dim() > 0 && (outputs.dim() == 0 || outputs.size(0) != first.size(0))) {
     throw Error(ErrorKind::kUserCode,
                 manta::str("predict: the model returned a tensor of shape ", outputs.sizes(),
-                           " for inputs of shape ", inputs.sizes(),
+                           " for inputs of shape", shapes(inputs),
                            "; the first dimension must be the rows"));
   }
   return outputs;
@@ -48,8 +78,11 @@ torch::Tensor TorchPredictor::predict(const torch::Tensor& inputs) const {
 
 std::shared_ptr<arrow::RecordBatch> TorchPredictor::predict(
     const std::shared_ptr<arrow::RecordBatch>& rows, const PredictOptions& options) const {
-  if (options.feature_columns.empty()) {
-    throw Error(ErrorKind::kInvalidArgument, "predict needs feature_columns: the model's input");
+  if (options.feature_columns.empty() == options.inputs.empty()) {
+    throw Error(ErrorKind::kInvalidArgument,
+                manta::str("predict needs feature_columns, the model's input, or inputs, if it has "
+                           "several (was given ",
+                           options.inputs.empty() ? "neither)" : "both)"));
   }
   arrow::FieldVector fields;
   arrow::ArrayVector columns;
@@ -63,8 +96,14 @@ std::shared_ptr<arrow::RecordBatch> TorchPredictor::predict(
     fields.push_back(rows->schema()->field(index));
     columns.push_back(rows->column(index));
   }
-  columns.push_back(
-      to_column(predict(TorchBatch(rows, torch::kFloat32).columns(options.feature_columns))));
+  std::vector<PredictInput> wanted = options.inputs;
+  if (wanted.empty()) wanted.push_back({.columns = options.feature_columns});
+  TorchBatch batch(rows);
+  std::vector<torch::Tensor> inputs;
+  for (const PredictInput& input : wanted) {
+    inputs.push_back(batch.columns(input.columns, input.dtype, input.inexact));
+  }
+  columns.push_back(to_column(predict(inputs)));
   fields.push_back(arrow::field("predictions", columns.back()->type()));
   return arrow::RecordBatch::Make(arrow::schema(fields), rows->num_rows(), std::move(columns));
 }

@@ -2,19 +2,34 @@
 
 #include <torch/torch.h>
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "manta/data/dataset.h"
+#include "manta/torch/forward_inputs.h"
+#include "manta/torch/torch_batches.h"
 #include "manta/torch/torch_checkpoint.h"
 
 namespace manta {
 
+/// One tensor that a model takes: columns side by side, [rows, columns].
+struct PredictInput {
+  std::vector<std::string> columns = {};
+  torch::Dtype dtype = torch::kFloat32;
+  Inexact inexact = Inexact::kRefused;  ///< See TorchBatch::columns.
+};
+
 struct PredictOptions {
-  std::vector<std::string> feature_columns = {};  ///< The model's input, in this order. Required.
-  std::vector<std::string> keep_columns = {};     ///< Also part of the result.
+  /// The model's input, in this order, as float32. This or `inputs` is required.
+  std::vector<std::string> feature_columns = {};
+  /// Instead, for a model of several inputs or of other types: `{{.columns = {"user", "item"},
+  /// .dtype = torch::kInt64}, {.columns = {"price"}}}`.
+  std::vector<PredictInput> inputs = {};
+  std::vector<std::string> keep_columns = {};  ///< Also part of the result.
   int64_t batch_size = 4096;
 };
 
@@ -22,22 +37,28 @@ struct PredictOptions {
 class TorchPredictor {
  public:
   /// Loads the checkpoint's weights into `model`, a module's holder or a shared_ptr to a module
-  /// whose forward takes one tensor and returns one. Copies of the predictor share the model.
+  /// whose forward takes one to eight tensors and returns one. `slot` names the model where the
+  /// checkpoint has several. Copies of the predictor share the model.
   template <class Model>
-  static TorchPredictor from_checkpoint(const Checkpoint& checkpoint, Model model) {
-    return TorchPredictor(TorchCheckpoint(checkpoint), std::move(model));
+  static TorchPredictor from_checkpoint(const Checkpoint& checkpoint, Model model,
+                                        const std::string& slot = TorchCheckpoint::kModelSlot) {
+    return TorchPredictor(TorchCheckpoint(checkpoint), std::move(model), slot);
   }
   template <class Model>
-  TorchPredictor(const TorchCheckpoint& checkpoint, Model model) {
-    checkpoint.load_model(model);
-    detail::module_of(model).eval();
-    forward_ = [model = std::move(model)](const torch::Tensor& inputs) mutable {
-      return model->forward(inputs);
-    };
+  TorchPredictor(const TorchCheckpoint& checkpoint, Model model,
+                 const std::string& slot = TorchCheckpoint::kModelSlot) {
+    if constexpr (detail::require_forward<Model, torch::Tensor>()) {
+      checkpoint.load_model(slot, model);
+      detail::module_of(model).eval();
+      add_forward(model, std::make_index_sequence<detail::kMaxInputs>());
+    }
   }
 
   /// One row of predictions for each row of inputs.
   torch::Tensor predict(const torch::Tensor& inputs) const;
+  /// Likewise for a model of several inputs, each of which has as many rows. Throws
+  /// Error(kInvalidArgument) unless the model takes that many.
+  torch::Tensor predict(const std::vector<torch::Tensor>& inputs) const;
   /// One row for each row of `rows`: the columns to keep, and "predictions" (a number, or a list of
   /// them if the model gives several).
   std::shared_ptr<arrow::RecordBatch> predict(const std::shared_ptr<arrow::RecordBatch>& rows,
@@ -47,7 +68,23 @@ class TorchPredictor {
                                         const PredictOptions& options) const;
 
  private:
-  std::function<torch::Tensor(const torch::Tensor&)> forward_;
+  using Forward = std::function<torch::Tensor(const std::vector<torch::Tensor>&)>;
+
+  template <class Model, size_t... i>
+  void add_forward(const Model& model, std::index_sequence<i...>) {
+    (add_forward_of(model, std::make_index_sequence<i + 1>()), ...);
+  }
+  template <class Model, size_t... i>
+  void add_forward_of(const Model& model, std::index_sequence<i...>) {
+    if constexpr (detail::forward_takes<Model, torch::Tensor, sizeof...(i)>) {
+      forward_[sizeof...(i) - 1] = [model](const std::vector<torch::Tensor>& inputs) mutable {
+        return torch::Tensor(model->forward(inputs[i]...));
+      };
+    }
+  }
+
+  /// For 1, 2, ... tensors; empty where the model does not take that many.
+  std::array<Forward, detail::kMaxInputs> forward_;
 };
 
 }  // namespace manta

@@ -4,7 +4,6 @@
 #include <filesystem>
 
 #include "manta/base/log.h"
-#include "manta/core/client_internal.h"
 #include "manta/core/init.h"
 #include "manta/core/ledger_internal.h"
 #include "manta/core/session_folder_internal.h"
@@ -322,7 +321,6 @@ void check_training(const Training& training) {
 }
 
 Result run_training(const Training& training) {
-  Client::current((training.trainer + "::fit").c_str());  // throws if there is no manta::init
   check_training(training);
   check_driver(training);
   if (training.restore_from.empty()) check_capacity(training.scaling);  // before there is a folder

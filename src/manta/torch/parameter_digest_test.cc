@@ -1,0 +1,39 @@
+#include <gtest/gtest.h>
+
+#include "manta/torch/parameter_digest_internal.h"
+
+namespace manta::detail {
+namespace {
+
+TEST(ParameterDigest, SeesNamesShapesAndValues) {
+  auto values = torch::arange(12, torch::kFloat32);
+  uint64_t digest = parameter_digest({{"w", values}});
+  EXPECT_EQ(parameter_digest({{"w", values.clone()}}), digest);
+  EXPECT_NE(parameter_digest({{"v", values}}), digest);
+  EXPECT_NE(parameter_digest({{"w", values.view({3, 4})}}), digest);
+  EXPECT_NE(parameter_digest({{"w", values + 1}}), digest);
+  EXPECT_NE(parameter_digest({{"w", values}, {"empty", torch::empty({0})}}), digest);
+  auto square = torch::rand({5, 5});
+  EXPECT_EQ(parameter_digest({{"w", square.t()}}),
+            parameter_digest({{"w", square.t().contiguous()}}));
+}
+
+// 64 MiB: what training does to a model shows, wherever the large tensor lies.
+TEST(ParameterDigest, SamplesLargeModels) {
+  auto small = torch::zeros({100});
+  auto large = torch::zeros({16, 1 << 20});
+  uint64_t digest = parameter_digest({{"small", small}, {"large", large}});
+  EXPECT_EQ(parameter_digest({{"small", small}, {"large", large.clone()}}), digest);
+  EXPECT_NE(parameter_digest({{"small", small + 1}, {"large", large}}), digest);
+  for (int64_t row : {0, 7, 15}) {
+    auto changed = large.clone();
+    changed[row].add_(1e-6);
+    EXPECT_NE(parameter_digest({{"small", small}, {"large", changed}}), digest) << row;
+  }
+  auto end = large.clone();
+  end[15][(1 << 20) - 1] = 1;
+  EXPECT_NE(parameter_digest({{"small", small}, {"large", end}}), digest);
+}
+
+}  // namespace
+}  // namespace manta::detail
