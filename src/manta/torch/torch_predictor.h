@@ -77,9 +77,10 @@ class TorchPredictor {
   template <class Model, size_t... i>
   void add_forward_of(const Model& model, std::index_sequence<i...>) {
     if constexpr (detail::forward_takes<Model, torch::Tensor, sizeof...(i)>) {
-      forward_[sizeof...(i) - 1] = [model](const std::vector<torch::Tensor>& inputs) mutable {
-        return torch::Tensor(model->forward(inputs[i]...));
-      };
+      forward_[sizeof...(i) - 1] =
+          [model = Model(model)](const std::vector<torch::Tensor>& inputs) mutable {
+            return torch::Tensor(model->forward(inputs[i]...));
+          };
     }
   }
 
