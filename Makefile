@@ -2,7 +2,9 @@
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 
-.PHONY: all setup run test bench asan tsan format install clean
+SECONDS_EACH ?= 60
+
+.PHONY: all setup run test bench asan tsan fuzz format install clean
 all: build-release
 
 setup:
@@ -31,6 +33,13 @@ asan: build-asan
 # TSan of g++ 12 does not start where the kernel randomises more than 28 bits of addresses, so switch that off if allowed.
 tsan: build-tsan
 	@$$(setarch -R true 2>/dev/null && echo setarch -R) ctest --preset tsan -j $(JOBS)
+
+# Every target for SECONDS_EACH, JOBS at a time. What they find stays in build/fuzz/found.
+fuzz:
+	@scripts/setup.sh fuzz
+	@cmake --preset fuzz >/dev/null
+	@cmake --build --preset fuzz -j $(JOBS)
+	@scripts/fuzz.sh build/fuzz $(SECONDS_EACH) $(JOBS)
 
 format: setup
 	@scripts/format.sh

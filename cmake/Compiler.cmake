@@ -21,12 +21,11 @@ endif()
 
 find_program(MANTA_CCACHE ccache)
 if(MANTA_CCACHE)
-  # The first line: what ccache asks for where there are precompiled headers (with -fpch-preprocess below). The second:
-  # another clone of this repository finds what this one has compiled, at the price that debuggers see the first one's folder.
+  # Another clone of this repository finds what this one has compiled, at the price that debuggers see the first one's
+  # folder.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
-      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      CCACHE_SLOPPINESS=time_macros,include_file_mtime,include_file_ctime
       CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${MANTA_CCACHE})
-  add_compile_options(-fpch-preprocess)
 endif()
 
 # Messages and logs show src/manta/..., not where somebody cloned the repository. Both spellings: ccache makes paths

@@ -1,21 +1,30 @@
 include(GoogleTest)
 find_package(GTest REQUIRED)
 
+option(MANTA_UNITY "Compile each layer, and each test program, as one translation unit" ON)
+
+# manta_unity(<target>): most of what a file costs is parsing Arrow, Asio, cereal or libtorch, so compiling all files of
+# a target together takes a third of the time. Files of one target must then not define the same name in their
+# anonymous namespaces. Whoever edits one file again and again is better off with the preset `dev`, without it.
+function(manta_unity target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${MANTA_UNITY} UNITY_BUILD_BATCH_SIZE 0)
+  if(MANTA_UNITY)
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage) # warns of all that is in an included .cc
+  endif()
+endfunction()
+
 set(MANTA_TEST_TIMEOUT 60 CACHE STRING "Seconds that a single test may take")
 
-# manta_layer(<name> [OPTIONAL] [DEPENDS <targets...>] [PRIVATE <targets...>] [PRECOMPILE <headers...>]
-#             [TEST_MAIN <file>])
+# manta_layer(<name> [OPTIONAL] [DEPENDS <targets...>] [PRIVATE <targets...>] [TEST_MAIN <file>])
 #
 # The calling folder as one static library manta_<name>, alias manta::<name>, from all its *.cc, and its
 # *_test.cc as one program <name>_test.
-#   DEPENDS     what its headers include: lower layers, third-party targets
-#   PRIVATE     what only its sources include
-#   PRECOMPILE  pays for headers that take 10 s, such as torch's. For Arrow, Asio and cereal it does not: reading
-#               the 250 MB costs each file 1 s more than parsing what it needs.
-#   TEST_MAIN   replaces gtest's main in the test program
-#   OPTIONAL    keeps the layer out of manta::manta; users link it by its own name
+#   DEPENDS    what its headers include: lower layers, third-party targets
+#   PRIVATE    what only its sources include
+#   TEST_MAIN  replaces gtest's main in the test program
+#   OPTIONAL   keeps the layer out of manta::manta; users link it by its own name
 function(manta_layer name)
-  cmake_parse_arguments(arg "OPTIONAL" "TEST_MAIN" "DEPENDS;PRIVATE;PRECOMPILE" ${ARGN})
+  cmake_parse_arguments(arg "OPTIONAL" "TEST_MAIN" "DEPENDS;PRIVATE" ${ARGN})
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "manta_layer(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -30,7 +39,7 @@ function(manta_layer name)
   target_include_directories(manta_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>
                                                   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(manta_${name} PUBLIC ${arg_DEPENDS} PRIVATE ${arg_PRIVATE})
-  target_precompile_headers(manta_${name} PRIVATE ${arg_PRECOMPILE})
+  manta_unity(manta_${name})
   install(TARGETS manta_${name} EXPORT manta)
   if(NOT arg_OPTIONAL)
     set_property(GLOBAL APPEND PROPERTY MANTA_LAYERS manta_${name})
@@ -38,16 +47,12 @@ function(manta_layer name)
 
   if(tests)
     manta_test(${name}_test SOURCES ${tests} MAIN ${arg_TEST_MAIN} LINK manta_${name} ${arg_PRIVATE})
-    if(arg_PRECOMPILE)
-      manta_reuse_precompiled(${name}_test ${name})
-    endif()
   endif()
 endfunction()
 
-# manta_reuse_precompiled(<target> <layer>): a program that includes what the layer precompiled.
-function(manta_reuse_precompiled target layer)
-  target_precompile_headers(${target} REUSE_FROM manta_${layer})
-  target_compile_options(${target} PRIVATE -fPIC) # as the layer; programs are -fPIE otherwise, which does not fit
+# manta_compile_fast(<target>): for tests and the programs that they start, whose own speed does not matter.
+function(manta_compile_fast target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)
 endfunction()
 
 # manta_test(<target> SOURCES <files...> [MAIN <file>] [LINK <targets...>]) adds a program of gtest tests to ctest.
@@ -58,6 +63,8 @@ function(manta_test target)
   cmake_parse_arguments(arg "" "MAIN" "SOURCES;LINK" ${ARGN})
   add_executable(${target} ${arg_SOURCES} ${arg_MAIN})
   target_link_libraries(${target} PRIVATE ${arg_LINK} GTest::gmock)
+  manta_unity(${target})
+  manta_compile_fast(${target})
   if(NOT arg_MAIN)
     target_link_libraries(${target} PRIVATE GTest::gmock_main)
   endif()

@@ -9,41 +9,30 @@
 #include <manta/base/error.h>
 #include <manta/data/dataset.h>
 
+#include <CLI/CLI.hpp>
 #include <cmath>
-#include <cstdlib>
 #include <iostream>
 
 #include "taxi_data.h"
 
-namespace {
-
-int64_t number(const std::string& text) {
-  char* end = nullptr;
-  long long value = std::strtoll(text.c_str(), &end, 10);
-  if (text.empty() || *end != 0 || value < 0) {
-    throw manta::Error(manta::ErrorKind::kInvalidArgument, "'" + text + "' is not a number");
-  }
-  return value;
-}
-
-}  // namespace
-
 int main(int argc, char** argv) {
   using manta::col;
-  if (argc < 2 || argc > 5) {
-    std::cerr << "usage: make_taxi <file> [rows] [seed] [rows of a row group]\n";
-    return 2;
-  }
+  CLI::App app("Makes up taxi trips and writes them to a Parquet file");
+  std::string path;
+  TaxiOptions options;
+  app.add_option("file", path, "the file to write; an old one is replaced")->required();
+  app.add_option("rows", options.rows, "trips")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("seed", options.seed, "another one gives other trips")->capture_default_str();
+  app.add_option("row_group_rows", options.row_group_rows, "trips of a row group")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
   try {
-    TaxiOptions options;
-    if (argc > 2) options.rows = number(argv[2]);
-    if (argc > 3) options.seed = static_cast<uint64_t>(number(argv[3]));
-    if (argc > 4) options.row_group_rows = number(argv[4]);
-    write_taxi_data(argv[1], options);
-    auto trips = manta::data::read_parquet(argv[1]);
+    write_taxi_data(path, options);
+    auto trips = manta::data::read_parquet(path);
     auto big_tips = trips.filter(col("tip_amount") > 0.2 * col("fare_amount")).count();
     double share = 100.0 * static_cast<double>(big_tips) / static_cast<double>(options.rows);
-    std::cout << argv[1] << ": " << trips.count() << " trips in "
+    std::cout << path << ": " << trips.count() << " trips in "
               << (options.rows + options.row_group_rows - 1) / options.row_group_rows
               << " row groups, " << std::round(share) << "% of them with a tip of over 20%\n";
   } catch (const manta::Error& error) {

@@ -3,6 +3,9 @@
 #
 # Debian packages need root. Wheels (for their C++ headers and shared libraries; no Python code of theirs is run) go to
 # $MANTA_DEPS, by default ~/.cache/manta/deps, one folder <name>-<version> each, and need no root.
+#
+#   scripts/setup.sh          what building and testing needs
+#   scripts/setup.sh fuzz     and clang with libFuzzer
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -10,10 +13,15 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 packages=(
   build-essential g++-12 cmake ninja-build ccache mold clang-format git make
   python3 python3-pip python3-venv
-  libboost1.81-dev nlohmann-json3-dev libcereal-dev libspdlog-dev libfmt-dev libcli11-dev libssl-dev
-  libgtest-dev libgmock-dev libbenchmark-dev
+  libboost1.81-dev nlohmann-json3-dev libcereal-dev libspdlog-dev libfmt-dev libcli11-dev
+  libgtest-dev libgmock-dev
   libgloo-dev # headers only: torch's ProcessGroupGloo.hpp includes them
 )
+case "${1:-}" in
+  "") ;;
+  fuzz) packages+=(clang-16 libclang-rt-16-dev llvm-16) ;; # llvm: symbols in what the sanitizers print
+  *) echo "setup: error: unknown argument '$1'; there is only 'fuzz'" >&2; exit 2 ;;
+esac
 deps=${MANTA_DEPS:-${XDG_CACHE_HOME:-$HOME/.cache}/manta/deps}
 
 say() { echo "setup: $*"; }

@@ -12,7 +12,7 @@
 namespace manta::data {
 namespace {
 
-constexpr const char* kDoing = "picking rows";
+constexpr const char* kPicking = "picking rows";
 
 template <class T>
 void gather_values(const uint8_t* from, std::span<const uint32_t> rows, uint8_t* to) {
@@ -39,18 +39,18 @@ std::shared_ptr<arrow::Array> take_one_by_one(const arrow::Array& column,
     auto taken = take_rows(*static_cast<const arrow::ExtensionArray&>(column).storage(), rows);
     return arrow::ExtensionType::WrapArray(column.type(), taken);
   }
-  auto wide = check(arrow::compute::Cast(rows, arrow::int64()), kDoing);
+  auto wide = check(arrow::compute::Cast(rows, arrow::int64()), kPicking);
   auto& numbers = static_cast<const arrow::Int64Array&>(*wide);
   std::unique_ptr<arrow::ArrayBuilder> builder;
   check(arrow::MakeBuilderExactIndex(arrow::default_memory_pool(), column.type(), &builder),
-        kDoing);
+        kPicking);
   arrow::ArraySpan values(*column.data());
   for (int64_t i = 0; i < numbers.length(); ++i) {
     check(numbers.IsNull(i) ? builder->AppendNull()
                             : builder->AppendArraySlice(values, numbers.Value(i), 1),
-          kDoing);
+          kPicking);
   }
-  return check(builder->Finish(), kDoing);
+  return check(builder->Finish(), kPicking);
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ std::shared_ptr<arrow::Array> take_one_by_one(const arrow::Array& column,
 std::shared_ptr<arrow::Array> take_rows(const arrow::Array& column, const arrow::Array& rows) {
   auto taken = arrow::compute::Take(column, rows);
   if (taken.ok()) return *taken;
-  if (!taken.status().IsNotImplemented()) check(taken.status(), kDoing);
+  if (!taken.status().IsNotImplemented()) check(taken.status(), kPicking);
   return take_one_by_one(column, rows);
 }
 
@@ -84,7 +84,7 @@ std::shared_ptr<arrow::Array> gather(const arrow::Array& column, std::span<const
     arrow::UInt32Array indices(n, arrow::Buffer::Wrap(rows.data(), rows.size()));
     return take_rows(column, indices);
   }
-  auto values = check(arrow::AllocateBuffer((n * width + 63) / 64 * 8), kDoing);
+  auto values = check(arrow::AllocateBuffer((n * width + 63) / 64 * 8), kPicking);
   const uint8_t* from = column.data()->buffers[1]->data();
   if (width == 1) {
     gather_bits(from, column.offset(), rows, values->mutable_data());

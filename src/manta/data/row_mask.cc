@@ -16,7 +16,7 @@
 namespace manta::data {
 namespace {
 
-constexpr const char* kDoing = "filtering rows";
+constexpr const char* kFiltering = "filtering rows";
 
 template <class T>
 bool has_nan(const T* values, int64_t n) {
@@ -30,7 +30,7 @@ std::shared_ptr<arrow::Buffer> not_nan_bits(const arrow::Array& column) {
   auto* values = static_cast<const ArrayType&>(column).raw_values();
   int64_t rows = column.length();
   if (!has_nan(values, rows)) return nullptr;
-  auto bits = check(arrow::AllocateEmptyBitmap(rows), kDoing);
+  auto bits = check(arrow::AllocateEmptyBitmap(rows), kFiltering);
   uint8_t* out = bits->mutable_data();
   for (int64_t i = 0; i < rows; ++i) {
     out[i / 8] = static_cast<uint8_t>(out[i / 8] | (values[i] == values[i]) << (i % 8));
@@ -54,11 +54,11 @@ std::shared_ptr<arrow::Array> indices_of(const arrow::Array& column) {
 void RowMask::keep_bits(const uint8_t* bits, int64_t offset) {
   auto* pool = arrow::default_memory_pool();
   if (!bits_) {
-    bits_ = check(arrow::internal::CopyBitmap(pool, bits, offset, rows_), kDoing);
+    bits_ = check(arrow::internal::CopyBitmap(pool, bits, offset, rows_), kFiltering);
   } else {
     bits_ = check(
         arrow::internal::BitmapAnd(pool, bits_->data(), 0, bits, offset, rows_, /*out_offset=*/0),
-        kDoing);
+        kFiltering);
   }
   kept_ = arrow::internal::CountSetBits(bits_->data(), 0, rows_);
 }
@@ -75,7 +75,7 @@ void RowMask::keep_valid(const std::shared_ptr<arrow::Array>& given) {
   auto column = has_own_nulls(*given) ? indices_of(*given) : plain_column(given);
   if (column->type_id() == arrow::Type::NA || arrow::is_union(column->type_id())) {
     // A union has no bits of its own: its children know.
-    auto bits = check(arrow::AllocateEmptyBitmap(rows_), kDoing);
+    auto bits = check(arrow::AllocateEmptyBitmap(rows_), kFiltering);
     for (int64_t i = 0; i < rows_; ++i) {
       if (column->IsValid(i)) arrow::bit_util::SetBit(bits->mutable_data(), i);
     }
@@ -86,7 +86,7 @@ void RowMask::keep_valid(const std::shared_ptr<arrow::Array>& given) {
   if (column->type_id() == arrow::Type::DOUBLE) bits = not_nan_bits<arrow::DoubleArray>(*column);
   if (column->type_id() == arrow::Type::FLOAT) bits = not_nan_bits<arrow::FloatArray>(*column);
   if (column->type_id() == arrow::Type::HALF_FLOAT) {
-    auto wide = check(arrow::compute::Cast(*column, arrow::float32()), kDoing);
+    auto wide = check(arrow::compute::Cast(*column, arrow::float32()), kFiltering);
     bits = not_nan_bits<arrow::FloatArray>(*wide);
   }
   if (bits) keep_bits(bits->data(), 0);

@@ -1,0 +1,50 @@
+// An expression as JSON, computed on a few rows if it is one.
+
+#include <arrow/api.h>
+#include <manta/data/expression_internal.h>
+#include <manta/io/arrow_status.h>
+
+#include "target.h"
+
+namespace manta::fuzz::expression {
+namespace {
+
+template <class Builder, class Value>
+std::shared_ptr<arrow::Array> column_of(const std::vector<Value>& values) {
+  Builder builder;
+  for (const auto& value : values) check(builder.Append(value), "building a column");
+  check(builder.AppendNull(), "building a column");
+  return check(builder.Finish(), "building a column");
+}
+
+const data::Piece& rows() {
+  static const data::Piece piece = [] {
+    data::Piece piece;
+    piece.set("i", column_of<arrow::Int64Builder, int64_t>({0, -1, INT64_MAX, INT64_MIN}));
+    piece.set("u", column_of<arrow::UInt64Builder, uint64_t>({0, 1, UINT64_MAX, 1ull << 63}));
+    piece.set("f", column_of<arrow::DoubleBuilder, double>({0.5, -0.0, 1e308, 9007199254740993.0}));
+    piece.set("b", column_of<arrow::BooleanBuilder, bool>({true, false, true, true}));
+    piece.set("s", column_of<arrow::StringBuilder, std::string>({"", "x", "2020-01-01", "\xff"}));
+    return piece;
+  }();
+  return piece;
+}
+
+}  // namespace
+
+void run(std::string_view input) {
+  Json json = Json::parse(input, nullptr, false);
+  if (json.is_discarded()) return;
+  auto expression = Expression::from_json(json);
+  expression.to_string();
+  Expression::from_json(expression.to_json());
+  data::evaluate(expression, rows());
+}
+
+std::vector<std::string> seeds() {
+  return {(col("f") * 2 > col("u") && !col("b")).to_json().dump(),
+          (col("s") == "x" || col("f").is_null()).to_json().dump(),
+          (col("f") / 3 <= col("b").cast("float64")).to_json().dump()};
+}
+
+}  // namespace manta::fuzz::expression

@@ -1,0 +1,30 @@
+// The plan of a data set as JSON. No file is opened.
+
+#include <manta/data/plan_internal.h>
+
+#include "target.h"
+
+namespace manta::fuzz::plan {
+
+void run(std::string_view input) {
+  Json json = Json::parse(input, nullptr, false);
+  if (json.is_discarded()) return;
+  auto plan = data::Plan::from_json(json);
+  for (const auto& operation : plan->operations) operation->to_string();
+  plan->estimated_rows();
+  data::Plan::from_json(plan->to_json());
+}
+
+std::vector<std::string> seeds() {
+  const std::string source =
+      R"("version":1,"source":{"files":[{"path":"/a.parquet","row_groups":[100,50]}],"columns":[]},)";
+  return {
+      "{" + source + R"("columns":["a","b"],"operations":[]})",
+      "{" + source + R"("columns":["a","b"],"operations":[
+        {"op":"drop_na","columns":[]},
+        {"op":"split","part":"train","shuffle":true,"seed":1,"rows":[90,40],"test_rows":[9,4]},
+        {"op":"select_columns","columns":["a"]},
+        {"op":"window_shuffle","rows":1000,"seed":7}]})"};
+}
+
+}  // namespace manta::fuzz::plan
