@@ -26,10 +26,13 @@ std::vector<std::string> seeds() {
   begin.world_size = 2;
   begin.datasets["train"] = {};
   std::string from(1, '\0'), to(1, '\1');
-  return {from + input_of<FromMember>(Join{"token", 1, 0}), from + input_of<FromMember>(report),
+  return {from + input_of<FromMember>(Join{"token", 1, 0}),
+          from + input_of<FromMember>(report),
           from + input_of<FromMember>(SendFiles{1, {{"model.safetensors", 8, "00"}}}),
-          from + input_of<FromMember>(SendFailure{}), from + input_of<FromMember>(request),
-          to + input_of<ToMember>(begin), to + input_of<ToMember>(Acknowledged{3})};
+          from + input_of<FromMember>(SendFailure{}),
+          from + input_of<FromMember>(request),
+          to + input_of<ToMember>(begin),
+          to + input_of<ToMember>(Acknowledged{3})};
 }
 
 }  // namespace manta::fuzz::group_messages

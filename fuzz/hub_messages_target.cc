@@ -19,11 +19,13 @@ std::vector<std::string> seeds() {
   Answer answer;
   answer.text = "why";
   std::string to_hub(1, '\0'), from_hub(1, '\1');
-  return {to_hub + input_of<ToHub>(Hello{"token", {}, 3}), to_hub + input_of<ToHub>(Submit{spec}),
+  return {to_hub + input_of<ToHub>(Hello{"token", {}, 3}),
+          to_hub + input_of<ToHub>(Submit{spec}),
           to_hub + input_of<ToHub>(TaskDone{7, Outcome::failed(ErrorKind::kIo, "gone"), 1, true}),
           to_hub + input_of<ToHub>(CreateGroup{{spec, spec}}),
           to_hub + input_of<ToHub>(FindActor{1, "name", "type"}),
-          from_hub + input_of<FromHub>(Welcome{1, {}}), from_hub + input_of<FromHub>(answer),
+          from_hub + input_of<FromHub>(Welcome{1, {}}),
+          from_hub + input_of<FromHub>(answer),
           from_hub + input_of<FromHub>(Run{spec, {}, 1, 1, {0, 1}})};
 }
 

@@ -13,7 +13,8 @@ void run(std::string_view input) {
 }
 
 std::vector<std::string> seeds() {
-  return {R"({"time":1.5,"attempt":0,"event":"attempt_started","details":{"checkpoint":null,"next_report":0}}
+  return {
+      R"({"time":1.5,"attempt":0,"event":"attempt_started","details":{"checkpoint":null,"next_report":0}}
 {"time":2.5,"attempt":0,"event":"report","details":{"index":0,"metrics":{"loss":1.25},"positions":{},"checkpoint":"checkpoint_000000"}}
 {"time":3.5,"attempt":0,"event":"attempt_failed","details":{"rank":1,"kind":"worker lost","message":"gone","restart":true}}
 {"time":4.5,"attempt":1,"event":"attempt_started","details":{"checkpoint":0,"next_report":1}}

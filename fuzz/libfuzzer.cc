@@ -24,8 +24,7 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   if (*argc == 3 && std::strcmp((*argv)[1], "--write-seeds") == 0) {
     int number = 0;
     for (const auto& seed : target().seeds()) {
-      std::ofstream((*argv)[2] + std::string("/seed-") + std::to_string(number++),
-                    std::ios::binary)
+      std::ofstream((*argv)[2] + std::string("/seed-") + std::to_string(number++), std::ios::binary)
           << seed;
     }
     std::exit(0);

@@ -18,9 +18,8 @@ void run(std::string_view input) {
 std::vector<std::string> seeds() {
   const std::string source =
       R"("version":1,"source":{"files":[{"path":"/a.parquet","row_groups":[100,50]}],"columns":[]},)";
-  return {
-      "{" + source + R"("columns":["a","b"],"operations":[]})",
-      "{" + source + R"("columns":["a","b"],"operations":[
+  return {"{" + source + R"("columns":["a","b"],"operations":[]})",
+          "{" + source + R"("columns":["a","b"],"operations":[
         {"op":"drop_na","columns":[]},
         {"op":"split","part":"train","shuffle":true,"seed":1,"rows":[90,40],"test_rows":[9,4]},
         {"op":"select_columns","columns":["a"]},

@@ -78,10 +78,21 @@ class Mutator {
   }
 
   void insert_limit(std::string& text, size_t at) {
-    static const std::vector<std::string> kLimits = {
-        "-1", "0", "9223372036854775807", "-9223372036854775808", "18446744073709551615", "1e308",
-        "null", "[[[[[[[[", "{\"a\":", "\"\"", "true", "../../x",
-        std::string(8, '\0'), std::string(8, '\xff'), std::string("\0\0\0\0\0\0\0\x80", 8)};
+    static const std::vector<std::string> kLimits = {"-1",
+                                                     "0",
+                                                     "9223372036854775807",
+                                                     "-9223372036854775808",
+                                                     "18446744073709551615",
+                                                     "1e308",
+                                                     "null",
+                                                     "[[[[[[[[",
+                                                     "{\"a\":",
+                                                     "\"\"",
+                                                     "true",
+                                                     "../../x",
+                                                     std::string(8, '\0'),
+                                                     std::string(8, '\xff'),
+                                                     std::string("\0\0\0\0\0\0\0\x80", 8)};
     const std::string& limit = kLimits[below(kLimits.size())];
     text.replace(at, std::min(limit.size(), text.size() - at), limit);
   }

@@ -9,8 +9,8 @@
 /// A target is a file `<name>_target.cc` that defines, in namespace manta::fuzz::<name>,
 ///   void run(std::string_view input);     // manta::Error may leave it, nothing else
 ///   std::vector<std::string> seeds();     // a few inputs that the reader accepts
-/// CMakeLists.txt finds it, builds libFuzzer's program `fuzz_<name>` (preset `fuzz`), and a test that
-/// replays the seeds, the corpus in corpus/<name>/ and mutations of both.
+/// CMakeLists.txt finds it, builds libFuzzer's program `fuzz_<name>` (preset `fuzz`), and a test
+/// that replays the seeds, the corpus in corpus/<name>/ and mutations of both.
 namespace manta::fuzz {
 
 struct Target {

@@ -24,7 +24,7 @@ using Op = ExpressionOp;
 
 constexpr const char* kDoing = "comparing columns";
 
-const char* arrow_function(Op op) {
+const char* comparison_function(Op op) {
   switch (op) {
     case Op::kEqual:
       return "equal";
@@ -59,7 +59,7 @@ Op mirrored(Op op) {
 }
 
 Datum call(Op op, const Datum& a, const Datum& b) {
-  return check(cp::CallFunction(arrow_function(op), {a, b}), kDoing);
+  return check(cp::CallFunction(comparison_function(op), {a, b}), kDoing);
 }
 
 ArrayPtr cast(const ArrayPtr& column, const std::shared_ptr<arrow::DataType>& type) {

@@ -24,11 +24,11 @@ constexpr size_t kPiece = 1 << 18;
 constexpr size_t kShownBytes = 80;
 // What is larger than this is not the journal of a run.
 constexpr size_t kLargestJournal = size_t{4} << 30;
-constexpr JsonLimits kLimits{.bytes = kLongestEvent};
+constexpr JsonLimits kJournalLimits{.bytes = kLongestEvent};
 
 // Checks the fields that History uses.
 JournalEvent parse(std::string_view line, const std::string& what) {
-  Json json = parse_json(line, what, kLimits);
+  Json json = parse_json(line, what, kJournalLimits);
   JsonFields fields(json, what);
   JournalEvent event;
   event.time = fields.number("time", -kMostSeconds, kMostSeconds);
@@ -114,7 +114,7 @@ Journal::Journal(std::string path) : path_(std::move(path)) {
 }
 
 void Journal::append(const JournalEvent& event) {
-  check_depth(event.details, str("the event '", event.event, "'"), kLimits.depth - 1);
+  check_depth(event.details, str("the event '", event.event, "'"), kJournalLimits.depth - 1);
   std::string line = to_text({{"time", event.time},
                               {"attempt", event.attempt},
                               {"event", event.event},

@@ -14,7 +14,7 @@ constexpr const char* kManifest = "manifest.json";
 constexpr const char* kChecksum = "checksum";
 constexpr int kVersion = 2;
 // 600,000 files.
-constexpr JsonLimits kLimits{.bytes = size_t{64} << 20};
+constexpr JsonLimits kManifestLimits{.bytes = size_t{64} << 20};
 constexpr size_t kRestOfEvent = 4096;  // of an event in the journal, beside metrics and positions
 
 // Over the values, as they are printed: that does not depend on how the file is laid out.
@@ -49,16 +49,16 @@ void check_files(const JsonFields& manifest, const std::string& document) {
 void write_manifest(const std::string& checkpoint, Json manifest) {
   // The journal must be able to keep the report, too: else there would be a checkpoint without one.
   check_depth(manifest, "the manifest of a checkpoint, with the metrics of its report,",
-              kLimits.depth - 2);
+              kManifestLimits.depth - 2);
   size_t report = to_text(manifest.at("metrics")).size() + to_text(manifest.at("positions")).size();
   manifest["version"] = kVersion;
   manifest[kChecksum] = checksum_of(manifest);
   std::string text = to_text(manifest, 1) + "\n";
-  if (text.size() > kLimits.bytes || report > kLongestEvent - kRestOfEvent)
+  if (text.size() > kManifestLimits.bytes || report > kLongestEvent - kRestOfEvent)
     throw Error(
         ErrorKind::kInvalidArgument,
         str("the manifest of '", checkpoint, "' would have ", text.size(), " bytes, the metrics ",
-            report, "; at most ", kLimits.bytes, " and ", kLongestEvent - kRestOfEvent,
+            report, "; at most ", kManifestLimits.bytes, " and ", kLongestEvent - kRestOfEvent,
             " are read again: report smaller metrics, or fewer files"));
   replace_file(checkpoint + "/" + kManifest, text);
 }
@@ -67,7 +67,7 @@ Json read_manifest(const std::string& checkpoint) {
   std::string path = checkpoint + "/" + kManifest, document = str("'", path, "'");
   Json manifest;
   try {
-    manifest = read_json(path, kLimits);
+    manifest = read_json(path, kManifestLimits);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kNotFound) throw;
     throw Error(ErrorKind::kNotFound,

@@ -9,7 +9,7 @@ namespace manta::train {
 namespace {
 
 // How long the others may take to be there: they start together with this one.
-constexpr std::chrono::seconds kJoinDeadline{60};
+constexpr std::chrono::seconds kBeginDeadline{60};
 
 void run_reader(BeginReading begin) {
   std::vector<UniqueFd> workers;
@@ -82,7 +82,7 @@ void Member::run(const std::string& address, const std::string& token, int attem
     encode_message<FromMember>(out, Join{token, attempt, rank});
   });
   Frame frame;
-  if (!channel->receive(&frame, Deadline::after(kJoinDeadline)))
+  if (!channel->receive(&frame, Deadline::after(kBeginDeadline)))
     return;  // the group is being ended
   auto message = decode_message<ToMember>(frame);
   if (auto* reading = std::get_if<BeginReading>(&message)) {

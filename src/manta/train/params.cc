@@ -12,7 +12,7 @@ namespace {
 constexpr const char* kParams = "/params.json";
 // Plans hold the names of their files and the arguments of their functions, and nest as deeply as
 // their expressions: 2,100 levels.
-constexpr JsonLimits kLimits{.bytes = size_t{64} << 20, .depth = 2200};
+constexpr JsonLimits kParamsLimits{.bytes = size_t{64} << 20, .depth = 2200};
 
 Json to_json(const Resources& resources) {
   return {{"cpus", resources.cpus},
@@ -68,17 +68,17 @@ Json params_of(const Training& training) {
 }
 
 std::string params_text(const Json& params) {
-  check_depth(params, "what params.json keeps of the trainer's options", kLimits.depth);
+  check_depth(params, "what params.json keeps of the trainer's options", kParamsLimits.depth);
   std::string text = to_text(params, 1) + "\n";
-  if (text.size() <= kLimits.bytes) return text;
+  if (text.size() <= kParamsLimits.bytes) return text;
   throw Error(ErrorKind::kInvalidArgument,
-              str("params.json would have ", text.size(), " bytes; at most ", kLimits.bytes,
+              str("params.json would have ", text.size(), " bytes; at most ", kParamsLimits.bytes,
                   " are read again: give large tables as files, not in train_loop_config"));
 }
 
 Json read_params(const std::string& run_folder) {
   try {
-    return read_json((run_folder.empty() ? "." : run_folder) + kParams, kLimits);
+    return read_json((run_folder.empty() ? "." : run_folder) + kParams, kParamsLimits);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kNotFound) throw;
     throw Error(ErrorKind::kNotFound,
