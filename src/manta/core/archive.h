@@ -17,6 +17,9 @@
 #include <cereal/types/variant.hpp>
 #include <cereal/types/vector.hpp>
 #include <cstring>
+#include <deque>
+#include <list>
+#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,6 +77,17 @@ class InArchive : public cereal::InputArchive<InArchive, cereal::AllowEmptyClass
                                            " elements with ", from_.size(), " bytes left"));
     }
   }
+  /// The number of elements of a container, of which each takes at least `bytes`.
+  uint64_t read_length(size_t bytes = 0) {
+    uint64_t length = 0;
+    read(&length, sizeof(length));
+    check_length(length);
+    if (bytes > 0 && length > from_.size() / bytes) {
+      throw Error(ErrorKind::kCorrupt, str("a serialised container claims ", length,
+                                           " elements with ", from_.size(), " bytes left"));
+    }
+    return length;
+  }
   size_t remaining() const { return from_.size(); }
 
   std::shared_ptr<SharedMemory> large_buffers;  ///< Of the value being read.
@@ -121,6 +135,34 @@ void CEREAL_LOAD_FUNCTION_NAME(InArchive& archive, cereal::SizeTag<T>& tag) {
   archive.check_length(size);
   tag.size = static_cast<std::decay_t<T>>(size);
 }
+
+// Sequences in the place of cereal's own functions, which make room for as many elements as the
+// bytes claim before they read one: a length of a few million, of something large, would use up
+// the memory.
+template <class Sequence>
+void load_elements(InArchive& archive, Sequence& values) {
+  values.clear();
+  for (uint64_t left = archive.read_length(); left > 0; --left) archive(values.emplace_back());
+}
+template <class T, class A>
+requires(!std::is_same_v<T, bool>) void CEREAL_LOAD_FUNCTION_NAME(InArchive& archive,
+                                                                  std::vector<T, A>& values) {
+  if constexpr (std::is_arithmetic_v<T>) {
+    values.resize(archive.read_length(sizeof(T)));
+    archive.read(values.data(), values.size() * sizeof(T));
+  } else {
+    load_elements(archive, values);
+  }
+}
+template <class T, class A>
+void CEREAL_LOAD_FUNCTION_NAME(InArchive& archive, std::deque<T, A>& values) {
+  load_elements(archive, values);
+}
+template <class T, class A>
+void CEREAL_LOAD_FUNCTION_NAME(InArchive& archive, std::list<T, A>& values) {
+  load_elements(archive, values);
+}
+
 template <class T>
 void CEREAL_SAVE_FUNCTION_NAME(OutArchive& archive, const cereal::BinaryData<T>& data) {
   archive.write(data.data, static_cast<size_t>(data.size));
@@ -128,6 +170,18 @@ void CEREAL_SAVE_FUNCTION_NAME(OutArchive& archive, const cereal::BinaryData<T>&
 template <class T>
 void CEREAL_LOAD_FUNCTION_NAME(InArchive& archive, cereal::BinaryData<T>& data) {
   archive.read(data.data, static_cast<size_t>(data.size));
+}
+
+/// Reads one value; what cereal itself finds wrong becomes an Error, too.
+template <class T>
+void read_value(InArchive& archive, T& value) {
+  try {
+    archive(value);
+  } catch (const cereal::Exception& error) {
+    throw Error(ErrorKind::kCorrupt, str("reading a serialised value: ", error.what()));
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorKind::kResources, "no memory is left for a serialised value");
+  }
 }
 
 }  // namespace manta

@@ -2,11 +2,17 @@
 
 #include <concepts>
 #include <string>
+#include <string_view>
 
 #include "manta/base/json.h"
 #include "manta/core/archive.h"
 
 namespace manta {
+
+/// Throws Error(kCorrupt) if the CBOR bytes nest their containers so deeply that reading them,
+/// which is recursive, could overflow the stack; or if they are of a kind that Json::to_cbor never
+/// writes.
+void check_cbor_nesting(std::string_view bytes);
 
 // JSON travels as CBOR: numbers keep every bit. (Templates, because nearly everything converts to
 // Json.)
@@ -20,6 +26,7 @@ template <std::same_as<Json> J>
 void CEREAL_LOAD_FUNCTION_NAME(InArchive& archive, J& json) {
   std::string bytes;
   archive(bytes);
+  check_cbor_nesting(bytes);
   json = Json::from_cbor(bytes, true, false);
   if (json.is_discarded()) throw Error(ErrorKind::kCorrupt, "a serialised JSON value is damaged");
 }

@@ -16,11 +16,13 @@
 
 namespace manta {
 
-/// How a client reaches the hub: through a socket, or, in the driver, through a queue.
+/// How a client reaches the hub: in a worker through its socket, in the driver by calling it.
 class HubLink {
  public:
   virtual ~HubLink() = default;
-  /// In order. Returns before the hub has seen it. Messages to a hub that has gone are dropped.
+  /// In order. In a worker it returns when the message is in the socket, before the hub has seen
+  /// it; in the driver the calling thread takes the hub's lock and acts on the message itself. A
+  /// hub that has stopped drops it; a worker whose driver has gone ends.
   virtual void send(ToHub message) = 0;
   /// Around a wait of the thread that runs tasks: others may use its CPU meanwhile.
   /// True if the calling thread is that one.

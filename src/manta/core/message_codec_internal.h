@@ -35,7 +35,8 @@ struct SharedFd {
   }
 };
 
-/// Appends a message as one frame; its type is its place in the list above.
+/// Appends a message as one frame; the frame's type is the message's place in `Variant`, a
+/// std::variant of all messages of one direction (such as ToHub in messages_internal.h).
 template <class Variant, class Message>
 void encode_message(OutBuffer& out, const Message& message) {
   constexpr auto type = [] {
@@ -51,16 +52,25 @@ void encode_message(OutBuffer& out, const Message& message) {
   out.end(std::move(archive.fds));
 }
 
-/// The message in a frame. Throws Error(kCorrupt) if it is none.
+/// The message in a frame. Throws Error and nothing else, of kind kCorrupt if it is none; whatever
+/// the bytes say, it takes no more memory than a small multiple of their number.
 template <class Variant>
 Variant decode_message(Frame& frame) {
   InArchive archive(frame.body);
   archive.fds = std::move(frame.fds);
   Variant message;
-  bool known = [&]<size_t... I>(std::index_sequence<I...>) {
-    return ((frame.type == I ? (archive(message.template emplace<I>()), true) : false) || ...);
+  auto read = [&]<size_t... I>(std::index_sequence<I...>) {
+    return ((frame.type == I && (read_value(archive, message.template emplace<I>()), true)) || ...);
+  };
+  bool known = false;
+  try {
+    known = read(std::make_index_sequence<std::variant_size_v<Variant>>());
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw Error(ErrorKind::kCorrupt,
+                str("a message of type ", frame.type, " cannot be read: ", error.what()));
   }
-  (std::make_index_sequence<std::variant_size_v<Variant>>());
   if (!known)
     throw Error(ErrorKind::kCorrupt, str("received a message of unknown type ", frame.type));
   if (archive.remaining() > 0) {

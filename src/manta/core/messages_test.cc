@@ -1,9 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <deque>
+#include <list>
 #include <random>
 #include <set>
 
+#include "manta/core/archive_json.h"
 #include "manta/core/messages_internal.h"
 #include "manta/io/channel.h"
 
@@ -53,6 +57,18 @@ ErrorKind refusal(uint16_t type, std::string body) {
   }
   ADD_FAILURE() << "threw nothing";
   return ErrorKind::kUserCode;
+}
+
+struct Empty {
+  template <class Archive>
+  void serialize(Archive&) {}
+};
+
+// Of this process, in bytes.
+size_t peak_memory() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<size_t>(usage.ru_maxrss) * 1024;
 }
 
 TaskSpec spec_with(Value args) {
@@ -235,6 +251,75 @@ TEST(MessagesTest, DamagedMessagesAreReadOrCorrupt) {
     }
   }
   EXPECT_GT(corrupt, 1000);
+}
+
+// A few bytes that claim to be something large.
+TEST(MessagesTest, AHostileLengthIsRefusedBeforeMemoryIsMadeForIt) {
+  auto number = [](uint64_t value) { return std::string(reinterpret_cast<char*>(&value), 8); };
+  const uint64_t kSpecs = 65'000;  // of some 500 bytes each, from a message of 8
+  auto type_of = [](const auto& message) { return send<ToHub>(message).frame.type; };
+  size_t peak_before = peak_memory();
+  for (uint64_t claimed : {kSpecs, uint64_t{1} << 32, uint64_t{1} << 62, ~uint64_t{0}}) {
+    EXPECT_EQ(refusal<ToHub>(type_of(CreateGroup{}), number(claimed)), ErrorKind::kCorrupt);
+    EXPECT_EQ(refusal<ToHub>(type_of(Blocked{}), number(claimed)), ErrorKind::kCorrupt);
+    EXPECT_EQ(refusal<ToHub>(type_of(Hello{}), number(claimed)), ErrorKind::kCorrupt);
+  }
+  // As many elements as the frame has bytes, which are the names of the first few.
+  std::string body = number(1'000'000) + std::string(1'000'000, '\0');
+  EXPECT_EQ(refusal<ToHub>(type_of(CreateGroup{}), body), ErrorKind::kCorrupt);
+  EXPECT_LT(peak_memory(), peak_before + (size_t{200} << 20));
+}
+
+struct WithJson {
+  Json json;
+  std::variant<int, std::string> either;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(json, either);
+  }
+};
+using JsonMessages = std::variant<WithJson>;
+
+TEST(MessagesTest, JsonOfAnyShapeIsReadOrCorrupt) {
+  Json deep = 1;
+  for (int i = 0; i < 400; ++i) deep = i % 2 ? Json{{"a", deep}} : Json::array({0, deep});
+  for (const Json& json :
+       {Json(), Json(1.5), Json::object(), Json::array(), deep,
+        Json{{"lr", {1, 2, {{"x", nullptr}}}}, {"name", std::string(300, 'n')}}}) {
+    auto read = round_trip<WithJson, JsonMessages>(WithJson{json, 1});
+    EXPECT_EQ(read.json, json);
+  }
+  for (const char* open :
+       {"\x81", "\x9f", "\xa1\x61\x61", "\xbf\x61\x61", "\x7f", "\x5f", "\xc1"}) {
+    std::string bytes;
+    for (int i = 0; i < 2'000'000; ++i) bytes += open;
+    std::string body;
+    OutArchive archive(body);
+    archive(bytes, 0, 1);
+    EXPECT_EQ(refusal<JsonMessages>(0, body), ErrorKind::kCorrupt);
+  }
+}
+
+TEST(MessagesTest, WhatCerealItselfRefusesIsAnErrorOfOurs) {
+  for (int32_t index : {2, 7, -1}) {
+    std::string body;
+    OutArchive archive(body);
+    archive(Json(1), index, 1);
+    EXPECT_EQ(refusal<JsonMessages>(0, body), ErrorKind::kCorrupt) << index;
+  }
+}
+
+TEST(MessagesTest, SequencesArriveWhole) {
+  using Mixed = std::tuple<std::vector<int>, std::vector<bool>, std::vector<std::string>,
+                           std::deque<double>, std::list<std::vector<int8_t>>, std::vector<Empty>>;
+  Mixed sent{{1, 2, 3}, {true, false}, {"a", "", "c"}, {0.5}, {{1}, {}, {2, 3}}, {{}, {}}};
+  auto read = from_value<Mixed>(to_value(sent));
+  EXPECT_EQ(std::get<0>(read), std::get<0>(sent));
+  EXPECT_EQ(std::get<1>(read), std::get<1>(sent));
+  EXPECT_EQ(std::get<2>(read), std::get<2>(sent));
+  EXPECT_EQ(std::get<3>(read), std::get<3>(sent));
+  EXPECT_EQ(std::get<4>(read), std::get<4>(sent));
+  EXPECT_EQ(std::get<5>(read).size(), 2u);
 }
 
 }  // namespace

@@ -74,8 +74,7 @@ std::shared_ptr<arrow::Buffer> load_buffer(InArchive& archive) {
   if (place == Place::kNull) return nullptr;
   uint64_t offset = 0, size = 0;
   if (place == Place::kInline) {
-    archive(size);
-    archive.check_length(size);
+    size = archive.read_length(1);
     auto buffer =
         check(arrow::AllocateBuffer(static_cast<int64_t>(size)), "allocating an Arrow buffer");
     archive.read(buffer->mutable_data(), size);

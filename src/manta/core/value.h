@@ -80,16 +80,6 @@ Value to_value(const T& value) {
   return finish_value(std::move(body), archive);
 }
 
-/// Reads one value; what cereal itself finds wrong becomes an Error(kCorrupt), too.
-template <class T>
-void read_value(InArchive& archive, T& value) {
-  try {
-    archive(value);
-  } catch (const cereal::Exception& error) {
-    throw Error(ErrorKind::kCorrupt, str("reading a serialised value: ", error.what()));
-  }
-}
-
 template <class T>
 T from_value(const Value& value) {
   require_serializable<T>();
