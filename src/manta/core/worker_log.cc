@@ -24,8 +24,8 @@ constexpr std::chrono::seconds kLastWords{1};
 
 }  // namespace
 
-WorkerLogs::WorkerLogs(EventLoop& loop, bool show)
-    : loop_(loop), events_(loop.context), show_(show) {
+WorkerLogs::WorkerLogs(EventLoop& loop, bool show, bool fold_repeated)
+    : loop_(loop), events_(loop.context), show_(show), fold_repeated_(fold_repeated) {
   if (!show_) return;
   int fd = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
   if (fd < 0) {
@@ -46,8 +46,8 @@ void WorkerLogs::wait() {
                        ssize_t size = ::read(events_.native_handle(), buffer.data(), buffer.size());
                        for (ssize_t at = 0; at < size;) {
                          auto* event = reinterpret_cast<inotify_event*>(buffer.data() + at);
-                         auto found = watched_.find(event->wd);
-                         if (found != watched_.end()) found->second->show();
+                         auto [begin, end] = watched_.equal_range(event->wd);
+                         for (auto log = begin; log != end; ++log) log->second->show();
                          at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
                        }
                        wait();
@@ -65,6 +65,21 @@ void WorkerLogs::show_later() {
   });
 }
 
+void WorkerLogs::count_later() {
+  if (counting_ || (!repeated_.waits() && counts_.empty())) return;
+  counting_ = loop_.after(RepeatedLines::kWindow / 4, [this] {
+    auto done = std::move(counting_);
+    write_counts();
+    count_later();
+  });
+}
+
+// True if none is left to write.
+bool WorkerLogs::write_counts(bool last) {
+  counts_ += repeated_.take_counts(Clock::now(), last);
+  return write_lines(counts_);
+}
+
 void WorkerLogs::finish(std::unique_ptr<WorkerLog> log) {
   if (log && log->show(true)) {
     finishing_.push_back(std::move(log));
@@ -74,12 +89,15 @@ void WorkerLogs::finish(std::unique_ptr<WorkerLog> log) {
 
 void WorkerLogs::stop() {
   later_.reset();
+  counting_.reset();
   Deadline deadline = Deadline::after(kLastWords);
-  while (!finishing_.empty() && !deadline.passed()) {
+  while (!deadline.passed()) {
     std::erase_if(finishing_, [](const auto& log) { return !log->show(true); });
+    if (finishing_.empty() && write_counts(true)) break;
     pollfd standard_error{2, POLLOUT, 0};
-    if (!finishing_.empty()) ::poll(&standard_error, 1, 20);
+    ::poll(&standard_error, 1, 20);
   }
+  counting_.reset();
   finishing_.clear();
   if (events_.is_open()) events_.close();
 }
@@ -89,25 +107,39 @@ WorkerLog::WorkerLog(WorkerLogs& logs, std::string name, std::string path)
   UniqueFd file(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   struct stat info {};
   if (file && ::fstat(file.get(), &info) == 0) begin_ = shown_ = info.st_size;
+  auto [earlier, end] = logs_.by_path_.equal_range(path_);
+  for (; earlier != end; ++earlier) {
+    earlier->second->end_ = std::min(earlier->second->end_, begin_);
+  }
+  logs_.by_path_.emplace(path_, this);
   if (!logs_.events_.is_open()) return;
+  // The same number as that of an earlier one of the same file.
   watch_ = ::inotify_add_watch(logs_.events_.native_handle(), path_.c_str(), IN_MODIFY);
-  if (watch_ >= 0) logs_.watched_[watch_] = this;
+  if (watch_ >= 0) logs_.watched_.emplace(watch_, this);
 }
 
 WorkerLog::~WorkerLog() {
+  auto is_this = [this](const auto& entry) { return entry.second == this; };
+  std::erase_if(logs_.by_path_, is_this);
   logs_.behind_.erase(this);
   if (watch_ < 0 || !logs_.events_.is_open()) return;
-  ::inotify_rm_watch(logs_.events_.native_handle(), watch_);
-  logs_.watched_.erase(watch_);
+  std::erase_if(logs_.watched_, is_this);
+  if (!logs_.watched_.contains(watch_)) {
+    ::inotify_rm_watch(logs_.events_.native_handle(), watch_);
+  }
+}
+
+void WorkerLog::put_line(std::string_view line) {
+  if (logs_.fold_repeated_ && !logs_.repeated_.is_new(name_, line, Clock::now())) return;
+  pending_.append("(").append(name_).append(") ").append(line).append("\n");
 }
 
 void WorkerLog::read_lines(bool last) {
   UniqueFd file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
   std::array<char, 65536> buffer;
-  ssize_t size = file ? ::pread(file.get(), buffer.data(), buffer.size(), shown_) : 0;
-  auto put_line = [&](std::string_view line) {
-    pending_.append("(").append(name_).append(") ").append(line).append("\n");
-  };
+  auto left = static_cast<size_t>(std::max(0L, end_ - shown_));
+  ssize_t size =
+      file ? ::pread(file.get(), buffer.data(), std::min(buffer.size(), left), shown_) : 0;
   if (size > 0) {
     shown_ += size;
     partial_.append(buffer.data(), static_cast<size_t>(size));
@@ -126,8 +158,10 @@ bool WorkerLog::show(bool last) {
   if (!logs_.show_) return false;
   for (int turn = 0; turn < kTurns; ++turn) {
     if (!write_lines(pending_)) break;
+    long before = shown_;
     read_lines(last);
-    if (pending_.empty()) return false;
+    logs_.count_later();
+    if (pending_.empty() && shown_ == before) return false;
   }
   if (!last) {
     logs_.behind_.insert(this);
@@ -136,12 +170,14 @@ bool WorkerLog::show(bool last) {
   return true;
 }
 
-std::string WorkerLog::tail() const {
+std::string WorkerLog::tail(int64_t end) const {
   UniqueFd file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat info {};
   if (!file || ::fstat(file.get(), &info) != 0) return "";
-  off_t begin = std::max<off_t>(begin_, info.st_size - kTailBytes);
-  std::string text(static_cast<size_t>(std::max<off_t>(0, info.st_size - begin)), '\0');
+  off_t last = std::min<off_t>(info.st_size, end_);
+  if (end >= 0) last = std::min<off_t>(last, end);
+  off_t begin = std::max<off_t>(begin_, last - kTailBytes);
+  std::string text(static_cast<size_t>(std::max<off_t>(0, last - begin)), '\0');
   ssize_t size = ::pread(file.get(), text.data(), text.size(), begin);
   text.resize(size > 0 ? static_cast<size_t>(size) : 0);
   if (begin > begin_) text.erase(0, text.find('\n') + 1);

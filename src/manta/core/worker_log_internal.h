@@ -1,12 +1,14 @@
 #pragma once
 
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <climits>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "manta/core/repeated_lines_internal.h"
 #include "manta/io/event_loop_internal.h"
 
 namespace manta {
@@ -15,6 +17,8 @@ class WorkerLogs;
 
 /// One worker's log file, followed: what is new in it is shown at the driver, each line behind the
 /// worker's name. What the driver's standard error does not take stays in the file until it does.
+/// A file may have several in turn, as that of a rank that is started again: each shows the part
+/// that was written while it was the latest.
 class WorkerLog {
  public:
   WorkerLog(WorkerLogs& logs, std::string name, std::string path);
@@ -24,17 +28,19 @@ class WorkerLog {
   const std::string& path() const { return path_; }
   /// Shows some of what is new, never waiting. True if there is more.
   bool show(bool last = false);
-  /// Its last lines, for an error message.
-  std::string tail() const;
+  /// Its last lines, for an error message; before `end`, unless that is -1.
+  std::string tail(int64_t end = -1) const;
 
  private:
   void read_lines(bool last);
+  void put_line(std::string_view line);
 
   WorkerLogs& logs_;
   const std::string name_;
   const std::string path_;
   int watch_ = -1;
-  long begin_ = 0;  // an earlier run may have written to the same file
+  long begin_ = 0;       // an earlier run may have written to the same file
+  long end_ = LONG_MAX;  // where a later one's part of the same file begins
   long shown_ = 0;
   std::string partial_;  // a line that has no end yet
   std::string pending_;  // lines that have yet to be written
@@ -43,8 +49,8 @@ class WorkerLog {
 /// Watches all log files of a run.
 class WorkerLogs {
  public:
-  /// `show`: whether anything is shown at all.
-  WorkerLogs(EventLoop& loop, bool show);
+  /// `show`: whether anything is shown at all. `fold_repeated`: see RepeatedLines.
+  WorkerLogs(EventLoop& loop, bool show, bool fold_repeated);
   /// Shows what is left of a worker that has ended.
   void finish(std::unique_ptr<WorkerLog> log);
   /// Shows what is left of all, as far as standard error takes it within a second.
@@ -54,14 +60,21 @@ class WorkerLogs {
   friend class WorkerLog;
   void wait();
   void show_later();
+  void count_later();
+  bool write_counts(bool last = false);
 
   EventLoop& loop_;
   boost::asio::posix::stream_descriptor events_;
   const bool show_;
-  std::map<int, WorkerLog*> watched_;
+  const bool fold_repeated_;
+  RepeatedLines repeated_;
+  std::string counts_;  // lines of it that have yet to be written
+  std::multimap<int, WorkerLog*> watched_;
+  std::multimap<std::string, WorkerLog*> by_path_;
   std::set<WorkerLog*> behind_;
   std::vector<std::unique_ptr<WorkerLog>> finishing_;
   std::unique_ptr<EventLoop::Timer> later_;
+  std::unique_ptr<EventLoop::Timer> counting_;
 };
 
 }  // namespace manta

@@ -1,0 +1,52 @@
+#include <cstdio>
+#include <ext/stdio_sync_filebuf.h>
+#include <fstream>
+#include <iostream>
+#include <utility>
+#include <vector>
+
+#include "manta/core/zygote_internal.h"
+
+namespace manta {
+namespace {
+
+template <class Char>
+using Streams = std::vector<std::pair<std::basic_ostream<Char>*, FILE*>>;
+
+// Lets the streams write through C's, unless the program has given them a buffer of its own.
+template <class Char>
+class WriteThrough {
+ public:
+  // Looks at the buffers while they live: sync_with_stdio destroys the usual ones.
+  explicit WriteThrough(Streams<Char> streams) : streams_(std::move(streams)) {
+    for (auto& [stream, file] : streams_) {
+      auto* buffer = stream->rdbuf();
+      bool usual = dynamic_cast<__gnu_cxx::stdio_sync_filebuf<Char>*>(buffer) ||
+                   dynamic_cast<std::basic_filebuf<Char>*>(buffer);
+      // Leaked: streams are used to the very end.
+      buffers_.push_back(usual ? new __gnu_cxx::stdio_sync_filebuf<Char>(file) : buffer);
+    }
+  }
+  void apply() {
+    for (size_t i = 0; i < streams_.size(); ++i) streams_[i].first->rdbuf(buffers_[i]);
+  }
+
+ private:
+  Streams<Char> streams_;
+  std::vector<std::basic_streambuf<Char>*> buffers_;
+};
+
+}  // namespace
+
+void line_buffer_output() {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  WriteThrough<char> narrow({{&std::cout, stdout}, {&std::cerr, stderr}, {&std::clog, stderr}});
+  WriteThrough<wchar_t> wide({{&std::wcout, stdout}, {&std::wcerr, stderr}, {&std::wclog, stderr}});
+  // Has an effect once in a process: when a task calls it, as programs do to be faster, its lines
+  // would wait in a buffer otherwise.
+  std::ios_base::sync_with_stdio(false);
+  narrow.apply();
+  wide.apply();
+}
+
+}  // namespace manta
