@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <sstream>
 
 #include "manta/base/temporary_folder_internal.h"
 #include "process_tree.h"
@@ -162,6 +164,17 @@ TEST(Lifetimes, AThreadBeforeMainMakesWorkersStartByExec) {
   EXPECT_THAT(folder.entries(), IsEmpty());
 }
 
+TEST(Lifetimes, AWorkerThatWasStartedByExecTellsOfItsCrashToo) {
+  TemporaryFolder folder;
+  Program program(test_program("early_thread"), {"crash"}, folder.path());
+  std::string error = program.read_line();
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  EXPECT_THAT(error, HasSubstr("was killed by SIGABRT (signal 6) in give_up(int). Its stack:"));
+#endif
+  EXPECT_EQ(program.wait(), 0);
+  EXPECT_THAT(folder.entries(), IsEmpty());
+}
+
 TEST(Lifetimes, TheCommandLineAndTheEnvironmentCarryNoSecret) {
   BusyDriver driver;
   for (pid_t pid : driver.processes) {
@@ -261,6 +274,35 @@ TEST(Lifetimes, WorkersThatCannotStartAreAnErrorAndNotAHang) {
   EXPECT_THAT(folder.entries(), IsEmpty());
 }
 
+TEST(Lifetimes, AProgramThatCannotBeStartedAsZygoteIsAnErrorWithItsLastWords) {
+  TemporaryFolder folder;
+  Program program(test_program("driver"), {"no_zygote"}, folder.path());
+  auto tells = AllOf(HasSubstr("worker lost: "), HasSubstr("the zygote, this program started once"),
+                     HasSubstr("exited with code 9"), HasSubstr("It said: not with me"));
+  EXPECT_THAT(program.read_line(), tells);
+  EXPECT_THAT(program.read_line(), tells);
+  EXPECT_EQ(program.wait(), 0);
+  EXPECT_THAT(folder.entries(), IsEmpty());
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which need address space
+TEST(Lifetimes, TooLittleAddressSpaceIsAnErrorThatSaysWhatIsMissing) {
+  int errors = 0;
+  for (int kib : {0, 1000, 4000, 1'000'000}) {
+    SCOPED_TRACE(kib);
+    TemporaryFolder folder;
+    Program program(test_program("driver"), {"little_memory", std::to_string(kib)}, folder.path());
+    std::string line = program.read_line();
+    EXPECT_EQ(program.wait(), 0) << program.read_errors();
+    EXPECT_THAT(folder.entries(), IsEmpty());
+    if (line == "42") continue;
+    ++errors;
+    EXPECT_THAT(line, AllOf(HasSubstr("resources: "), HasSubstr("of address space (ulimit -v)")));
+  }
+  EXPECT_GE(errors, 1);
+}
+#endif
+
 TEST(Lifetimes, OutputThatNobodyReadsHoldsNothingUp) {
   TemporaryFolder folder;
   Program program(test_program("driver"), {"flood"}, folder.path());
@@ -274,6 +316,59 @@ TEST(Lifetimes, GrantsShowInTheEnvironment) {
   Program program(test_program("driver"), {"gpus"}, folder.path());
   EXPECT_EQ(program.read_line(), "0;1;1;;4");
   EXPECT_EQ(program.wait(), 0);
+}
+
+// CUDA reads the variable once in a process: a process that saw other devices would use those.
+TEST(Lifetimes, AWorkerSeesTheSameDevicesAllItsLife) {
+  TemporaryFolder folder;
+  Program program(test_program("driver"), {"gpu_tasks"}, folder.path());
+  std::map<pid_t, std::string> seen;
+  size_t lines = 0;
+  for (std::string line; !(line = program.read_line()).empty(); ++lines) {
+    std::istringstream in(line);
+    double gpus = -1;
+    pid_t pid = 0;
+    std::string devices;
+    in >> gpus >> pid >> devices;
+    EXPECT_EQ(seen.try_emplace(pid, devices).first->second, devices) << "pid " << pid;
+    EXPECT_EQ(devices.empty(), gpus == 0) << line;
+    EXPECT_EQ(devices == "0,1", gpus == 2) << line;
+  }
+  EXPECT_EQ(lines, 5 * (7 + 9));
+  EXPECT_EQ(program.wait(), 0);
+}
+
+TEST(Lifetimes, RepeatedLinesAreShownOnceWithACountAndKeptInTheFiles) {
+  for (bool fold : {true, false}) {
+    TemporaryFolder folder, logs;
+    Program program(test_program("driver"), {"chatter", fold ? "fold" : "all", logs.path()},
+                    folder.path());
+    EXPECT_EQ(program.wait(), 0);
+    std::string errors = program.read_errors();
+    size_t shown = 0, counted = 0, others = 0, kept = 0;
+    std::istringstream lines(errors);
+    for (std::string line; std::getline(lines, line);) {
+      size_t count = line.find("always the same [repeated ");
+      if (count != std::string::npos) {
+        counted += std::stoul(line.substr(count + 26));
+      } else if (line.find("always the same") != std::string::npos) {
+        ++shown;
+      }
+      if (line.find("I am") != std::string::npos) ++others;
+    }
+    for (const auto& name : logs.entries()) {
+      std::ifstream in(logs / name);
+      for (std::string line; std::getline(in, line);) kept += line == "always the same";
+    }
+    EXPECT_EQ(shown + counted, 60u) << errors;
+    EXPECT_EQ(others, 3u);
+    EXPECT_EQ(kept, 60u);
+    if (fold) {
+      EXPECT_LT(shown, 20u) << errors;
+    } else {
+      EXPECT_EQ(shown, 60u);
+    }
+  }
 }
 
 }  // namespace

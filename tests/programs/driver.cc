@@ -3,8 +3,10 @@
 
 #include <manta/manta.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -19,6 +21,10 @@ namespace {
 
 struct Sleeper {
   int pid() { return ::getpid(); }
+  void chatter() {
+    for (int i = 0; i < 20; ++i) std::cout << "always the same\n";
+    std::cout << "I am " << ::getpid() << "\n";
+  }
   std::string environment(const std::string& name) {
     const char* value = std::getenv(name.c_str());
     return value ? value : "(not set)";
@@ -137,6 +143,52 @@ int forks(int argc, char** argv) {
   return 0;
 }
 
+// The largest address space of this process in bytes.
+rlim_t address_space() {
+  uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// May have so many KiB of address space more than the program itself takes, and so may what it
+// starts: a result, or an error that says what is missing.
+int little_memory(int argc, char** argv) {
+  if (!std::getenv("MANTA_START_FD")) {
+    rlim_t bytes = address_space() + (static_cast<rlim_t>(std::atoll(argv[2])) << 10);
+    rlimit limit{bytes, bytes};
+    ::setrlimit(RLIMIT_AS, &limit);
+  }
+  set_log_level(LogLevel::kOff);
+  try {
+    manta::init(argc, argv, {.resources = {.cpus = 1}});
+    std::cout << get(remote([](int x) { return x + 1; }, 41), 50s) << std::endl;
+  } catch (const Error& error) {
+    std::cout << kind_name(error.kind()) << ": " << error.what() << std::endl;
+  }
+  return 0;
+}
+
+// The program started once more ends before it gets to init.
+int no_zygote(int argc, char** argv) {
+  if (std::getenv("MANTA_START_FD")) {
+    std::cerr << "not with me" << std::endl;
+    ::_exit(9);
+  }
+  set_log_level(LogLevel::kOff);
+  manta::init(argc, argv, {.resources = {.cpus = 1}});
+  auto sleeper = actor<Sleeper>();
+  for (const auto& ref : {remote([] { return 1; }), sleeper.call<&Sleeper::pid>()}) {
+    try {
+      get(ref, 50s);
+    } catch (const Error& error) {
+      std::string text = error.what();
+      std::replace(text.begin(), text.end(), '\n', ' ');
+      std::cout << kind_name(error.kind()) << ": " << text << std::endl;
+    }
+  }
+  return 0;
+}
+
 // Its log folder has gone: no worker can start, and whoever waits for one is told.
 int no_workers(int argc, char** argv) {
   set_log_level(LogLevel::kOff);
@@ -194,6 +246,44 @@ int gpus(int argc, char** argv) {
   return 0;
 }
 
+// Tasks with all sorts of grants, one after the other and side by side; of each the process and the
+// devices that it sees.
+int gpu_tasks(int argc, char** argv) {
+  manta::init(argc, argv, {.resources = {.cpus = 4, .gpus = 2}});
+  auto task = [](double gpus) {
+    return remote({.resources = {.cpus = gpus > 0 ? 0.0 : 1.0, .gpus = gpus}}, [] {
+      std::this_thread::sleep_for(2ms);
+      return std::to_string(::getpid()) + " " + std::getenv("CUDA_VISIBLE_DEVICES");
+    });
+  };
+  for (int round = 0; round < 5; ++round) {
+    for (double gpus : {0.0, 1.0, 0.0, 2.0, 0.5, 1.0, 0.0}) {
+      std::cout << gpus << " " << get(task(gpus), 30s) << std::endl;
+    }
+    std::vector<double> asked{1.0, 1.0, 0.0, 0.5, 0.5, 1.0, 2.0, 0.0, 1.0};
+    std::vector<ObjectRef<std::string>> refs;
+    for (double gpus : asked) refs.push_back(task(gpus));
+    for (size_t i = 0; i < refs.size(); ++i) {
+      std::cout << asked[i] << " " << get(refs[i], 30s) << std::endl;
+    }
+  }
+  return 0;
+}
+
+// Sixty equal lines of three workers, and one that differs in each.
+int chatter(int argc, char** argv) {
+  manta::init(argc, argv,
+              {.resources = {.cpus = 3},
+               .fold_repeated_lines = std::string(argv[2]) == "fold",
+               .log_folder = argv[3]});
+  std::vector<ActorHandle<Sleeper>> workers;
+  for (int i = 0; i < 3; ++i) workers.push_back(actor<Sleeper>());
+  std::vector<ObjectRef<void>> done;
+  for (const auto& worker : workers) done.push_back(worker.call<&Sleeper::chatter>());
+  get(done, 30s);
+  return 0;
+}
+
 void outlive(const std::string& path) {
   // A run of its own: the driver that started it has gone.
   while (!std::ifstream(path + ".go")) std::this_thread::sleep_for(1ms);
@@ -239,8 +329,12 @@ int main(int argc, char** argv) {
   if (mode == "ignores_children") return ignores_children(argc, argv);
   if (mode == "forks") return forks(argc, argv);
   if (mode == "no_workers") return no_workers(argc, argv);
+  if (mode == "little_memory") return little_memory(argc, argv);
+  if (mode == "no_zygote") return no_zygote(argc, argv);
   if (mode == "flood") return flood(argc, argv);
   if (mode == "gpus") return gpus(argc, argv);
+  if (mode == "gpu_tasks") return gpu_tasks(argc, argv);
+  if (mode == "chatter") return chatter(argc, argv);
   if (mode == "detached") return detached(argc, argv);
   if (mode == "after_zygote") return after_zygote(argc, argv);
   manta::init(argc, argv);  // what a worker of "no mode" comes through

@@ -3,7 +3,9 @@
 
 #include <manta/manta.h>
 
+#include <cstdlib>
 #include <iostream>
+#include <string>
 #include <thread>
 
 namespace {
@@ -15,12 +17,25 @@ struct Counter {
   int add(int x) { return value += x; }
 };
 
+[[gnu::noinline]] int give_up(int value) {
+  if (value == 1) std::abort();
+  return value;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   manta::set_log_level(manta::LogLevel::kInfo);
   manta::init(argc, argv, {.resources = {.cpus = 2}});
   early.detach();
+  if (argc > 1 && std::string(argv[1]) == "crash") {
+    try {
+      manta::get(manta::remote({.max_retries = 0}, give_up, 1));
+    } catch (const manta::Error& error) {
+      std::cout << error.what() << std::endl;
+    }
+    return 0;
+  }
   auto counter = manta::actor<Counter>();
   manta::get(counter.call<&Counter::add>(1));
   int sum = 0;

@@ -37,11 +37,14 @@ struct ProcessExit {
   int code = 0;
   int signal = 0;          ///< 0 if it exited by itself.
   uint64_t lost_with = 0;  ///< Not 0: it ended with what had started it; the same for all of those.
-  /// "was killed by signal 9 (Killed)" or "exited with code 3".
+  std::string crash = {};  ///< Where and of what, such as " in f(int): uncaught E: text", if known.
+  std::string stack = {};  ///< The first lines of its stack, if it crashed.
+  int64_t log_end = -1;    ///< Where its own output ends, if Manta's report of a crash follows it.
+  /// "was killed by SIGSEGV (signal 11) in f(int)" or "exited with code 3".
   std::string describe() const;
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(process, code, signal);
+    archive(process, code, signal, crash, stack, log_end);
   }
 };
 

@@ -8,9 +8,13 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
+#include <thread>
 
 #include "manta/base/error_of_internal.h"
+#include "manta/base/temporary_folder_internal.h"
 #include "manta/core/init.h"
 #include "manta/core/remote.h"
 
@@ -81,6 +85,52 @@ TEST(Failure, DeathInANestedTaskIsSeenByItsParent) {
     }
   });
   EXPECT_EQ(get(ref, kPatience), 42);
+}
+
+bool is_stopped(pid_t pid) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
+  std::string text((std::istreambuf_iterator<char>(in)), {});
+  size_t name = text.rfind(')');
+  return name != std::string::npos && text.substr(name + 2, 1) == "T";
+}
+
+// The process is stuck when its task is cancelled by force; so it is to be killed, but the kill is
+// held up (the zygote is stopped), and the task ends meanwhile. The next one, which may be begun
+// only once, must not be given to a process that will be killed.
+TEST(Failure, ATaskAfterAKilledOneIsNotChargedForIt) {
+  for (int round = 0; round < 4; ++round) {
+    TemporaryFolder folder;
+    auto stuck = remote(
+        {.resources = {.cpus = 2}},
+        [](const std::string& path) {
+          std::ofstream(path + ".new") << ::getpid() << " " << ::getppid();
+          std::filesystem::rename(path + ".new", path);
+          ::raise(SIGSTOP);
+        },
+        folder / "pids");
+    pid_t worker = 0, zygote = 0;
+    for (Deadline end = Deadline::after(kPatience); !end.passed() && !is_stopped(worker);) {
+      std::ifstream(folder / "pids") >> worker >> zygote;
+    }
+    ASSERT_TRUE(is_stopped(worker));
+    ::kill(zygote, SIGSTOP);
+    cancel(stuck, {.force = true});
+    std::this_thread::sleep_for(700ms);  // more than the hub's patience with it
+    auto next = remote(
+        {.resources = {.cpus = 2}, .max_retries = 0},
+        [](const std::string& path) {
+          std::ofstream(path) << "begun";
+          std::this_thread::sleep_for(300ms);
+          return 1;
+        },
+        folder / "begun");
+    ::kill(worker, SIGCONT);
+    for (Deadline end = Deadline::after(200ms); !end.passed();) {
+      if (std::filesystem::exists(folder / "begun")) break;
+    }
+    ::kill(zygote, SIGCONT);
+    EXPECT_EQ(get(next, kPatience), 1);
+  }
 }
 
 // Writes bytes of its own to every socket of the worker, as a broken program might.

@@ -1,6 +1,7 @@
 #include <signal.h>
 
 #include "manta/base/log.h"
+#include "manta/base/start_thread_internal.h"
 #include "manta/core/hub_internal.h"
 
 namespace manta {
@@ -32,14 +33,14 @@ Hub::Hub(HubOptions options)
   peers_[0] = std::move(driver);
   acceptor_.assign(boost::asio::local::stream_protocol(),
                    listen_unix(options_.address.socket_path).release());
-  logs_ = std::make_unique<WorkerLogs>(loop_, options_.log_to_driver);
+  logs_ = std::make_unique<WorkerLogs>(loop_, options_.log_to_driver, options_.fold_repeated_lines);
   engine_ =
       std::make_unique<LocalEngine>(loop_,
                                     LocalEngineOptions{options_.resources, options_.address,
                                                        options_.session_folder, options_.argv},
                                     *this);
   accept();
-  thread_ = std::thread([this] { run(); });
+  thread_ = start_thread("the thread of Manta's hub", [this] { run(); });
 }
 
 Hub::~Hub() { stop(); }
@@ -50,7 +51,21 @@ void Hub::run() {
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
   ::pthread_setname_np(::pthread_self(), "manta:hub");
-  loop_.context.run();
+  try {
+    loop_.context.run();
+  } catch (const std::exception& error) {
+    // No memory, most likely. Nothing can be done any more, and whoever waits is told.
+    std::lock_guard lock(loop_.mutex);
+    stopping_ = true;
+    failure_ = str("Manta's hub failed: ", error.what(), "; ", describe_limits());
+    if (driver_client_) driver_client_->on_closed(failure_);
+  }
+}
+
+void Hub::set_client(std::shared_ptr<Client> client) {
+  std::lock_guard lock(loop_.mutex);
+  driver_client_ = std::move(client);
+  if (!failure_.empty()) driver_client_->on_closed(failure_);
 }
 
 void Hub::stop() {

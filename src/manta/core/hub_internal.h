@@ -27,6 +27,7 @@ struct HubOptions {
   std::string session_folder;
   std::string log_folder;
   bool log_to_driver = true;
+  bool fold_repeated_lines = true;
   std::chrono::milliseconds actor_grace{1000};
   /// How long a connection may take to say what it is.
   std::chrono::milliseconds hello_deadline{10'000};
@@ -47,7 +48,7 @@ class Hub final : public EngineEvents {
   /// A message of the driver's: acted on before it returns. Any thread.
   void post(ToHub message);
   /// Where the driver's answers go; before the first `post`.
-  void set_client(std::shared_ptr<Client> client) { driver_client_ = std::move(client); }
+  void set_client(std::shared_ptr<Client> client);
   /// Ends every process and the thread.
   void stop();
 
@@ -69,6 +70,12 @@ class Hub final : public EngineEvents {
     bool progressed = false;  // since the last look at pipelines
     bool recalled = false;
     bool ending = false;
+    bool doomed = false;  // a kill is on its way: it gets no more work
+    /// Of a pool worker that has run something: the devices that it may see. CUDA looks at them
+    /// once in the life of a process, so it runs nothing that was granted others.
+    std::optional<std::vector<int>> gpu_ids;
+    std::string stack;     // of its crash
+    int64_t log_end = -1;  // of what it wrote itself; -1: all
     Clock::time_point idle_since;
     ObjectId actor = 0;  // 0 for a pool worker
     std::unordered_map<ObjectId, int> refs;
@@ -148,6 +155,8 @@ class Hub final : public EngineEvents {
   void remove_peer(Peer& peer);
   void release_grant(Peer& peer);
   void make_idle(Peer& peer);
+  Peer* take_idle(const std::vector<int>& gpu_ids);
+  void retire(Peer& peer);
   void look_after_processes();
   void arm_look_after();
   std::string lost_message(const Peer& peer, const std::string& what, const std::string& how) const;
@@ -219,6 +228,7 @@ class Hub final : public EngineEvents {
   int free_running_ = 0;
   bool dispatch_posted_ = false;
   bool stopping_ = false;
+  std::string failure_;  // why the thread ended before its time
 
   std::unique_ptr<EventLoop::Timer> look_after_timer_;
   std::unique_ptr<EventLoop::Timer> stop_timer_;

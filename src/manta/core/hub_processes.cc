@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "manta/base/log.h"
 #include "manta/core/hub_internal.h"
 
@@ -17,6 +19,11 @@ bool same_secret(const std::string& a, const std::string& b) {
   unsigned char difference = 0;
   for (size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned char>(a[i] ^ b[i]);
   return difference == 0;
+}
+
+template <class Peer>
+bool holds_gpus(const Peer& peer) {
+  return peer.gpu_ids && !peer.gpu_ids->empty();
 }
 
 }  // namespace
@@ -187,6 +194,8 @@ void Hub::on_exited(const ProcessExit& exit) {
   if (peers_.at(index)->channel)
     peers_.at(index)->channel->drain();  // what it said before it ended
   Peer& peer = *peers_.at(index);
+  peer.stack = exit.stack;
+  peer.log_end = exit.log_end;
   bool counts = exit.lost_with == 0 || exit.lost_with != last_counted_loss_;
   if (exit.lost_with != 0) last_counted_loss_ = exit.lost_with;
   if (peer.actor != 0) {
@@ -216,7 +225,11 @@ std::unique_ptr<EventLoop::Timer> Hub::kill_after(std::chrono::milliseconds dela
   });
 }
 
-void Hub::kill_process(Peer& peer) { engine_->stop(peer.process, std::chrono::milliseconds(0)); }
+void Hub::kill_process(Peer& peer) {
+  peer.doomed = true;
+  std::erase(idle_, peer.index);
+  engine_->stop(peer.process, std::chrono::milliseconds(0));
+}
 
 void Hub::release_grant(Peer& peer) {
   if (peer.blocked && peer.grant) ledger_.resume_cpus(*peer.grant);
@@ -230,8 +243,41 @@ void Hub::release_grant(Peer& peer) {
 
 void Hub::make_idle(Peer& peer) {
   release_grant(peer);
+  if (peer.doomed) return;  // whatever it were given now would be taken for what it died of
   peer.idle_since = Clock::now();
   idle_.push_back(peer.index);
+}
+
+// The latest used one that may see these devices, or else one that has run nothing. Null if there
+// is none; then those that still have memory of these devices end.
+Hub::Peer* Hub::take_idle(const std::vector<int>& gpu_ids) {
+  auto fits = [&](uint32_t index) { return peers_.at(index)->gpu_ids == gpu_ids; };
+  auto is_fresh = [&](uint32_t index) { return !peers_.at(index)->gpu_ids; };
+  auto found = std::find_if(idle_.rbegin(), idle_.rend(), fits);
+  if (found == idle_.rend()) found = std::find_if(idle_.rbegin(), idle_.rend(), is_fresh);
+  if (found != idle_.rend()) {
+    Peer& peer = *peers_.at(*found);
+    idle_.erase(std::next(found).base());
+    peer.gpu_ids = gpu_ids;
+    return &peer;
+  }
+  std::vector<Peer*> in_the_way;
+  for (uint32_t index : idle_) {
+    const auto& theirs = *peers_.at(index)->gpu_ids;
+    bool shares = std::any_of(theirs.begin(), theirs.end(), [&](int id) {
+      return std::find(gpu_ids.begin(), gpu_ids.end(), id) != gpu_ids.end();
+    });
+    if (shares) in_the_way.push_back(peers_.at(index).get());
+  }
+  for (Peer* peer : in_the_way) retire(*peer);
+  return nullptr;
+}
+
+// Nobody needs it any more.
+void Hub::retire(Peer& peer) {
+  std::erase(idle_, peer.index);
+  peer.ending = true;
+  tell(peer, Exit{});
 }
 
 void Hub::remove_peer(Peer& peer) {
@@ -269,7 +315,9 @@ void Hub::on(Peer& peer, StartDetached request) {
 // nobody needs.
 void Hub::arm_look_after() {
   if (look_after_timer_ || stopping_) return;
-  bool needed = static_cast<double>(idle_.size()) > std::max(1.0, ledger_.total().cpus);
+  bool needed = static_cast<double>(idle_.size()) > std::max(1.0, ledger_.total().cpus) ||
+                std::any_of(idle_.begin(), idle_.end(),
+                            [&](uint32_t index) { return holds_gpus(*peers_.at(index)); });
   for (auto& [index, peer] : peers_) {
     if (needed) break;
     needed = peer->actor == 0 && peer->assigned.size() > 1;
@@ -294,19 +342,26 @@ void Hub::look_after_processes() {
   auto keep = static_cast<size_t>(std::max(1.0, ledger_.total().cpus));
   auto now = Clock::now();
   while (idle_.size() > keep && now - peers_.at(idle_.front())->idle_since > kIdleLimit) {
-    Peer& peer = *peers_.at(idle_.front());
-    idle_.erase(idle_.begin());
-    peer.ending = true;
-    tell(peer, Exit{});
+    retire(*peers_.at(idle_.front()));
+  }
+  // One that holds memory of a device does so for nothing.
+  for (uint32_t index : std::vector(idle_)) {
+    Peer& peer = *peers_.at(index);
+    if (holds_gpus(peer) && now - peer.idle_since > kIdleLimit) retire(peer);
   }
 }
 
 std::string Hub::lost_message(const Peer& peer, const std::string& what,
                               const std::string& how) const {
   std::string message = str(what, ": its process ", peer.name, " (pid ", peer.pid, ") ", how);
-  std::string tail = peer.log ? peer.log->tail() : "";
-  if (!tail.empty()) message += ". The end of its log:\n" + tail;
-  return message;
+  if (!peer.stack.empty()) message += ". Its stack:\n" + peer.stack;
+  std::string tail = peer.log ? peer.log->tail(peer.log_end) : "";
+  // A log in the run's own folder goes with the run.
+  bool kept = peer.log && !peer.log->path().starts_with(options_.session_folder + "/");
+  if (tail.empty() && !kept) return message;
+  message += peer.stack.empty() ? ". " : "\n";
+  std::string where = kept ? str("its log ", peer.log->path()) : "its log";
+  return message + (tail.empty() ? "See " + where : "The end of " + where + ":\n" + tail);
 }
 
 }  // namespace manta

@@ -121,9 +121,8 @@ void Hub::dispatch_tasks() {
         ready_.pop_front(*shape);
         start_actor(task);
         peers_.at(task.peer)->grant = std::move(*grant);
-      } else if (could_start == 0 && !idle_.empty()) {
-        Peer& peer = *peers_.at(idle_.back());
-        idle_.pop_back();
+      } else if (Peer* idle = could_start == 0 ? take_idle(grant->gpu_ids) : nullptr) {
+        Peer& peer = *idle;
         ready_.pop_front(*shape);
         peer.grant = std::move(*grant);
         peer.counts_as_free = asks_nothing;
@@ -165,7 +164,7 @@ void Hub::fill_pipelines() {
     std::vector<Peer*> open;
     for (auto& [index, peer] : peers_) {
       if (index != 0 && peer->actor == 0 && !peer->assigned.empty() && !peer->blocked &&
-          !peer->recalled && peer->assigned.size() < kPipeline && peer->grant &&
+          !peer->doomed && !peer->recalled && peer->assigned.size() < kPipeline && peer->grant &&
           peer->grant->amounts == shape->resources) {
         open.push_back(peer.get());
       }

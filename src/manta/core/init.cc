@@ -1,18 +1,24 @@
 #include "manta/core/init.h"
 
+#include <arrow/compute/initialize.h>
 #include <fcntl.h>
 #include <sys/resource.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <new>
+#include <system_error>
 
 #include "manta/base/log.h"
 #include "manta/base/random_token.h"
+#include "manta/base/start_thread_internal.h"
+#include "manta/core/crash_internal.h"
 #include "manta/core/detached.h"
 #include "manta/core/hub_internal.h"
 #include "manta/core/session_folder_internal.h"
 #include "manta/core/worker_internal.h"
+#include "manta/io/arrow_status.h"
 
 namespace manta {
 namespace {
@@ -44,6 +50,7 @@ struct Runtime {
     }
     hub_options.address = {folder.path() + "/hub.sock", random_token()};
     hub_options.log_to_driver = options.log_to_driver;
+    hub_options.fold_repeated_lines = options.fold_repeated_lines;
     hub_options.actor_grace = options.actor_grace;
     hub_options.argv = std::move(argv);
     Resources total = hub_options.resources;
@@ -72,13 +79,27 @@ void raise_open_files_limit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+// Most of Arrow's compute functions are not found by name before this. The zygote calls it before
+// it forks, so that it costs workers nothing; it starts no thread.
+void initialize_arrow() {
+  check(arrow::compute::Initialize(), "initialising Arrow's compute functions");
+}
+
 void start_driver(std::vector<std::string> argv, const InitOptions& options) {
   std::lock_guard lock(runtime_mutex);
   if (runtime() || Client::current_or_null())
     throw Error(ErrorKind::kInvalidArgument,
                 "manta::init was called twice; call it once, first in main");
   raise_open_files_limit();
-  runtime() = std::make_unique<Runtime>(options, std::move(argv));
+  try {
+    auto starting = std::make_unique<Runtime>(options, std::move(argv));
+    initialize_arrow();  // takes milliseconds, in which the zygote starts
+    runtime() = std::move(starting);
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorKind::kResources, "manta::init: no memory is left; " + describe_limits());
+  } catch (const std::system_error& error) {
+    throw Error(ErrorKind::kResources, str("manta::init: ", error.what(), "; ", describe_limits()));
+  }
   Client::set_current(runtime()->client);
   static const int registered = std::atexit([] { shutdown(); });
   (void)registered;
@@ -124,9 +145,11 @@ void start_driver(std::vector<std::string> argv, const InitOptions& options) {
           str("this process is of build ", to_hex(program_build_id()), ", who started it of build ",
               to_hex(start->build_id), ": the program's file was replaced while it ran"));
     }
+    initialize_arrow();
     if (start->role == StartAs::kZygote) run_zygote(channel, *start, argv);
     if (start->role == StartAs::kDetached) run_detached_call(*start, std::move(arguments));
     become(start->spec);
+    record_crashes(crash_file(start->session_folder, start->process));
     run_worker(start->address, start->process, start->spec.name);
   } catch (const std::exception& error) {
     std::cerr << "manta: a process of the run cannot start: " << error.what() << std::endl;

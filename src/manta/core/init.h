@@ -13,6 +13,9 @@ struct InitOptions {
       {};  ///< What tasks and actors may share. Default: what the machine or its cgroup has.
   bool log_to_driver =
       true;  ///< Show workers' output at the driver's standard error, behind their names.
+  /// Show a line that workers repeat once, and a second later how often it came since:
+  /// "(rank-1) text [repeated 12x across workers]". Log files keep every line.
+  bool fold_repeated_lines = true;
   /// Where each worker's output goes, one file each, kept afterwards. Default: a temporary folder,
   /// removed at the end.
   std::string log_folder = {};

@@ -6,8 +6,11 @@
 #include <sys/wait.h>
 
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 
 #include "manta/base/log.h"
+#include "manta/base/start_thread_internal.h"
 #include "manta/core/local_engine_internal.h"
 
 namespace manta {
@@ -15,14 +18,30 @@ namespace {
 
 // Loading a program's libraries takes a second at most.
 constexpr std::chrono::seconds kReadyDeadline{60};
+constexpr std::streamsize kLastWords = 2000;
+
+// What the file has from `begin` on, if that is not long.
+std::string last_words(const std::string& path, uintmax_t begin) {
+  std::ifstream in(path, std::ios::binary);
+  in.seekg(static_cast<std::streamoff>(begin));
+  std::string text(kLastWords, '\0');
+  in.read(text.data(), kLastWords);
+  text.resize(static_cast<size_t>(in.gcount()));
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
 
 }  // namespace
 
 std::string ProcessExit::describe() const {
   if (lost_with != 0) return "ended because the zygote, its parent, had ended";
   if (signal == SIGKILL)
-    return "was killed by signal 9 (SIGKILL; perhaps the machine ran out of memory)";
-  if (signal != 0) return str("was killed by signal ", signal, " (", ::strsignal(signal), ")");
+    return "was killed by SIGKILL (signal 9; perhaps the machine ran out of memory)";
+  if (signal != 0) {
+    const char* name = ::sigabbrev_np(signal);
+    return str("was killed by ", name ? str("SIG", name) : "a signal", " (signal ", signal, ")",
+               crash);
+  }
   return str("exited with code ", code);
 }
 
@@ -35,7 +54,10 @@ LocalEngine::~LocalEngine() { shutdown(); }
 
 void LocalEngine::start_zygote() {
   auto [ours, theirs] = socket_pair();
-  std::string log_path = options_.session_folder + "/zygote.log";
+  std::string log_path = zygote_log();
+  std::error_code no_log_yet;
+  zygote_log_begin_ = std::filesystem::file_size(log_path, no_log_yet);
+  if (no_log_yet) zygote_log_begin_ = 0;
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
@@ -71,8 +93,8 @@ void LocalEngine::start_zygote() {
   ::posix_spawnattr_destroy(&attributes);
   if (error != 0) {
     zygote_pid_ = 0;
-    throw Error(ErrorKind::kIo,
-                str("starting this program again as a zygote: ", errno_text(error)));
+    throw Error(ErrorKind::kResources, str("starting this program again as a zygote: ",
+                                           errno_text(error), "; ", describe_limits()));
   }
   theirs.reset();
   zygote_ = std::make_shared<AsyncChannel>(loop_, std::move(ours), kMaxFrameBody);
@@ -124,9 +146,9 @@ void LocalEngine::stop(ProcessId process, std::chrono::milliseconds grace) {
 void LocalEngine::on_frame(Frame& frame) {
   FromZygote message = decode_message<FromZygote>(frame);
   if (auto* ready = std::get_if<ZygoteReady>(&message)) {
-    ready_timer_.reset();
     if (ready->build_id != program_build_id())
-      on_zygote_gone("it is of another build: " + to_hex(ready->build_id));
+      return on_zygote_gone("it is of another build: " + to_hex(ready->build_id));
+    ready_timer_.reset();
   } else if (auto* started = std::get_if<GangStarted>(&message)) {
     for (const auto& [process, pid] : started->pids) {
       processes_[process].pid = pid;
@@ -144,12 +166,24 @@ void LocalEngine::on_frame(Frame& frame) {
 }
 
 void LocalEngine::on_zygote_gone(const std::string& why) {
+  bool was_ready = !ready_timer_;
   ready_timer_.reset();
   if (zygote_) zygote_->close();
   zygote_.reset();
   if (zygote_pid_ > 0) ::kill(zygote_pid_, SIGKILL);
-  reap_zygote(std::chrono::seconds(5));
-  log_warning(str("the zygote ended", why.empty() ? "" : ": ", why, "; its workers ended with it"));
+  std::string how = reap_zygote(std::chrono::seconds(5));
+  if (!why.empty()) how = "ended: " + why;
+  std::string words = last_words(zygote_log(), zygote_log_begin_);
+  if (!words.empty()) how += ". It said:\n" + words;
+  if (!was_ready) {
+    how = str("the zygote, this program started once more, ", how);
+    std::vector<ProcessId> gang;
+    for (const auto& [process, state] : processes_) gang.push_back(process);
+    processes_.clear();
+    if (gang.empty()) return log_warning(how);  // who needs it next starts another
+    return events_.on_start_failed(gang, how);
+  }
+  log_warning(str("the zygote ", how, "; its workers ended with it"));
   // Every worker asks the kernel to be killed with the zygote; what workers started, nobody does.
   auto lost = std::move(processes_);
   processes_.clear();
@@ -157,7 +191,11 @@ void LocalEngine::on_zygote_gone(const std::string& why) {
   for (const auto& [process, state] : lost) {
     if (!state.detached) {
       if (state.pid > 0) ::kill(-state.pid, SIGKILL);
-      events_.on_exited({process, 0, SIGKILL, times_lost_});
+      ProcessExit exit;
+      exit.process = process;
+      exit.signal = SIGKILL;
+      exit.lost_with = times_lost_;
+      events_.on_exited(exit);
     } else if (state.pid == 0) {
       events_.on_start_failed({process}, "the zygote ended before it was started");
     }
@@ -172,8 +210,10 @@ void LocalEngine::shutdown() {
   reap_zygote(std::chrono::seconds(10));
 }
 
-void LocalEngine::reap_zygote(std::chrono::milliseconds patience) {
-  if (zygote_pid_ <= 0) return;
+// How it ended.
+std::string LocalEngine::reap_zygote(std::chrono::milliseconds patience) {
+  if (zygote_pid_ <= 0) return "ended";
+  int status = 0;
   UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, zygote_pid_, 0)));
   if (pidfd) {
     pollfd entry{pidfd.get(), POLLIN, 0};
@@ -184,9 +224,13 @@ void LocalEngine::reap_zygote(std::chrono::milliseconds patience) {
       log_warning(str("the zygote (pid ", zygote_pid_, ") did not end by itself and is killed"));
       ::kill(zygote_pid_, SIGKILL);
     }
-    ::waitpid(zygote_pid_, nullptr, 0);
+    ::waitpid(zygote_pid_, &status, 0);
   }
   zygote_pid_ = 0;
+  ProcessExit exit;
+  exit.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  exit.code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+  return exit.describe();
 }
 
 }  // namespace manta

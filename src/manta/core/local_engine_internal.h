@@ -34,13 +34,15 @@ class LocalEngine final : public Engine {
   void on_frame(Frame& frame);
   void on_zygote_gone(const std::string& why);
   void signal(ProcessId process, int signal);
-  void reap_zygote(std::chrono::milliseconds patience);
+  std::string reap_zygote(std::chrono::milliseconds patience);
+  std::string zygote_log() const { return options_.session_folder + "/zygote.log"; }
 
   EventLoop& loop_;
   LocalEngineOptions options_;
   EngineEvents& events_;
   std::shared_ptr<AsyncChannel> zygote_;
   pid_t zygote_pid_ = 0;
+  uintmax_t zygote_log_begin_ = 0;  // of what this zygote writes
   std::unique_ptr<EventLoop::Timer> ready_timer_;
   uint64_t times_lost_ = 0;
   ProcessId next_process_ = 1;

@@ -95,7 +95,7 @@ TEST_F(LocalEngineTest, AGangIsStartedAndEachEndIsTold) {
   ASSERT_TRUE(eventually([&] { return exits_.size() == 1; }));
   EXPECT_EQ(exits_.begin()->first, ids[1]);
   EXPECT_EQ(exits_.begin()->second.signal, SIGKILL);
-  EXPECT_THAT(exits_.begin()->second.describe(), HasSubstr("was killed by signal 9"));
+  EXPECT_THAT(exits_.begin()->second.describe(), HasSubstr("was killed by SIGKILL (signal 9"));
   EXPECT_EQ(::kill(pids_[ids[0]], 0), 0);
   EXPECT_EQ(::kill(pids_[ids[2]], 0), 0);
 }

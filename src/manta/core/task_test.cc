@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "manta/base/error_of_internal.h"
+#include "manta/base/temporary_folder_internal.h"
 #include "manta/core/actor.h"
 #include "manta/core/init.h"
 #include "manta/core/remote.h"
@@ -223,13 +224,33 @@ TEST(Task, WhyItWaitsNamesTheHolder) {
   EXPECT_EQ(why_waits(waiting), "the value is there");
 }
 
+// Runs until the next of its kind has begun, so that one of the two CPUs is always busy; or for a
+// while, if the next one is held back.
+void overlap_with_next(const std::string& folder, int number) {
+  std::ofstream(folder + "/" + std::to_string(number)) << "begun";
+  std::string next = folder + "/" + std::to_string(number + 1);
+  for (auto until = Clock::now() + 100ms; Clock::now() < until;) {
+    std::this_thread::sleep_for(1ms);
+    if (::access(next.c_str(), F_OK) == 0) return;
+  }
+}
+
 TEST(Task, LargeRequestsAreNotStarvedBySmallOnes) {
-  // Two streams of small tasks that renew themselves keep one CPU busy at any time; the large task
-  // must still come.
-  std::vector<ObjectRef<int>> small;
-  for (int i = 0; i < 50; ++i) small.push_back(remote(add, i, 0));
+  // There are always small tasks that could start; the large one comes only if they are held back.
+  constexpr int kSmall = 500;
+  TemporaryFolder folder;
+  std::vector<ObjectRef<void>> small;
+  int begun = 0;
+  auto renew = [&] {
+    while (small.size() < 6) small.push_back(remote(overlap_with_next, folder.path(), begun++));
+  };
+  renew();
   auto large = remote({.resources = {.cpus = 2}}, add, 1, 2);
-  for (int i = 0; i < 1000; ++i) small.push_back(remote(add, i, 0));
+  while (begun < kSmall && wait(std::vector{large}, 1, 0s).ready.empty()) {
+    small = wait(small, 1, kPatience).not_ready;
+    renew();
+  }
+  EXPECT_LT(begun, kSmall);
   EXPECT_EQ(get(large, kPatience), 3);
   get(small, kPatience);
 }

@@ -1,5 +1,3 @@
-#include <arrow/util/thread_pool.h>
-#include <dlfcn.h>
 #include <sched.h>
 #include <sys/stat.h>
 
@@ -7,9 +5,10 @@
 #include <cstdlib>
 #include <deque>
 #include <iostream>
+#include <optional>
 #include <thread>
-#include <typeinfo>
 
+#include "manta/base/start_thread_internal.h"
 #include "manta/core/client_internal.h"
 #include "manta/core/remote.h"
 #include "manta/core/worker_internal.h"
@@ -56,7 +55,7 @@ class Worker final : public HubLink {
 
   [[noreturn]] void run_loop() {
     main_thread_ = std::this_thread::get_id();
-    std::thread helper([this] { help(); });
+    std::thread helper = start_thread("the thread that hears the driver", [this] { help(); });
     Run call;
     while (next_call(&call)) run(call);
     instance_.reset();
@@ -287,12 +286,15 @@ class Worker final : public HubLink {
   void prepare(const Run& call) {
     int threads = std::max(1, static_cast<int>(call.cpus));
     if (threads != threads_) set_thread_count(threads_ = threads);
-    if (call.gpu_ids == gpu_ids_ && gpus_set_) return;
+    // Once: a process is only ever sent calls with the same devices.
+    if (gpu_ids_) {
+      MANTA_CHECK(*gpu_ids_ == call.gpu_ids, "a process was granted other devices than before");
+      return;
+    }
     std::string visible;
     for (int id : call.gpu_ids) visible += (visible.empty() ? "" : ",") + std::to_string(id);
     ::setenv("CUDA_VISIBLE_DEVICES", visible.c_str(), 1);
     gpu_ids_ = call.gpu_ids;
-    gpus_set_ = true;
   }
 
   Channel& channel_;
@@ -317,8 +319,7 @@ class Worker final : public HubLink {
   std::shared_ptr<void> instance_;
   off_t log_size_ = 0;
   int threads_ = 0;
-  bool gpus_set_ = false;
-  std::vector<int> gpu_ids_;
+  std::optional<std::vector<int>> gpu_ids_;
 };
 
 // The client sends through the worker, which outlives it.
@@ -352,52 +353,6 @@ Welcome join(Channel& channel, const RunAddress& address, ProcessId process) {
 }
 
 }  // namespace
-
-void set_thread_count(int threads) {
-  ::setenv("OMP_NUM_THREADS", std::to_string(threads).c_str(), 1);
-  using SetThreads = void (*)(int);
-  if (auto set = reinterpret_cast<SetThreads>(::dlsym(RTLD_DEFAULT, "omp_set_num_threads"))) {
-    set(threads);
-  }
-  (void)arrow::SetCpuThreadPoolCapacity(threads);
-}
-
-Outcome run_call(const TaskSpec& spec, const std::vector<Value>& ref_values,
-                 std::shared_ptr<void>* instance, std::shared_ptr<void>* keep_alive) {
-  // On failure only: it may have to read the program's symbols.
-  auto what = [&] {
-    if (spec.kind == TaskKind::kActorCreate) {
-      return "the constructor of actor '" + task_name(spec) + "'";
-    }
-    return (spec.kind == TaskKind::kActorCall ? "call '" : "task '") + task_name(spec) + "'";
-  };
-  try {
-    auto [thunk, target] = resolve_function(spec.function);
-    Invocation call;
-    call.target = target;
-    call.args = &spec.args;
-    call.ref_args = &spec.ref_args;
-    call.ref_values = &ref_values;
-    call.instance = instance;
-    thunk(call);
-    Outcome outcome;
-    outcome.ok = true;
-    outcome.value = std::move(call.result);
-    *keep_alive = std::move(call.keep_alive);
-    return outcome;
-  } catch (const Error& error) {
-    // A timeout inside the task is not the timeout of whoever waits for the task.
-    auto kind = error.kind() == ErrorKind::kTimeout ? ErrorKind::kUserCode : error.kind();
-    return Outcome::failed(kind, str(what(), " failed: ", error.what()));
-  } catch (const std::exception& error) {
-    return Outcome::failed(
-        ErrorKind::kUserCode,
-        str(what(), " threw ", demangle(typeid(error).name()), ": ", error.what()));
-  } catch (...) {
-    return Outcome::failed(ErrorKind::kUserCode,
-                           str(what(), " threw something that is no std::exception"));
-  }
-}
 
 void run_worker(const RunAddress& address, ProcessId process, const std::string& name) {
   try {

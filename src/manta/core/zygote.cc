@@ -11,6 +11,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "manta/base/start_thread_internal.h"
+#include "manta/core/crash_internal.h"
 #include "manta/core/worker_internal.h"
 #include "manta/core/zygote_internal.h"
 
@@ -62,6 +64,7 @@ class Zygote {
     pid_t pid = 0;
     UniqueFd pidfd;
     bool detached = false;
+    ProcessSpec spec;
   };
 
   template <class Message>
@@ -98,6 +101,7 @@ class Zygote {
     exit.process = process;
     if (WIFSIGNALED(status)) {
       exit.signal = WTERMSIG(status);
+      report_crash(crash_file(start_.session_folder, process), child.spec, child.pid, &exit);
     } else {
       exit.code = WEXITSTATUS(status);
     }
@@ -143,7 +147,7 @@ class Zygote {
     }
     pid_t pid = ::fork();
     if (pid < 0) {
-      *why = str("fork of process '", spec.name, "': ", errno_text(errno));
+      *why = str("fork of process '", spec.name, "': ", errno_text(errno), "; ", describe_limits());
       return -1;
     }
     if (pid == 0) {
@@ -167,6 +171,7 @@ class Zygote {
         std::fprintf(stderr, "manta: %s\n", error.what());
         ::_exit(1);
       }
+      record_crashes(crash_file(start_.session_folder, process));
       run_worker(start_.address, process, spec.name);
     }
     if (spec.detached_call.empty())
@@ -175,6 +180,7 @@ class Zygote {
     child.pid = pid;
     child.pidfd = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
     child.detached = !spec.detached_call.empty();
+    child.spec = spec;
     if (!child.pidfd) {
       *why = str("pidfd_open of process '", spec.name, "': ", errno_text(errno));
       ::kill(pid, SIGKILL);
@@ -248,6 +254,7 @@ void become(const ProcessSpec& spec) {
   if (!log) throw_errno(str("opening the log file '", spec.log_path, "'"));
   ::dup2(log.get(), 1);
   ::dup2(log.get(), 2);
+  line_buffer_output();
   for (const auto& [name, value] : spec.environment) ::setenv(name.c_str(), value.c_str(), 1);
   if (!spec.working_directory.empty() && ::chdir(spec.working_directory.c_str()) != 0) {
     throw_errno(str("changing into the working folder '", spec.working_directory, "' of '",

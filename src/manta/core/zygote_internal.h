@@ -99,9 +99,13 @@ using FromZygote = std::variant<ZygoteReady, GangStarted, GangFailed, ProcessExi
 /// exits.
 [[noreturn]] void run_zygote(Channel& channel, const StartAs& start, char** argv);
 
-/// Makes this process what `spec` says: name, log file, environment, working folder, a process
-/// group of its own.
+/// Makes this process what `spec` says: name, log file, environment, working folder. Its output
+/// is line-buffered from here on.
 void become(const ProcessSpec& spec);
+
+/// Every whole line that this process writes to standard output goes to the file at once, through
+/// C's streams and C++'s: nothing is lost if it crashes, and who follows the file is up to date.
+void line_buffer_output();
 
 /// How many threads this process has.
 int count_threads();
