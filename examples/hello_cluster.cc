@@ -10,6 +10,7 @@
 #include <manta/manta.h>
 #include <signal.h>
 
+#include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -81,11 +82,13 @@ int fail_at_first() {
 
 int main(int argc, char** argv) {
   manta::init(argc, argv);
-  int64_t samples = argc > 1 ? std::atoll(argv[1]) : 20'000'000;
-  if (samples < 16) {
-    std::cerr << "usage: hello_cluster [samples]   (at least 16)\n";
-    return 2;
-  }
+  int64_t samples = 20'000'000;
+  CLI::App app(
+      "Throws darts at a circle on every CPU, and shows tasks, actors and objects by the way");
+  app.add_option("samples", samples, "how many darts")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{16}, int64_t{1} << 40));
+  CLI11_PARSE(app, argc, argv);
   std::cout << "this machine shares out " << to_string(cluster_resources()) << "\n";
 
   // 16 tasks; each result goes to the actor as soon as it is there, without passing through here.

@@ -1,8 +1,9 @@
-// The program of README.md. Prints "78498 primes below a million".
+// Tasks and an actor at their shortest. Prints "78498 primes below a million".
 
 #include <manta/manta.h>
 
 #include <iostream>
+#include <string>
 
 using namespace manta;
 
@@ -22,7 +23,12 @@ struct Total {  // an actor: any class
 };
 
 int main(int argc, char** argv) {
-  manta::init(argc, argv);      // first line of main
+  manta::init(argc, argv);  // first line of main
+  if (argc > 1) {
+    bool help = std::string(argv[1]) == "--help";
+    (help ? std::cout : std::cerr) << "usage: primes   (counts those below a million)\n";
+    return help ? 0 : 2;
+  }
   auto total = actor<Total>();  // lives in a process of its own
   for (int64_t i = 0; i < 10; ++i) {
     auto count = remote(count_primes, i * 100'000, (i + 1) * 100'000);  // runs in a worker
