@@ -30,9 +30,6 @@ TEST(ParameterDigest, SamplesLargeModels) {
     changed[row].add_(1e-6);
     EXPECT_NE(parameter_digest({{"small", small}, {"large", changed}}), digest) << row;
   }
-  auto end = large.clone();
-  end[15][(1 << 20) - 1] = 1;
-  EXPECT_NE(parameter_digest({{"small", small}, {"large", end}}), digest);
 }
 
 }  // namespace
