@@ -10,14 +10,13 @@
 
 #include "manta/base/error_of_internal.h"
 #include "manta/core/init.h"
+#include "manta/core/patience_internal.h"
 
 namespace manta {
 namespace {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
-
-constexpr auto kPatience = 30s;
 
 class Counter {
  public:

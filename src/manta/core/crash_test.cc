@@ -15,6 +15,7 @@
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/core/actor.h"
 #include "manta/core/elf_symbols_internal.h"
+#include "manta/core/patience_internal.h"
 #include "manta/core/remote.h"
 
 // Not in an anonymous namespace: their names are what the tests look for.
@@ -69,8 +70,6 @@ using namespace std::chrono_literals;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-
-constexpr auto kPatience = 30s;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SKIP_UNDER_SANITIZERS() GTEST_SKIP() << "sanitizers report crashes in their own way"

@@ -16,6 +16,7 @@
 #include "manta/base/error_of_internal.h"
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/core/init.h"
+#include "manta/core/patience_internal.h"
 #include "manta/core/remote.h"
 
 namespace manta {
@@ -24,8 +25,6 @@ namespace {
 using namespace std::chrono_literals;
 using testing::AllOf;
 using testing::HasSubstr;
-
-constexpr auto kPatience = 30s;
 
 int die(int signal) {
   std::cout << "about to fail" << std::endl;

@@ -13,22 +13,22 @@ namespace function_test {
 
 int add(int a, int b) { return a + b; }
 std::string greet(const std::string& name) { return "hello " + name; }
-struct Point {
+struct Place {
   int x = 0;
   template <class Archive>
   void serialize(Archive& archive) {
     archive(x);
   }
 };
-int take_point(Point point) { return point.x; }
+int take_point(Place point) { return point.x; }
 template <class T>
 T twice(T value) {
   return 2 * value;
 }
 
-class Counter {
+class Tally {
  public:
-  explicit Counter(int start) : count_(start) {}
+  explicit Tally(int start) : count_(start) {}
   int add(int step) { return count_ += step; }
   int count() const noexcept { return count_; }
   void clear() { count_ = 0; }
@@ -119,7 +119,7 @@ TEST(FunctionTest, LambdasAreFoundAgain) {
 }
 
 TEST(FunctionTest, MethodsAreFoundAgain) {
-  std::shared_ptr<void> instance = std::make_shared<Counter>(10);
+  std::shared_ptr<void> instance = std::make_shared<Tally>(10);
   Value args = to_value(5);
   std::vector<RefArgument> no_refs;
   std::vector<Value> no_values;
@@ -128,10 +128,10 @@ TEST(FunctionTest, MethodsAreFoundAgain) {
   invocation.ref_args = &no_refs;
   invocation.ref_values = &no_values;
   invocation.instance = &instance;
-  resolve_function(method_function<&Counter::add, Counter>()).first(invocation);
+  resolve_function(method_function<&Tally::add, Tally>()).first(invocation);
   EXPECT_EQ(from_value<int>(invocation.result), 15);
-  resolve_function(method_function<&Counter::clear, Counter>()).first(invocation);
-  resolve_function(method_function<&Counter::count, Counter>()).first(invocation);
+  resolve_function(method_function<&Tally::clear, Tally>()).first(invocation);
+  resolve_function(method_function<&Tally::count, Tally>()).first(invocation);
   EXPECT_EQ(from_value<int>(invocation.result), 0);
 }
 
@@ -218,8 +218,8 @@ TEST(FunctionTest, NamesAreReadable) {
            {detail::make_function(&add), "manta::function_test::add"},
            {detail::make_function(&take_point), "manta::function_test::take_point"},
            {detail::make_function(&hidden), "manta::hidden"},
-           {method_function<&Counter::add, Counter>(), "manta::function_test::Counter::add"},
-           {method_function<&Counter::count, Counter>(), "manta::function_test::Counter::count"},
+           {method_function<&Tally::add, Tally>(), "manta::function_test::Tally::add"},
+           {method_function<&Tally::count, Tally>(), "manta::function_test::Tally::count"},
            {method_function<&Hidden::value, Hidden>(), "manta::Hidden::value"},
            {method_function<&Hidden::pick, Hidden>(), "manta::Hidden::pick"},
            {method_function<&Box<int>::get, Box<int>>(), "manta::Box<int>::get"},

@@ -18,14 +18,14 @@ namespace {
 
 // Loading a program's libraries takes a second at most.
 constexpr std::chrono::seconds kReadyDeadline{60};
-constexpr std::streamsize kLastWords = 2000;
+constexpr std::streamsize kLastBytes = 2000;
 
 // What the file has from `begin` on, if that is not long.
 std::string last_words(const std::string& path, uintmax_t begin) {
   std::ifstream in(path, std::ios::binary);
   in.seekg(static_cast<std::streamoff>(begin));
-  std::string text(kLastWords, '\0');
-  in.read(text.data(), kLastWords);
+  std::string text(kLastBytes, '\0');
+  in.read(text.data(), kLastBytes);
   text.resize(static_cast<size_t>(in.gcount()));
   while (!text.empty() && text.back() == '\n') text.pop_back();
   return text;

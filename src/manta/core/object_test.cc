@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "manta/core/patience_internal.h"
 #include "manta/core/remote.h"
 
 namespace manta {
@@ -11,9 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kPatience = 30s;
-
-std::shared_ptr<arrow::Table> make_table(int64_t rows) {
+std::shared_ptr<arrow::Table> table_of(int64_t rows) {
   arrow::Int64Builder builder;
   for (int64_t i = 0; i < rows; ++i) EXPECT_TRUE(builder.Append(i).ok());
   return arrow::Table::Make(arrow::schema({arrow::field("i", arrow::int64())}),
@@ -49,7 +48,7 @@ TEST(Object, PutAndGetOfAnything) {
 }
 
 TEST(Object, TablesAreReadInPlace) {
-  auto ref = put(make_table(100'000));
+  auto ref = put(table_of(100'000));
   auto a = get(ref);
   auto b = get(ref);
   EXPECT_EQ(sum(a), 99'999ll * 100'000 / 2);
@@ -60,7 +59,7 @@ TEST(Object, TablesAreReadInPlace) {
 
 TEST(Object, TablesTravelToTasksAndBack) {
   for (int64_t rows : {0, 10, 100'000}) {
-    auto table = put(make_table(rows));
+    auto table = put(table_of(rows));
     EXPECT_EQ(get(remote(sum, table), kPatience), rows * (rows - 1) / 2);
     auto sliced = remote(
         [](const std::shared_ptr<arrow::Table>& t) { return t->Slice(t->num_rows() / 2); }, table);
@@ -69,7 +68,7 @@ TEST(Object, TablesTravelToTasksAndBack) {
 }
 
 TEST(Object, AViewOutlivesItsReference) {
-  auto ref = put(make_table(100'000));
+  auto ref = put(table_of(100'000));
   auto table = get(ref);
   ref = {};
   EXPECT_EQ(sum(table), 99'999ll * 100'000 / 2);
@@ -78,14 +77,14 @@ TEST(Object, AViewOutlivesItsReference) {
 TEST(Object, IsFreedWithItsLastReference) {
   int before = open_objects();
   {
-    auto ref = put(make_table(100'000));
+    auto ref = put(table_of(100'000));
     auto copy = ref;
     ref = {};
     EXPECT_EQ(open_objects(), before + 1);
   }
   EXPECT_EQ(open_objects(), before);
   {
-    auto nested = put(std::vector{put(make_table(100'000)), put(make_table(100'000))});
+    auto nested = put(std::vector{put(table_of(100'000)), put(table_of(100'000))});
     EXPECT_EQ(open_objects(), before + 2);
     auto inner = get(nested);
     nested = {};
@@ -93,7 +92,7 @@ TEST(Object, IsFreedWithItsLastReference) {
   }
   EXPECT_EQ(open_objects(), before);
   {
-    auto ref = put(make_table(100'000));
+    auto ref = put(table_of(100'000));
     EXPECT_GT(get(remote(sum, ref), kPatience), 0);
   }
   // The worker lets go of its arguments a moment after it has answered.

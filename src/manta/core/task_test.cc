@@ -11,6 +11,7 @@
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/core/actor.h"
 #include "manta/core/init.h"
+#include "manta/core/patience_internal.h"
 #include "manta/core/remote.h"
 
 namespace manta {
@@ -19,14 +20,12 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-constexpr auto kPatience = 30s;
-
 int add(int a, int b) { return a + b; }
 std::string greet(const std::string& name) { return "hello " + name; }
 void nothing() {}
 int process_id() { return ::getpid(); }
 
-struct Point {
+struct Spot {
   double x = 0, y = 0;
   template <class Archive>
   void serialize(Archive& archive) {
@@ -75,10 +74,10 @@ TEST(Task, TakesFunctionsLambdasAndConversions) {
   EXPECT_EQ(get(remote(greet, "world")), "hello world");
   get(remote(nothing));
   auto point = get(remote(
-      [](const Point& p, double f) {
-        return Point{p.x * f, p.y * f};
+      [](const Spot& p, double f) {
+        return Spot{p.x * f, p.y * f};
       },
-      Point{1, 2}, 3));
+      Spot{1, 2}, 3));
   EXPECT_EQ(point.x, 3);
   EXPECT_EQ(point.y, 6);
 }

@@ -8,7 +8,7 @@ namespace manta::data {
 namespace {
 
 // Far more than an epoch takes; less than the minute that a send may wait.
-constexpr std::chrono::seconds kDeadline{50};
+constexpr std::chrono::seconds kShapeDeadline{50};
 
 struct Shape {
   const char* name;
@@ -71,7 +71,7 @@ TEST_P(FeedShapes, AnEpochEndsAndHasEveryRowInItsPlace) {
   };
   auto walked =
       std::async(std::launch::async, [&, world = world] { return walk(dataset, world, options); });
-  EXPECT_EQ(walked.wait_for(kDeadline), std::future_status::ready) << "the feed hangs";
+  EXPECT_EQ(walked.wait_for(kShapeDeadline), std::future_status::ready) << "the feed hangs";
   auto [steps, positions, decoded] = walked.get();
   std::vector<int64_t> ids;
   for (const auto& step : steps) ids.insert(ids.end(), step.begin(), step.end());

@@ -13,10 +13,10 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::shared_ptr<arrow::RecordBatch> keep(const std::shared_ptr<arrow::RecordBatch>& batch) {
+std::shared_ptr<arrow::RecordBatch> keep_all(const std::shared_ptr<arrow::RecordBatch>& batch) {
   return batch;
 }
-const auto named_keep = named("keep", keep);
+const auto named_keep = named("keep_all", keep_all);
 
 // Every operation once.
 Dataset everything(ParquetFolder& folder) {
@@ -77,7 +77,7 @@ TEST(PlanJsonTest, WhateverAFieldHoldsAnErrorSaysSo) {
                          Json::array({-1}),
                          Json::array({UINT64_MAX, 1}),
                          Json{{"op", "filter"}},
-                         Json{{"name", "keep"}}};
+                         Json{{"name", "keep_all"}}};
   int places = 0;
   Json json = original;
   for_each_value(json, [&](Json&) { ++places; });

@@ -15,7 +15,7 @@
 namespace manta::data {
 namespace {
 
-constexpr int64_t kRows = 60;
+constexpr int64_t kAllRows = 60;
 constexpr int64_t kGroupRows = 5;
 
 /// Constants to compare a column's values with: for numbers, some of all kinds.
@@ -55,7 +55,7 @@ class StatisticsTest : public testing::Test {
     arrow::FieldVector fields = {arrow::field("id", arrow::int64())};
     arrow::ArrayVector arrays;
     arrow::Int64Builder ids;
-    for (int64_t i = 0; i < kRows; ++i) check(ids.Append(i), "id");
+    for (int64_t i = 0; i < kAllRows; ++i) check(ids.Append(i), "id");
     arrays.push_back(check(ids.Finish(), "ids"));
     Generator random({3});
     for (auto& column : known_columns()) {
@@ -64,7 +64,7 @@ class StatisticsTest : public testing::Test {
       KnownColumn stored = column;
       stored.name = str("c", columns_.size());
       stored.values.clear();
-      for (int64_t i = 0; i < kRows; ++i) {
+      for (int64_t i = 0; i < kAllRows; ++i) {
         // Two of three row groups have one value only.
         auto value = i % kGroupRows == 0 || (i / kGroupRows) % 3 == 0
                          ? random.below(column.values.size())
@@ -151,14 +151,14 @@ TEST_F(StatisticsTest, FiltersKeepTheSameRowsWithAndWithoutStatistics) {
       auto op = kComparisons[random.below(std::size(kComparisons))];
       auto condition = make_comparison(op, col(column.name), constant);
       std::vector<int64_t> right;
-      for (int64_t i = 0; i < kRows; ++i) {
+      for (int64_t i = 0; i < kAllRows; ++i) {
         const auto& each = column.values[static_cast<size_t>(i)];
         if (each && fulfils(order(*each, value), op)) right.push_back(i);
       }
       for (const auto& dataset : {with.filter(condition), without.filter(condition),
                                   with.with_column("copy", col(column.name))
                                       .filter(make_comparison(op, col("copy"), constant))}) {
-        ASSERT_EQ(ints(*dataset.select_columns({"id"}).take(kRows), "id"), right)
+        ASSERT_EQ(ints(*dataset.select_columns({"id"}).take(kAllRows), "id"), right)
             << condition.to_string() << " with " << column.column->type()->ToString();
       }
     }

@@ -23,7 +23,7 @@ using arrow::TimeUnit;
 using ArrayPtr = std::shared_ptr<arrow::Array>;
 using TypePtr = std::shared_ptr<arrow::DataType>;
 
-constexpr int64_t kRows = 23;
+constexpr int64_t kTypeRows = 23;
 
 struct TypeCase {
   std::string name;
@@ -43,8 +43,8 @@ ArrayPtr decoded(const ArrayPtr& column) {
 // so that the column begins and ends inside of its buffers.
 ArrayPtr cycle(const TypePtr& type, const Json& values) {
   Json rows = Json::array();
-  for (size_t i = 0; i < kRows + 5; ++i) rows.push_back(values[(i * 3) % values.size()]);
-  return array_from_json(type, rows)->Slice(3, kRows);
+  for (size_t i = 0; i < kTypeRows + 5; ++i) rows.push_back(values[(i * 3) % values.size()]);
+  return array_from_json(type, rows)->Slice(3, kTypeRows);
 }
 
 std::vector<TypeCase> type_cases() {
@@ -163,7 +163,7 @@ std::shared_ptr<arrow::RecordBatch> attach(const std::shared_ptr<arrow::RecordBa
   auto rows = ints(*batch, "id");
   return check(batch->AddColumn(1, "x", attached->Slice(rows[0], batch->num_rows())), "x");
 }
-std::shared_ptr<arrow::RecordBatch> keep(const std::shared_ptr<arrow::RecordBatch>& batch) {
+std::shared_ptr<arrow::RecordBatch> hand_on(const std::shared_ptr<arrow::RecordBatch>& batch) {
   return batch;
 }
 
@@ -211,7 +211,7 @@ void walk_all_paths(const Dataset& dataset, const TypeCase& test, const std::str
   expect(dataset.filter(col("id") == 11), "one row");
   expect(dataset.filter(col("id") < 2 || col("id") > 20), "few rows");
   expect(dataset.window_shuffle({.rows = 12, .seed = 1}), "shuffled");
-  expect(dataset.filter(col("id") > 1).map_batches(keep, {.batch_size = 4}), "mapped");
+  expect(dataset.filter(col("id") > 1).map_batches(hand_on, {.batch_size = 4}), "mapped");
   for (bool shuffle : {false, true}) {
     auto [train, test_part] = dataset.train_test_split(0.3, {.shuffle = shuffle, .seed = 2});
     expect(train, "train");
@@ -224,7 +224,8 @@ void walk_all_paths(const Dataset& dataset, const TypeCase& test, const std::str
       EXPECT_EQ(ints(*kept.to_table(), "id"), valid) << test.name;
     }
   }
-  EXPECT_EQ(dataset.filter(col("x").is_null()).count(), kRows - static_cast<int64_t>(valid.size()));
+  EXPECT_EQ(dataset.filter(col("x").is_null()).count(),
+            kTypeRows - static_cast<int64_t>(valid.size()));
   auto copied = dataset.with_column("copy", col("x")).filter(col("id") != 2).to_table();
   expect_column(*copied, test, test.column, test.name + " copied", "copy");
   Batches batches;
@@ -240,7 +241,7 @@ void walk_all_paths(const Dataset& dataset, const TypeCase& test, const std::str
 TEST(TypesTest, EveryTypeThroughEveryPathFromAFunction) {
   ParquetFolder folder;
   arrow::Int64Builder ids;
-  for (int64_t i = 0; i < kRows; ++i) check(ids.Append(i), "id");
+  for (int64_t i = 0; i < kTypeRows; ++i) check(ids.Append(i), "id");
   auto table = arrow::Table::Make(arrow::schema({arrow::field("id", arrow::int64())}),
                                   {check(ids.Finish(), "ids")});
   auto path = folder.write("ids.parquet", *table, 9);
@@ -256,7 +257,7 @@ TEST(TypesTest, EveryTypeThroughEveryPathFromAFunction) {
 TEST(TypesTest, EveryTypeThroughEveryPathFromAFile) {
   ParquetFolder folder;
   arrow::Int64Builder builder;
-  for (int64_t i = 0; i < kRows; ++i) check(builder.Append(i), "id");
+  for (int64_t i = 0; i < kTypeRows; ++i) check(builder.Append(i), "id");
   auto ids = check(builder.Finish(), "ids");
   int number = 0;
   for (auto& test : type_cases()) {

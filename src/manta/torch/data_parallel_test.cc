@@ -21,14 +21,14 @@ using testing::HasSubstr;
 constexpr size_t kFlat = size_t{1} << 20;
 constexpr size_t kBuckets = 0;  // a flat limit that no model keeps
 
-struct NetImpl : torch::nn::Module {
-  explicit NetImpl(int64_t width = 16)
+struct ParallelNetImpl : torch::nn::Module {
+  explicit ParallelNetImpl(int64_t width = 16)
       : first(register_module("first", torch::nn::Linear(6, width))),
         second(register_module("second", torch::nn::Linear(width, 1))) {}
   torch::Tensor forward(const torch::Tensor& inputs) { return second(torch::tanh(first(inputs))); }
   torch::nn::Linear first, second;
 };
-TORCH_MODULE(Net);
+TORCH_MODULE(ParallelNet);
 
 void require(bool condition, const std::string& what) {
   if (!condition) throw std::runtime_error(what);
@@ -78,9 +78,9 @@ void backward(Model& model, const Batch& batch) {
   torch::mse_loss(model->forward(batch.inputs), batch.targets).backward();
 }
 
-Net seeded_net(int seed, torch::ScalarType type = torch::kFloat) {
+ParallelNet seeded_net(int seed, torch::ScalarType type = torch::kFloat) {
   torch::manual_seed(seed);
-  Net net;
+  ParallelNet net;
   net->to(type);
   return net;
 }
@@ -100,7 +100,7 @@ void train_like_one_process(const Seat& seat, SyncOptions options, bool uneven,
   int64_t end = ends[static_cast<size_t>(seat.rank)];
   options.weight = [=] { return static_cast<double>((end - begin) * seat.size) / kRows; };
 
-  Net alone = seeded_net(1, type);
+  ParallelNet alone = seeded_net(1, type);
   auto model = prepare_model(seeded_net(1 + seat.rank, type), options);
   torch::optim::Adam optimizer(model->parameters(), 1e-2);
   torch::optim::Adam optimizer_alone(alone->parameters(), 1e-2);
@@ -138,7 +138,7 @@ TEST(DataParallel, FourUnevenWorkersTrainLikeOne) {
 }
 
 TEST(DataParallel, OneWorkerNeedsNoGroup) {
-  Net net;
+  ParallelNet net;
   auto model = prepare_model(net, SyncOptions());
   EXPECT_EQ(model.sync(), nullptr);
   torch::Tensor inputs = torch::randn({3, 6});
@@ -150,7 +150,7 @@ TEST(DataParallel, OneWorkerNeedsNoGroup) {
 }
 
 TEST(DataParallel, BehavesAsTheModule) {
-  auto impl = std::make_shared<NetImpl>(4);
+  auto impl = std::make_shared<ParallelNetImpl>(4);
   auto model = prepare_model(impl, SyncOptions());
   EXPECT_EQ(&model.module(), impl.get());
   EXPECT_EQ(model->parameters().size(), 4u);
@@ -169,7 +169,7 @@ TEST(DataParallel, BehavesAsTheModule) {
 TEST(DataParallel, NoSyncAccumulates) {
   on_ranks(2, [](const Seat& seat, const SyncOptions& options) {
     auto model = prepare_model(seeded_net(1), options);
-    Net alone = seeded_net(1);
+    ParallelNet alone = seeded_net(1);
     Batch all = batch_of(0, 24, torch::kFloat);
     for (int round = 0; round < 2; ++round) {
       model->zero_grad();
@@ -181,7 +181,7 @@ TEST(DataParallel, NoSyncAccumulates) {
         backward(model, all.rows(begin, begin + 4));
         torch::Tensor local = model.module()->first->weight.grad().clone();
         backward(model, all.rows(begin + 4, begin + 8));
-        Net other = seeded_net(1);
+        ParallelNet other = seeded_net(1);
         backward(other, all.rows(begin, begin + 4));
         require_close(local, other->first->weight.grad(), 1e-5, "the local gradient");
       }
@@ -202,7 +202,7 @@ TEST(DataParallel, NoSyncKeepsEachBackwardsWeight) {
     double weight = 1;
     options.weight = [&] { return weight; };
     auto model = prepare_model(seeded_net(1), options);
-    Net alone = seeded_net(1);
+    ParallelNet alone = seeded_net(1);
     for (int step = 0; step < 2; ++step) {
       Batch all = batch_of(step, 10, torch::kFloat);
       Batch mine = seat.rank == 0 ? all.rows(0, split[step]) : all.rows(split[step], 10);
@@ -323,7 +323,7 @@ TEST(DataParallel, ChangesItsType) {
   on_ranks(2, [](const Seat& seat, const SyncOptions& options) {
     auto model = prepare_model(seeded_net(1), options);
     model->to(torch::kDouble);
-    Net alone = seeded_net(1, torch::kDouble);
+    ParallelNet alone = seeded_net(1, torch::kDouble);
     Batch all = batch_of(0, 8, torch::kDouble);
     backward(model, all.rows(seat.rank * 4, seat.rank * 4 + 4));
     backward(alone, all);
@@ -338,7 +338,7 @@ TEST(DataParallel, SeveralBackwards) {
       return;
     }
     auto model = prepare_model(seeded_net(1), options);
-    Net alone = seeded_net(1);
+    ParallelNet alone = seeded_net(1);
     Batch all = batch_of(0, 8, torch::kFloat);
     Batch mine = all.rows(seat.rank * 4, seat.rank * 4 + 4);
     torch::Tensor output = model(mine.inputs);
@@ -354,11 +354,11 @@ TEST(DataParallel, LargeModelsUseBuckets) {
   RankProcesses ranks(2, [](const Seat& seat) {
     auto group = make_process_group({}, join(BackendKind::kShm, seat), seat.rank, seat.size);
     SyncOptions options = {.group = group, .rank = seat.rank, .world_size = seat.size};
-    auto small = prepare_model(Net(16), options);
-    auto large = prepare_model(Net(100'000), options);
+    auto small = prepare_model(ParallelNet(16), options);
+    auto large = prepare_model(ParallelNet(100'000), options);
     require(small.sync()->is_flat() && !large.sync()->is_flat(), "the paths");
     Batch all = batch_of(0, 8, torch::kFloat);
-    Net alone(100'000);
+    ParallelNet alone(100'000);
     {
       torch::NoGradGuard no_grad;
       for (auto& item : alone->named_parameters()) {
@@ -392,12 +392,12 @@ std::string mismatch(const std::function<std::shared_ptr<torch::nn::Module>(int 
 }
 
 TEST(DataParallel, DifferentModelsAreAnError) {
-  EXPECT_THAT(mismatch([](int rank) { return Net(rank == 1 ? 8 : 16).ptr(); }),
+  EXPECT_THAT(mismatch([](int rank) { return ParallelNet(rank == 1 ? 8 : 16).ptr(); }),
               AllOf(HasSubstr("the model on rank 1 differs"), HasSubstr("'first.weight'"),
                     HasSubstr("[8, 6]"), HasSubstr("[16, 6]")));
   EXPECT_THAT(mismatch([](int rank) -> std::shared_ptr<torch::nn::Module> {
                 if (rank == 2) return std::make_shared<BranchesImpl>();
-                return std::make_shared<NetImpl>();
+                return std::make_shared<ParallelNetImpl>();
               }),
               AllOf(HasSubstr("the model on rank 2 differs"), HasSubstr("'left.weight'")));
   EXPECT_THAT(mismatch([](int rank) {
@@ -417,7 +417,7 @@ TEST(DataParallel, AModelIsPreparedOnce) {
   RankProcesses ranks(2, [](const Seat& seat) {
     auto group = make_process_group({}, join(BackendKind::kShm, seat), seat.rank, seat.size);
     SyncOptions options = {.group = group, .rank = seat.rank, .world_size = seat.size};
-    Net net;
+    ParallelNet net;
     { auto first = prepare_model(net, options); }
     auto model = prepare_model(net, options);
     prepare_model(net, options);
@@ -432,7 +432,7 @@ TEST(DataParallel, ErrorsOfTheGroupReachTheCallerOfBackward) {
     RankProcesses ranks(2, [&](const Seat& seat) {
       auto group = make_process_group({}, join(BackendKind::kShm, seat), seat.rank, seat.size);
       auto model = prepare_model(
-          Net(),
+          ParallelNet(),
           {.group = group, .rank = seat.rank, .world_size = seat.size, .flat_limit_bytes = limit});
       if (seat.rank == 1) return;
       Batch batch = batch_of(0, 4, torch::kFloat);
@@ -447,8 +447,8 @@ TEST(DataParallel, ErrorsOfTheGroupReachTheCallerOfBackward) {
 struct Opaque {
   torch::Tensor tensor;
 };
-struct OpaqueNetImpl : NetImpl {
-  Opaque forward(const torch::Tensor& inputs) { return {NetImpl::forward(inputs)}; }
+struct OpaqueNetImpl : ParallelNetImpl {
+  Opaque forward(const torch::Tensor& inputs) { return {ParallelNetImpl::forward(inputs)}; }
 };
 TORCH_MODULE(OpaqueNet);
 

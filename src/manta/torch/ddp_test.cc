@@ -12,7 +12,7 @@
 namespace manta::train {
 namespace {
 
-constexpr const char* kExpected =
+constexpr const char* kDdpExpected =
 #include "manta/torch/expected/ddp_expected.inc"
     ;
 constexpr int kSteps = 25;
@@ -39,7 +39,7 @@ torch::nn::Sequential make_model(int rank) {
 }
 
 void require_expected(const std::string& name, const torch::Tensor& tensor) {
-  auto expected = Json::parse(kExpected).at(name).get<std::vector<double>>();
+  auto expected = Json::parse(kDdpExpected).at(name).get<std::vector<double>>();
   torch::Tensor values = torch::tensor(expected, torch::kDouble).view(tensor.sizes());
   if (!torch::allclose(tensor.to(torch::kDouble), values, 1e-4, 1e-5)) {
     throw std::runtime_error(manta::str(name, " is\n", tensor, "\nnot\n", values));

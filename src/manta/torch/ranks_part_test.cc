@@ -23,20 +23,20 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-struct NetImpl : torch::nn::Module {
-  explicit NetImpl(int64_t width) {
+struct PartNetImpl : torch::nn::Module {
+  explicit PartNetImpl(int64_t width) {
     layers = register_module(
         "layers", torch::nn::Sequential(torch::nn::Linear(1, width), torch::nn::Linear(width, 1)));
   }
   torch::Tensor forward(const torch::Tensor& x) { return layers->forward(x); }
   torch::nn::Sequential layers;
 };
-TORCH_MODULE(Net);
+TORCH_MODULE(PartNet);
 
 // Three megabytes go through Reducer, little ones in one exchange.
-Net make_net(const Json& config) { return Net(config.value("large", false) ? 300'000 : 4); }
+PartNet make_net(const Json& config) { return PartNet(config.value("large", false) ? 300'000 : 4); }
 
-void backward(train::DataParallel<Net>& model) {
+void backward(train::DataParallel<PartNet>& model) {
   model->forward(torch::ones({2, 1})).sum().backward();
 }
 
@@ -206,7 +206,7 @@ TEST_F(RanksPart, NobodyWhoTakesBatchesOnAnotherThread) {
 
 TEST_F(RanksPart, ACheckpointOfNoFilesIsRefused) {
   auto loop = [](const Json& config) {
-    Net net = make_net(config);
+    PartNet net = make_net(config);
     if (train::get_context().world_rank == 1) {
       train::report({{"n", 1}}, TorchCheckpoint::from_model(net));
     } else {

@@ -18,8 +18,8 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-struct NetImpl : torch::nn::Module {
-  explicit NetImpl(int64_t width = 8)
+struct SavedNetImpl : torch::nn::Module {
+  explicit SavedNetImpl(int64_t width = 8)
       : first(register_module("first", torch::nn::Linear(4, width))),
         norm(register_module("norm", torch::nn::BatchNorm1d(width))),
         last(register_module("last", torch::nn::Linear(width, 2))) {}
@@ -30,7 +30,7 @@ struct NetImpl : torch::nn::Module {
   torch::nn::BatchNorm1d norm;
   torch::nn::Linear last;
 };
-TORCH_MODULE(Net);
+TORCH_MODULE(SavedNet);
 
 class TorchCheckpointTest : public testing::Test {
  protected:
@@ -58,7 +58,7 @@ class TorchCheckpointTest : public testing::Test {
   int64_t index_ = 0;
 };
 
-void train(Net& net, torch::optim::Optimizer& optimizer, int begin, int end) {
+void train(SavedNet& net, torch::optim::Optimizer& optimizer, int begin, int end) {
   for (int step = begin; step < end; ++step) {
     torch::manual_seed(100 + step);
     torch::Tensor inputs = torch::randn({8, 4});
@@ -125,7 +125,7 @@ const OptimizerCase kOptimizers[] = {
 TEST_F(TorchCheckpointTest, TrainingGoesOnBitByBit) {
   for (const OptimizerCase& c : kOptimizers) {
     SCOPED_TRACE(c.name);
-    Net net;
+    SavedNet net;
     auto optimizer = c.make(net->parameters());
     train(net, *optimizer, 0, 5);
     optimizer->param_groups()[0].options().set_lr(0.0123);  // as a schedule does
@@ -133,7 +133,7 @@ TEST_F(TorchCheckpointTest, TrainingGoesOnBitByBit) {
     train(net, *optimizer, 5, 10);
 
     TorchCheckpoint saved(checkpoint);
-    Net other;
+    SavedNet other;
     auto other_optimizer = c.make(other->parameters());
     train(other, *other_optimizer, 50, 52);
     saved.load_model(other);
@@ -146,14 +146,14 @@ TEST_F(TorchCheckpointTest, TrainingGoesOnBitByBit) {
 }
 
 TEST_F(TorchCheckpointTest, SeveralParameterGroups) {
-  auto make_optimizer = [](Net& net) {
+  auto make_optimizer = [](SavedNet& net) {
     std::vector<torch::optim::OptimizerParamGroup> groups;
     groups.emplace_back(net->first->parameters(),
                         std::make_unique<torch::optim::AdamOptions>(1e-3));
     groups.emplace_back(net->last->parameters(), std::make_unique<torch::optim::AdamOptions>(1e-2));
     return torch::optim::Adam(groups);
   };
-  Net net, other;
+  SavedNet net, other;
   auto optimizer = make_optimizer(net);
   train(net, optimizer, 0, 5);
   TorchCheckpoint saved(save(TorchCheckpoint::from_model(net).add_optimizer(optimizer)));
@@ -168,22 +168,22 @@ TEST_F(TorchCheckpointTest, SeveralParameterGroups) {
 }
 
 TEST_F(TorchCheckpointTest, TakesEveryKindOfModel) {
-  Net net;
+  SavedNet net;
   auto model = train::prepare_model(net, train::SyncOptions());
   torch::nn::Module& base = *net;
   for (const TorchCheckpoint& checkpoint :
        {TorchCheckpoint::from_model(net), TorchCheckpoint::from_model(model),
         TorchCheckpoint::from_model(base), TorchCheckpoint::from_model(*net),
         TorchCheckpoint::from_model(net.ptr())}) {
-    auto other = train::prepare_model(Net(), train::SyncOptions());
+    auto other = train::prepare_model(SavedNet(), train::SyncOptions());
     TorchCheckpoint::from_checkpoint(save(checkpoint)).load_model(other);
     expect_equal(*net, other.base());
   }
 }
 
 TEST_F(TorchCheckpointTest, ChangesAfterStagingDoNotShow) {
-  Net net;
-  Net before;
+  SavedNet net;
+  SavedNet before;
   std::shared_ptr<CheckpointSource> source = TorchCheckpoint::from_model(net);
   {
     torch::NoGradGuard no_grad;
@@ -192,14 +192,14 @@ TEST_F(TorchCheckpointTest, ChangesAfterStagingDoNotShow) {
     source->stage();
     for (auto& parameter : net->parameters()) parameter.fill_(9);
   }
-  Net loaded;
+  SavedNet loaded;
   TorchCheckpoint(write(*source)).load_model(loaded);
   expect_equal(*before, *loaded);
 }
 
 TEST_F(TorchCheckpointTest, StagingBuffersAreReused) {
   auto& pool = detail::StagingPool::instance();
-  Net net;
+  SavedNet net;
   save(TorchCheckpoint::from_model(net));
   size_t bytes = pool.free_bytes();
   EXPECT_GT(bytes, 0u);
@@ -249,7 +249,7 @@ TEST_F(TorchCheckpointTest, OddTensors) {
 }
 
 TEST_F(TorchCheckpointTest, OnlyRankZeroWrites) {
-  Net net;
+  SavedNet net;
   auto source = TorchCheckpoint::from_model(net).source({.rank = 1});
   source->stage();
   CheckpointFolder folder(store_.staging_folder(1, 1, 1));
@@ -258,11 +258,11 @@ TEST_F(TorchCheckpointTest, OnlyRankZeroWrites) {
 }
 
 TEST_F(TorchCheckpointTest, SaysWhatDoesNotFit) {
-  Net net;
+  SavedNet net;
   torch::optim::Adam optimizer(net->parameters());
   train(net, optimizer, 0, 1);
   TorchCheckpoint saved(save(TorchCheckpoint::from_model(net, optimizer).set("a", 1)));
-  Net wide(9);
+  SavedNet wide(9);
   torch::Tensor before = wide->last->bias.clone();
   EXPECT_THAT(error_of([&] { saved.load_model(wide); }),
               AllOf(HasSubstr("first.weight: [8, 4] in the checkpoint, [9, 4] in the model"),
@@ -287,7 +287,7 @@ TEST_F(TorchCheckpointTest, SaysWhatDoesNotFit) {
 }
 
 TEST_F(TorchCheckpointTest, DamagedFilesAreNamed) {
-  Net net;
+  SavedNet net;
   torch::optim::Adam optimizer(net->parameters());
   train(net, optimizer, 0, 1);
   auto damage = [&](const char* file, const std::string& content) {
@@ -313,7 +313,7 @@ TEST_F(TorchCheckpointTest, DamagedFilesAreNamed) {
 }
 
 TEST_F(TorchCheckpointTest, NamesInDamagedFilesLeadNowhereElse) {
-  Net net;
+  SavedNet net;
   for (const char* state :
        {R"({"format": 2, "state": {}, "models": ["../model"], "optimizers": {}, "schedulers": {}})",
         R"({"format": 2, "state": {}, "models": [7], "optimizers": {}, "schedulers": {}})",
@@ -330,11 +330,11 @@ TEST_F(TorchCheckpointTest, NamesInDamagedFilesLeadNowhereElse) {
 }
 
 TEST_F(TorchCheckpointTest, PredictorEvaluates) {
-  Net net;
+  SavedNet net;
   torch::optim::Adam optimizer(net->parameters());
   train(net, optimizer, 0, 5);
   Checkpoint checkpoint = save(TorchCheckpoint::from_model(net));
-  TorchPredictor predictor = TorchPredictor::from_checkpoint(checkpoint, Net());
+  TorchPredictor predictor = TorchPredictor::from_checkpoint(checkpoint, SavedNet());
   net->eval();
   torch::Tensor inputs = torch::randn({3, 4});
   torch::Tensor outputs = predictor.predict(inputs);

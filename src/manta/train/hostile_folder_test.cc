@@ -101,15 +101,15 @@ class HostileFolderTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-const std::vector<std::string> kFiles = {"params.json",
-                                         "journal.jsonl",
-                                         "result.json",
-                                         "progress.csv",
-                                         ".lock",
-                                         "logs/rank-0.log",
-                                         "checkpoint_000002/manifest.json",
-                                         "checkpoint_000002/model",
-                                         "checkpoint_000002/parts/rank-0"};
+const std::vector<std::string> kRunFiles = {"params.json",
+                                            "journal.jsonl",
+                                            "result.json",
+                                            "progress.csv",
+                                            ".lock",
+                                            "logs/rank-0.log",
+                                            "checkpoint_000002/manifest.json",
+                                            "checkpoint_000002/model",
+                                            "checkpoint_000002/parts/rank-0"};
 
 TEST_F(HostileFolderTest, AWholeOneIsRestored) {
   fresh_run();
@@ -118,7 +118,7 @@ TEST_F(HostileFolderTest, AWholeOneIsRestored) {
 }
 
 TEST_F(HostileFolderTest, CutOff) {
-  for (const std::string& name : kFiles) {
+  for (const std::string& name : kRunFiles) {
     auto size = fs::file_size(folder_ / "whole" + "/" + name);
     for (uintmax_t left : {uintmax_t{0}, uintmax_t{1}, size / 4, size / 2, size - 1}) {
       std::string path = fresh_run();
@@ -129,7 +129,7 @@ TEST_F(HostileFolderTest, CutOff) {
 }
 
 TEST_F(HostileFolderTest, FlippedBits) {
-  for (const std::string& name : kFiles) {
+  for (const std::string& name : kRunFiles) {
     std::string whole = read_text(folder_ / "whole" + "/" + name);
     for (size_t i = 0; i < 16 && !whole.empty(); ++i) {
       std::string path = fresh_run();
@@ -186,7 +186,7 @@ TEST_F(HostileFolderTest, SomethingElseInstead) {
          fs::resize_file(path, uintmax_t{20} << 30);
        }},
   };
-  std::vector<std::string> names = kFiles;
+  std::vector<std::string> names = kRunFiles;
   for (const char* more :
        {"params.json.new", "result.json.new", "progress.csv.new", "journal.jsonl.new", ".staging",
         "checkpoint_000003", "checkpoint_000003.partial", "checkpoint_000003.removed.partial",

@@ -27,7 +27,7 @@ JournalEvent started(double time, int attempt, int64_t next_report) {
   Json from = next_report > 0 ? Json(next_report - 1) : Json();
   return {time, attempt, kAttemptStarted, {{"checkpoint", from}, {"next_report", next_report}}};
 }
-JournalEvent report(double time, int attempt, int64_t index, bool checkpoint = false) {
+JournalEvent report_event(double time, int attempt, int64_t index, bool checkpoint = false) {
   return {time,
           attempt,
           kReport,
@@ -63,7 +63,7 @@ TEST(JournalTest, ATornLastLineNeverHappened) {
     std::ofstream(path, std::ios::app) << torn;
     EXPECT_EQ(read_journal(path).size(), 1u) << torn;
     EXPECT_EQ(read_text(path), whole + torn);  // a reader changes nothing
-    Journal(path).append(report(2, 0, 0));
+    Journal(path).append(report_event(2, 0, 0));
     EXPECT_EQ(read_journal(path).size(), 2u) << torn;
   }
 }
@@ -74,7 +74,7 @@ TEST(JournalTest, CutAnywhere) {
   std::string path = folder / "journal.jsonl";
   {
     Journal journal(path);
-    for (int i = 0; i < 3; ++i) journal.append(report(i, 0, i));
+    for (int i = 0; i < 3; ++i) journal.append(report_event(i, 0, i));
   }
   std::string whole = read_text(path);
   for (size_t size = 0; size <= whole.size(); ++size) {
@@ -191,17 +191,17 @@ TEST(HistoryTest, EachReportOnceFromTheAttemptThatLasted) {
   EXPECT_EQ(none.last_attempt(), -1);
 
   History result = history({started(100, 0, 0),
-                            report(101, 0, 0),
-                            report(103, 0, 1, true),
-                            report(106, 0, 2),
-                            report(107, 0, 3),
+                            report_event(101, 0, 0),
+                            report_event(103, 0, 1, true),
+                            report_event(106, 0, 2),
+                            report_event(107, 0, 3),
                             {108, 0, kAttemptFailed, {{"message", "boom"}}},
                             started(200, 1, 2),
-                            report(202, 1, 2, true),
+                            report_event(202, 1, 2, true),
                             {203, 1, kAttemptFailed, {{"message", "boom"}}},
                             started(300, 2, 3),
-                            report(301, 2, 3, true),
-                            report(304, 2, 4),
+                            report_event(301, 2, 3, true),
+                            report_event(304, 2, 4),
                             {305, 2, kRunEnded, {{"outcome", "finished"}}}});
   std::vector<std::string> reports;
   for (const ReportRecord& one : result.reports())
@@ -218,7 +218,8 @@ TEST(HistoryTest, EachReportOnceFromTheAttemptThatLasted) {
 }
 
 TEST(HistoryTest, ARestartFromTheBeginningDiscardsAll) {
-  History result = history({started(0, 0, 0), report(1, 0, 0), report(2, 0, 1), started(5, 1, 0)});
+  History result =
+      history({started(0, 0, 0), report_event(1, 0, 0), report_event(2, 0, 1), started(5, 1, 0)});
   EXPECT_THAT(result.reports(), IsEmpty());
   EXPECT_THAT(result.checkpoints(), IsEmpty());
   EXPECT_EQ(result.outcome(), "");

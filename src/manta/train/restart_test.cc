@@ -37,7 +37,7 @@ void damage_and_fail(const Json& config) {
   fs::create_directories(files);
   for (int n = begin; n < 4; ++n) {
     std::ofstream(files + "/model") << "weights " << n;
-    report({{"n", n}, {"begin", begin}}, files);
+    train::report({{"n", n}, {"begin", begin}}, files);
     if (context.attempt > 0 || n < 2) continue;
     auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(50);
     while (!fs::exists(checkpoint_folder(n)) && std::chrono::steady_clock::now() < deadline)

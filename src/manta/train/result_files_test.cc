@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-ReportRecord report(int64_t index, Json metrics) {
+ReportRecord report_record(int64_t index, Json metrics) {
   ReportRecord record;
   record.index = index;
   record.metrics = std::move(metrics);
@@ -32,7 +32,7 @@ TEST(ResultFilesTest, NewColumnsOfASmallTableAreThereAtOnce) {
   std::vector<ReportRecord> reports;
   files.rewrite(reports);
   for (int64_t i = 0; i < 20; ++i) {
-    reports.push_back(report(i, {{str("metric_", i), i}}));
+    reports.push_back(report_record(i, {{str("metric_", i), i}}));
     files.append(reports);
     auto table = lines_of(folder / "progress.csv");
     ASSERT_EQ(table.size(), reports.size() + 1);
@@ -47,7 +47,7 @@ TEST(ResultFilesTest, AReportCostsTheSameHoweverManyThereAre) {
   std::vector<ReportRecord> reports;
   files.rewrite(reports);
   for (int64_t i = 0; i < 3000; ++i) {
-    reports.push_back(report(i, {{"loss", 0.5}, {str("metric_", i), i}}));
+    reports.push_back(report_record(i, {{"loss", 0.5}, {str("metric_", i), i}}));
     files.append(reports);
   }
   files.finish(reports);
@@ -76,7 +76,7 @@ TEST(ResultFilesTest, TheTableHasAGreatestWidth) {
   for (size_t i = 0; i < kMostColumns; ++i) metrics[str("m", i)] = i;
   testing::internal::CaptureStderr();
   for (int64_t i = 0; i < 2; ++i) {
-    reports.push_back(report(i, metrics));
+    reports.push_back(report_record(i, metrics));
     files.append(reports);
   }
   files.finish(reports);
