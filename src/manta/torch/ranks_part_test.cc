@@ -159,8 +159,10 @@ struct SlowSource : CheckpointSource {
   std::optional<uint64_t> fingerprint() const override { return train::get_context().world_rank; }
 };
 
+class RanksThatAreSlow : public RanksPart, public testing::WithParamInterface<size_t> {};
+
 // Each of the waits here lasts longer than the time after which the driver hears of it.
-TEST_F(RanksPart, NobodyWhoIsOnlySlow) {
+TEST_P(RanksThatAreSlow, HaveNotParted) {
   auto loop = [](const Json& config) {
     bool first = train::get_context().world_rank == 0;
     if (!first) std::this_thread::sleep_for(700ms);  // the other waits in prepare_model
@@ -179,14 +181,14 @@ TEST_F(RanksPart, NobodyWhoIsOnlySlow) {
       train::report({{"epoch", epoch}}, first ? std::make_shared<SlowSource>() : nullptr);
     }
   };
-  for (const Json& config : kPaths) {
-    Result result = TorchTrainer(options(loop, config)).fit();
-    EXPECT_EQ(result.metrics_history.size(), 4u) << config;
-  }
+  Result result = TorchTrainer(options(loop, kPaths[GetParam()])).fit();
+  EXPECT_EQ(result.metrics_history.size(), 4u);
 }
 
+INSTANTIATE_TEST_SUITE_P(OnEveryPath, RanksThatAreSlow, testing::Range<size_t>(0, 4));
+
 // The loop does not know then whose step it is, nor for what the others wait.
-TEST_F(RanksPart, NobodyWhoTakesBatchesOnAnotherThread) {
+TEST_F(RanksPart, NotWhenOneTakesBatchesOnAnotherThread) {
   auto loop = [](const Json& config) {
     auto model = train::prepare_model(make_net(config));
     auto shard = train::get_dataset_shard();
