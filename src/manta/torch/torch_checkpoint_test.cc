@@ -77,7 +77,7 @@ void expect_equal(const torch::nn::Module& a, const torch::nn::Module& b) {
   }
 }
 
-std::string error_of(const std::function<void()>& function) {
+std::string message_of_failure(const std::function<void()>& function) {
   try {
     function();
   } catch (const Error& error) {
@@ -164,7 +164,8 @@ TEST_F(TorchCheckpointTest, SeveralParameterGroups) {
   train(other, other_optimizer, 5, 10);
   expect_equal(*net, *other);
   torch::optim::Adam flat(other->parameters());
-  EXPECT_THAT(error_of([&] { saved.load_optimizer(flat); }), HasSubstr("has 1 parameter groups"));
+  EXPECT_THAT(message_of_failure([&] { saved.load_optimizer(flat); }),
+              HasSubstr("has 1 parameter groups"));
 }
 
 TEST_F(TorchCheckpointTest, TakesEveryKindOfModel) {
@@ -264,26 +265,29 @@ TEST_F(TorchCheckpointTest, SaysWhatDoesNotFit) {
   TorchCheckpoint saved(save(TorchCheckpoint::from_model(net, optimizer).set("a", 1)));
   SavedNet wide(9);
   torch::Tensor before = wide->last->bias.clone();
-  EXPECT_THAT(error_of([&] { saved.load_model(wide); }),
+  EXPECT_THAT(message_of_failure([&] { saved.load_model(wide); }),
               AllOf(HasSubstr("first.weight: [8, 4] in the checkpoint, [9, 4] in the model"),
                     HasSubstr("norm.running_mean: [8]"), testing::Not(HasSubstr("last.bias"))));
   EXPECT_TRUE(torch::equal(wide->last->bias, before));
   torch::nn::Linear linear(4, 8);
-  EXPECT_THAT(error_of([&] { saved.load_model(linear); }),
+  EXPECT_THAT(message_of_failure([&] { saved.load_model(linear); }),
               AllOf(HasSubstr("missing: weight"), HasSubstr("not in the model: first.weight")));
   torch::optim::SGD sgd(net->parameters(), 0.1);
-  EXPECT_THAT(error_of([&] { saved.load_optimizer(sgd); }),
+  EXPECT_THAT(message_of_failure([&] { saved.load_optimizer(sgd); }),
               AllOf(HasSubstr("\"Adam\""), HasSubstr("SGD")));
   torch::optim::Adam other(wide->parameters());
-  EXPECT_THAT(error_of([&] { saved.load_optimizer(other); }), HasSubstr("'0.exp_avg' has shape"));
+  EXPECT_THAT(message_of_failure([&] { saved.load_optimizer(other); }),
+              HasSubstr("'0.exp_avg' has shape"));
   EXPECT_TRUE(other.state().empty());
-  EXPECT_THAT(error_of([&] { saved.get("b"); }), HasSubstr("nothing was set as 'b'; there is: a"));
+  EXPECT_THAT(message_of_failure([&] { saved.get("b"); }),
+              HasSubstr("nothing was set as 'b'; there is: a"));
   TorchCheckpoint model_only(save(TorchCheckpoint::from_model(net)));
   EXPECT_THAT(
-      error_of([&] { model_only.load_optimizer(optimizer); }),
+      message_of_failure([&] { model_only.load_optimizer(optimizer); }),
       HasSubstr("not found: TorchCheckpoint: it has no optimizer 'optimizer'; there is: none"));
   torch::optim::LBFGS lbfgs(net->parameters());
-  EXPECT_THAT(error_of([&] { TorchCheckpoint::from_model(net, lbfgs); }), HasSubstr("LBFGS"));
+  EXPECT_THAT(message_of_failure([&] { TorchCheckpoint::from_model(net, lbfgs); }),
+              HasSubstr("LBFGS"));
 }
 
 TEST_F(TorchCheckpointTest, DamagedFilesAreNamed) {
@@ -293,7 +297,7 @@ TEST_F(TorchCheckpointTest, DamagedFilesAreNamed) {
   auto damage = [&](const char* file, const std::string& content) {
     Checkpoint checkpoint = save(TorchCheckpoint::from_model(net, optimizer));
     std::ofstream(checkpoint.file(file), std::ios::binary) << content;
-    return error_of([&] {
+    return message_of_failure([&] {
       TorchCheckpoint saved(checkpoint);
       saved.load_model(net);
       saved.load_optimizer(optimizer);
@@ -323,7 +327,7 @@ TEST_F(TorchCheckpointTest, NamesInDamagedFilesLeadNowhereElse) {
         R"({"format": 2, "state": {}, "models": [], "optimizers": {}})"}) {
     Checkpoint checkpoint = save(TorchCheckpoint::from_model(net));
     std::ofstream(checkpoint.file("state.json"), std::ios::binary) << state;
-    EXPECT_THAT(error_of([&] { TorchCheckpoint saved(checkpoint); }),
+    EXPECT_THAT(message_of_failure([&] { TorchCheckpoint saved(checkpoint); }),
                 HasSubstr("is not the state of a TorchCheckpoint"))
         << state;
   }
