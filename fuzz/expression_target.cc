@@ -1,6 +1,7 @@
 // An expression as JSON, computed on a few rows if it is one.
 
 #include <arrow/api.h>
+#include <manta/base/json_input_internal.h>
 #include <manta/data/expression_internal.h>
 #include <manta/io/arrow_status.h>
 
@@ -33,8 +34,7 @@ const data::Piece& rows() {
 }  // namespace
 
 void run(std::string_view input) {
-  Json json = Json::parse(input, nullptr, false);
-  if (json.is_discarded()) return;
+  Json json = parse_json(input, "the input", {.depth = 2000});
   auto expression = Expression::from_json(json);
   expression.to_string();
   Expression::from_json(expression.to_json());

@@ -1,4 +1,5 @@
-// manifest.json of a checkpoint that holds one file of five bytes.
+// manifest.json of a checkpoint that holds one file of five bytes. Version 1 has no checksum of its
+// own, which would keep mutations out.
 
 #include <manta/io/checksum.h>
 #include <manta/train/checkpoint.h>
@@ -13,6 +14,21 @@ void run(std::string_view input) {
   auto checkpoint = Checkpoint::from_directory(scratch_folder());
   checkpoint.metrics();
   for (const auto& name : checkpoint.files()) checkpoint.file(name);
+}
+
+std::vector<std::string> seeds() {
+  CheckpointFolder folder(scratch_folder() + "/written");
+  folder.write("data", "12345");
+  return {
+      Json{{"version", 1},
+           {"report", 3},
+           {"attempt", 0},
+           {"world_size", 2},
+           {"time", 1.5},
+           {"metrics", {{"loss", 0.5}}},
+           {"positions", Json::object()},
+           {"files", {{{"name", "data"}, {"size", 5}, {"checksum", folder.files()[0].checksum}}}}}
+          .dump()};
 }
 
 }  // namespace manta::fuzz::manifest

@@ -2,8 +2,6 @@
 
 #include <manta/train/params_internal.h>
 
-#include <filesystem>
-
 #include "target.h"
 
 namespace manta::fuzz::params {

@@ -1,5 +1,6 @@
 // The plan of a data set as JSON. No file is opened.
 
+#include <manta/base/json_input_internal.h>
 #include <manta/data/plan_internal.h>
 
 #include "target.h"
@@ -7,8 +8,7 @@
 namespace manta::fuzz::plan {
 
 void run(std::string_view input) {
-  Json json = Json::parse(input, nullptr, false);
-  if (json.is_discarded()) return;
+  Json json = parse_json(input, "the input", {.depth = 2000});
   auto plan = data::Plan::from_json(json);
   for (const auto& operation : plan->operations) operation->to_string();
   plan->estimated_rows();

@@ -6,6 +6,7 @@
 
 #include <manta/base/error.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>

@@ -18,6 +18,7 @@ struct Shape {
   Dataset (*make)(const Dataset&) = [](const Dataset& dataset) { return dataset; };
   int pause_us = 0;  // after each batch, as if the worker computed: the reader gets far ahead
 };
+void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
 
 Dataset as_read(const Dataset& dataset) { return dataset; }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "manta/base/log.h"
+#include "manta/core/client_internal.h"
 #include "manta/core/init.h"
 #include "manta/core/ledger_internal.h"
 #include "manta/core/session_folder_internal.h"
@@ -33,10 +34,7 @@ std::string name_of(int rank) {
 // A run starts its processes from the driver. Told before there is a folder, which would keep the
 // run's name from being used.
 void check_driver(const Training& training) {
-  if (!is_initialized()) {
-    throw Error(ErrorKind::kInvalidArgument,
-                str(training.trainer, "::fit needs manta::init(argc, argv), first in main"));
-  }
+  Client::current((training.trainer + "::fit").c_str());  // throws if there is no manta::init
   try {
     current_session_folder();
   } catch (const Error&) {
