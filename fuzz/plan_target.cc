@@ -11,8 +11,6 @@ void run(std::string_view input) {
   Json json = parse_json(input, "the input", {.depth = 2000});
   auto plan = data::Plan::from_json(json);
   for (const auto& operation : plan->operations) operation->to_string();
-  plan->estimated_rows();
-  data::Plan::from_json(plan->to_json());
 }
 
 std::vector<std::string> seeds() {

@@ -20,7 +20,7 @@ struct Training {
   ScalingConfig scaling;
   RunConfig run;
   std::map<std::string, Dataset> datasets;
-  Json framework;                     ///< For the framework's own use in the workers.
+  Json framework = Json::object();    ///< For the framework's own use in the workers.
   bool shared_memory = true;          ///< The workers exchange tensors through a region of it.
   std::string restore_from;           ///< A run folder to go on with; empty for a new run.
   Checkpoint resume_from_checkpoint;  ///< Where a new run begins.
