@@ -230,6 +230,25 @@ TEST_F(RanksPart, ModelsThatDifferAreWarnedOf) {
                         "forgotten?"));
 }
 
+TEST_F(RanksPart, AForgottenPrepareModelIsWarnedOf) {
+  auto forgotten = [] {
+    torch::manual_seed(train::get_context().world_rank);
+    train::report({{"n", 1}}, TorchCheckpoint::from_model(PartNet(4)));
+  };
+  auto prepared = [] {
+    torch::manual_seed(train::get_context().world_rank);
+    train::report({{"n", 1}}, TorchCheckpoint::from_model(train::prepare_model(PartNet(4))));
+  };
+  auto warnings_of = [&](auto loop) {
+    testing::internal::CaptureStderr();
+    TorchTrainer(options(loop)).fit();
+    return testing::internal::GetCapturedStderr();
+  };
+  const std::string warning = "the model's parameters differ between ranks 0 and 1";
+  EXPECT_THAT(warnings_of(forgotten), HasSubstr(warning));
+  EXPECT_THAT(warnings_of(prepared), testing::Not(HasSubstr(warning)));
+}
+
 // Shared memory is for at most 512 workers, Gloo for any number.
 TEST_F(RanksPart, OnlyTheBackendThatUsesItGetsSharedMemory) {
   auto loop = [] {

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <system_error>
 
 #include "manta/base/random_token.h"
+#include "manta/base/start_thread_internal.h"
 #include "manta/core/init.h"
 #include "manta/core/session_folder_internal.h"
 #include "manta/io/collective_region.h"
@@ -74,13 +74,10 @@ void Group::start() {
   for (size_t i = 0; i < members_.size(); ++i) {
     runs_.push_back(members_[i].call<&Member::run>(address_, token_, plan_.attempt, ranks_[i]));
   }
-  try {
-    server_ = std::thread([this] { run_thread(&Group::serve); });
-    watcher_ = std::thread([this] { run_thread(&Group::watch); });
-  } catch (const std::system_error& error) {
-    throw Error(ErrorKind::kResources,
-                str("a thread for a training group could not be started: ", error.what()));
-  }
+  server_ =
+      start_thread("the thread that hears a training group", [this] { run_thread(&Group::serve); });
+  watcher_ = start_thread("the thread that watches a training group",
+                          [this] { run_thread(&Group::watch); });
 }
 
 Group::~Group() {

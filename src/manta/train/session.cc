@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "manta/base/log.h"
+#include "manta/base/start_thread_internal.h"
 #include "manta/train/session_internal.h"
 #include "manta/train/staging_internal.h"
 
@@ -71,12 +72,21 @@ Session::Session(std::shared_ptr<Channel> channel, BeginTraining begin)
                                                timeout());
   }
   current_session = this;
-  writer_ = std::thread([this] { write(); });
-  receiver_ = std::thread([this] { receive(); });
+  writer_ = start_thread("the thread that writes checkpoints", [this] { write(); });
+  try {
+    receiver_ = start_thread("the thread that hears the driver", [this] { receive(); });
+  } catch (const Error&) {
+    end_threads();
+    throw;
+  }
 }
 
 Session::~Session() {
   attachments_.clear();  // process groups may still use the connection
+  end_threads();
+}
+
+void Session::end_threads() {
   {
     std::lock_guard lock(mutex_);
     closing_ = true;
@@ -84,7 +94,7 @@ Session::~Session() {
   }
   ::shutdown(channel_->fd(), SHUT_RD);  // wakes the receiver
   writer_.join();
-  receiver_.join();
+  if (receiver_.joinable()) receiver_.join();
   current_session = nullptr;
 }
 

@@ -66,6 +66,7 @@ class Session {
  private:
   void receive();
   bool receive_one();
+  void end_threads();
   void write();
   void tell_activity();
   Activity activity(const Wait& wait) const;
