@@ -5,7 +5,9 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON) # so that a user may put our static libraries into a shared one
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)   # read by tests/compile_fail and by editors
-set(CMAKE_COMPILE_WARNING_AS_ERROR ON)  # off with: cmake --compile-no-warning-as-error
+if(NOT DEFINED CMAKE_COMPILE_WARNING_AS_ERROR)
+  set(CMAKE_COMPILE_WARNING_AS_ERROR ON) # off with: cmake --compile-no-warning-as-error
+endif()
 add_compile_options(-Wall -Wextra)
 if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=thread")
   add_compile_options(-Wno-tsan) # Boost.Asio's inline functions contain fences, which TSan ignores

@@ -8,7 +8,7 @@ option(MANTA_UNITY "Compile each layer, and each test program, as one translatio
 # anonymous namespaces. Whoever edits one file again and again is better off with the preset `dev`, without it.
 function(manta_unity target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${MANTA_UNITY} UNITY_BUILD_BATCH_SIZE 0)
-  if(MANTA_UNITY)
+  if(MANTA_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage) # warns of all that is in an included .cc
   endif()
 endfunction()
