@@ -23,7 +23,9 @@ run: setup
 test: build-release
 	@ctest --preset release -j $(JOBS)
 
-bench: build-release
+bench: setup
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target benches
 	@bench/setup_ray.sh >/dev/null
 	@python3 bench/run.py --build-dir build/release
 

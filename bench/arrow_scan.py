@@ -1,4 +1,4 @@
-"""Measures a scan of the taxi data by Arrow alone, with the expressions of load_dataset in taxi_bench.cc pushed down:
+"""Measures a scan of the taxi data by Arrow alone, with the expressions of load_dataset in taxi_figures.cc pushed down:
 what reading can cost at best. Nothing makes batches of 4,096 rows or tensors here.
 
     arrow_scan.py <file>   {"rows_per_s": ...}

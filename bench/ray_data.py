@@ -1,4 +1,4 @@
-"""Measures Ray Data on the taxi pipeline: the peer of `taxi_bench ingest` and `taxi_bench ingest-peak`.
+"""Measures Ray Data on the taxi pipeline: the peer of `training_bench ingest` and `training_bench ingest-peak`.
 
     ray_data.py ingest <file>        {"rows_per_s": ...} of the second of two passes, read in the driver
     ray_data.py ingest-peak <file>   {"ingest_peak_mb": ...}, sampled meanwhile, which makes it slower

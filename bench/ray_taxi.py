@@ -1,4 +1,4 @@
-"""The taxi pipeline on Ray Data, and its columns: the work of load_dataset in taxi_bench.cc."""
+"""The taxi pipeline on Ray Data, and its columns: the work of load_dataset in taxi_figures.cc."""
 
 COLUMNS = [
     "tpep_pickup_datetime", "tpep_dropoff_datetime", "passenger_count", "trip_distance", "fare_amount", "tip_amount",

@@ -1,4 +1,4 @@
-"""Measures Ray Train on one local cluster: the peer of train_bench and taxi_bench, with the same work.
+"""Measures Ray Train on one local cluster: the peer of training_bench, with the same work.
 
     ray_train.py fit                                       what an empty fit() costs
     ray_train.py kill                                      how long a killed worker holds the others up

@@ -84,7 +84,7 @@ def taxi(command, rows, row_group, *options):
         if not file.exists():
             folder.mkdir(parents=True, exist_ok=True)
             partial = file.with_suffix(".partial")
-            make = program("taxi_bench", "make", partial, "--rows", rows, "--row-group", row_group)
+            make = program("training_bench", "make", partial, "--rows", rows, "--row-group", row_group)
             run_to_end(make(build), deadline_s=600)
             partial.rename(file)
         return [*command(build), str(file), *map(str, options)]
@@ -122,7 +122,7 @@ CORE = Suite(
 )  # fmt: skip
 
 SMALL, BIG = (200_000, 65_536), (6_400_000, 262_144)  # Rows, and rows of a row group.
-TRAIN, BARE_TRAIN = program("taxi_bench", "train"), program("taxi_bench", "bare")
+TRAIN, BARE_TRAIN = program("training_bench", "train"), program("training_bench", "bare")
 FEW_ROWS = ("--rows", 1_600_000)  # Of the big file, so that a run takes seconds.
 
 
@@ -139,7 +139,7 @@ TRAINING = Suite(
     "reading included, and count the rows of all workers.",
     contests=[
         Contest(
-            manta=program("train_bench", "fit"),
+            manta=program("training_bench", "fit"),
             peers={RAY: script("ray_train.py", "fit")},
             metrics=[
                 Metric("empty_fit_2_workers_s", "s", "lower", goal_value=0.2,
@@ -171,13 +171,13 @@ TRAINING = Suite(
                  taxi(TRAIN, *BIG, "--batch", 4096, "--workers", 2, *FEW_ROWS),
                  taxi(script("ray_train.py", "taxi"), *BIG, "--batch", 4096, "--workers", 2, *FEW_ROWS)),
         Contest(
-            manta=program("train_bench", "kill"),
+            manta=program("training_bench", "kill"),
             peers={RAY: script("ray_train.py", "kill")},
             metrics=[Metric("recovery_s", "s", "lower", goal_value=0.2,
                             meaning="SIGKILL of one of two workers until the loop runs again in both")],
         ),
         Contest(
-            manta=program("train_bench", "checkpoint"),
+            manta=program("training_bench", "checkpoint"),
             peers={RAY: script("ray_train.py", "checkpoint")},
             metrics=[
                 Metric("checkpoint_1gib_hold_s", "s", "lower", goal_value=0.15,
@@ -194,7 +194,7 @@ DATA = Suite(
     about="Reading 6.4 million taxi trips from Parquet, filtering them and computing features.",
     contests=[
         Contest(
-            manta=taxi(program("taxi_bench", "ingest"), *BIG),
+            manta=taxi(program("training_bench", "ingest"), *BIG),
             peers={
                 ARROW: taxi(script("arrow_scan.py"), *BIG),
                 RAY: taxi(script("ray_data.py", "ingest"), *BIG),
@@ -209,7 +209,7 @@ DATA = Suite(
             ],
         ),
         Contest(
-            manta=taxi(program("taxi_bench", "ingest-peak"), *BIG),
+            manta=taxi(program("training_bench", "ingest-peak"), *BIG),
             peers={RAY: taxi(script("ray_data.py", "ingest-peak"), *BIG)},
             metrics=[Metric("ingest_peak_mb", "MB", "lower", goal_value=400,
                             meaning="memory (PSS, in 10^6 bytes) of all processes meanwhile at most, driver included")],

@@ -52,7 +52,7 @@ endfunction()
 
 # manta_compile_fast(<target>): for tests and the programs that they start, whose own speed does not matter.
 function(manta_compile_fast target)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O0>)
 endfunction()
 
 # manta_test(<target> SOURCES <files...> [MAIN <file>] [LINK <targets...>]) adds a program of gtest tests to ctest.

@@ -1,6 +1,13 @@
 #pragma once
 
-/// Training with PyTorch. Needs the target manta::torch.
+/// Training with PyTorch. Needs the target manta::torch. Brings tensors, torch::nn and
+/// torch::optim; programs that use more of libtorch (torch::jit, torch::data, ...) include
+/// <torch/torch.h>.
+#include <torch/nn.h>
+#include <torch/optim.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
 #include "manta/torch/prepare_model.h"
 #include "manta/torch/torch_batches.h"
 #include "manta/torch/torch_checkpoint.h"

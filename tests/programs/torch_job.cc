@@ -8,7 +8,6 @@
 #include <sched.h>
 #include <sys/mount.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <iomanip>
 #include <iostream>
@@ -47,12 +46,12 @@ void loop(const Json& config) {
       loss.backward();
       optimizer.step();
       ++step;
-      if (config.at("throw_at") == step && context.world_rank == 1) {
+      if (config.at("throw-at") == step && context.world_rank == 1) {
         throw std::runtime_error("the loop does not like step " + std::to_string(step));
       }
-      if (config.at("exit_at") == step && context.world_rank == 1) std::exit(7);
-      std::this_thread::sleep_for(std::chrono::milliseconds(config.at("pause_ms").get<int>()));
-      if (step % config.at("report_every").get<int64_t>() != 0) continue;
+      if (config.at("exit-at") == step && context.world_rank == 1) std::exit(7);
+      std::this_thread::sleep_for(std::chrono::milliseconds(config.at("pause-ms").get<int>()));
+      if (step % config.at("report-every").get<int64_t>() != 0) continue;
       Json metrics = {{"step", step}, {"loss", loss.item<double>()}};
       train::report(metrics, TorchCheckpoint::from_model(model, optimizer).set("step", step));
       // What happens to the weights now must not show in the file.
@@ -93,32 +92,24 @@ int without_init() {
   return 0;
 }
 
+// "--report-every 2" sets options["report-every"], which must be there; a flag takes no value.
+void read_options(int argc, char** argv, Json& options) {
+  for (int i = 4; i < argc; ++i) {
+    Json& option = options.at(std::string(argv[i]).substr(2));
+    if (option.is_boolean()) {
+      option = true;
+    } else if (i + 1 == argc) {
+      throw std::invalid_argument(std::string(argv[i]) + " needs a value");
+    } else if (option.is_string()) {
+      option = argv[++i];
+    } else {
+      option = std::stoll(argv[++i]);
+    }
+  }
+}
+
 int main(int argc, char** argv) {
   if (argc == 2 && std::string(argv[1]) == "no_init") return without_init();
-  std::string storage, name, data, disk, backend = "auto";
-  int workers = 2, epochs = 2, report_every = 2, max_failures = 0, pause_ms = 0, timeout_ms = 60000;
-  int throw_at = -1, exit_at = -1, keep = 0;
-  int64_t width = 16;
-  bool restore = false, mutate = false, quiet = false;
-  CLI::App app;
-  app.add_option("storage", storage)->required();
-  app.add_option("name", name)->required();
-  app.add_option("data", data)->required();
-  app.add_option("--workers", workers);
-  app.add_option("--epochs", epochs);
-  app.add_option("--report-every", report_every);
-  app.add_option("--max-failures", max_failures);
-  app.add_option("--pause-ms", pause_ms);
-  app.add_option("--timeout-ms", timeout_ms);
-  app.add_option("--throw-at", throw_at);
-  app.add_option("--exit-at", exit_at);
-  app.add_option("--keep", keep);
-  app.add_option("--width", width);
-  app.add_option("--disk", disk);
-  app.add_option("--backend", backend);
-  app.add_flag("--restore", restore);
-  app.add_flag("--mutate", mutate);
-  app.add_flag("--quiet", quiet);
   // The disk must be there before init, which starts this program again as the zygote.
   for (int i = 1; i + 1 < argc && !::getenv("DISK_IS_THERE"); ++i) {
     if (std::string(argv[i]) != "--disk") continue;
@@ -126,33 +117,37 @@ int main(int argc, char** argv) {
     ::setenv("DISK_IS_THERE", "1", 1);
   }
   manta::init(argc, argv, {.resources = {.cpus = 8}});
-  CLI11_PARSE(app, argc, argv);
+  Json options = {{"workers", 2},      {"epochs", 2},     {"report-every", 2},
+                  {"max-failures", 0}, {"pause-ms", 0},   {"throw-at", -1},
+                  {"exit-at", -1},     {"keep", 0},       {"timeout-ms", 60000},
+                  {"width", 16},       {"disk", ""},      {"backend", "auto"},
+                  {"restore", false},  {"mutate", false}, {"quiet", false}};
+  read_options(argc, argv, options);
+  std::string storage = argv[1], name = argv[2], data = argv[3];
 
-  Json config = {{"epochs", epochs},     {"report_every", report_every}, {"pause_ms", pause_ms},
-                 {"throw_at", throw_at}, {"exit_at", exit_at},           {"mutate", mutate},
-                 {"width", width}};
-  RunConfig run{.name = name, .storage_path = storage, .verbose = !quiet};
-  run.failure_config.max_failures = max_failures;
-  run.checkpoint_config.num_to_keep = keep;
-  run.collective_timeout = std::chrono::milliseconds(timeout_ms);
+  RunConfig run{.name = name, .storage_path = storage, .verbose = !options["quiet"]};
+  run.failure_config.max_failures = options["max-failures"];
+  run.checkpoint_config.num_to_keep = options["keep"];
+  run.collective_timeout = std::chrono::milliseconds(options["timeout-ms"].get<int>());
+  int workers = options["workers"];
   try {
     Result result;
     std::string path = storage + "/" + name;
-    if (restore && TorchTrainer::can_restore(path)) {
+    if (options["restore"] && TorchTrainer::can_restore(path)) {
       auto trainer =
           TorchTrainer::restore(path, {.train_loop_per_worker = loop,
-                                       .train_loop_config = config,
+                                       .train_loop_config = options,
                                        .scaling_config = ScalingConfig{.num_workers = workers},
                                        .run_config = run});
       result = trainer.fit();
     } else {
       TorchTrainer trainer({.train_loop_per_worker = loop,
-                            .train_loop_config = config,
+                            .train_loop_config = options,
                             .scaling_config = {.num_workers = workers},
                             .run_config = run,
                             .datasets = {{"train", data::read_parquet(data).window_shuffle(
                                                        {.rows = 256, .seed = 3})}},
-                            .torch_config = {.backend = backend}});
+                            .torch_config = {.backend = options["backend"]}});
       result = trainer.fit();
     }
     Checkpoint checkpoint = Checkpoint::from_directory(result.checkpoint.path());

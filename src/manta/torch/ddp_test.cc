@@ -1,6 +1,7 @@
 // Against PyTorch's DistributedDataParallel: expected/make_ddp_expected.py made the numbers.
 
 #include <gtest/gtest.h>
+#include <torch/optim.h>
 
 #include <string>
 

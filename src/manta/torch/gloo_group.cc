@@ -1,7 +1,7 @@
 // The only file that sees Gloo's headers, which are older than the library inside libtorch: nothing
 // of Gloo may be instantiated or called here.
 #include <signal.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #define USE_C10D_GLOO
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>

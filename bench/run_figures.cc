@@ -1,8 +1,4 @@
-// What a training run costs beside the training, as bench/ray_train.py measures it for Ray: prints
-// one JSON object, last.
-//   train_bench fit --start-ns <CLOCK_MONOTONIC when this process was spawned>
-//   train_bench kill
-//   train_bench checkpoint
+#include "run_figures.h"
 
 #include <manta/base/temporary_folder_internal.h>
 #include <manta/manta.h>
@@ -11,12 +7,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <future>
-#include <iostream>
 #include <thread>
 #include <vector>
 
@@ -153,22 +147,7 @@ Json measure_checkpoint() {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  manta::init(argc, argv, {.resources = {.cpus = 2}});
-  CLI::App app("Measures training runs");
-  std::string what;
-  int64_t start_ns = 0;
-  app.add_option("what", what)->required()->check(CLI::IsMember({"fit", "kill", "checkpoint"}));
-  app.add_option("--start-ns", start_ns, "CLOCK_MONOTONIC when this process was spawned")
-      ->required();
-  CLI11_PARSE(app, argc, argv);
-  try {
-    Json figures = what == "fit"    ? measure_fit(start_ns)
-                   : what == "kill" ? measure_kill()
-                                    : measure_checkpoint();
-    std::cout << figures.dump() << std::endl;
-  } catch (const std::exception& error) {
-    std::cerr << "train_bench " << what << ": " << error.what() << std::endl;
-    return 1;
-  }
+Json run_figures(const std::string& what, int64_t start_ns) {
+  if (what == "fit") return measure_fit(start_ns);
+  return what == "kill" ? measure_kill() : measure_checkpoint();
 }

@@ -1,12 +1,4 @@
-// The taxi example in pieces, for measuring: prints one JSON object, last. All threads of torch are
-// one.
-//   taxi_bench make <file> --rows N --row-group N   writes the data
-//   taxi_bench train <file> --workers W --batch B   the training loop in W workers
-//   taxi_bench bare <file> --workers W --batch B    the same on tensors in memory, without Manta: W
-//                                                   loops that know nothing of each other
-//   taxi_bench ingest <file>                        the data only, in one worker
-//   taxi_bench ingest-peak <file>                   how much memory that takes
-// --rows limits the rows of an epoch; --map-batches adds a function that changes nothing.
+#include "taxi_figures.h"
 
 #include <arrow/api.h>
 #include <manta/base/temporary_folder_internal.h>
@@ -15,13 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstring>
 #include <iostream>
-#include <limits>
 #include <thread>
 #include <vector>
 
@@ -89,7 +78,7 @@ double rows_per_s(Epoch epoch) {
     auto begin = std::chrono::steady_clock::now();
     int64_t rows = epoch();
     std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-    if (i == 0) std::cerr << "taxi_bench: " << rows << " rows in an epoch" << std::endl;
+    if (i == 0) std::cerr << "training_bench: " << rows << " rows in an epoch" << std::endl;
     if (i > 0) rates.push_back(static_cast<double>(rows) / elapsed.count());
   }
   std::sort(rates.begin(), rates.end());
@@ -218,37 +207,12 @@ double ingest_peak_mb(const std::string& file, const Json& config) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  // The bare loop has no processes beside it, and must have no part of Manta running.
-  bool bare = argc > 1 && std::strcmp(argv[1], "bare") == 0;
-  if (!bare) manta::init(argc, argv, {.resources = {.cpus = 2}});
-  CLI::App app("Measures the taxi example");
-  std::string what, file;
-  int64_t rows = std::numeric_limits<int64_t>::max(), row_group = 65'536, batch = 64, start_ns = 0;
-  int workers = 1;
-  bool map_batches = false;
-  app.add_option("what", what)
-      ->required()
-      ->check(CLI::IsMember({"make", "train", "bare", "ingest", "ingest-peak"}));
-  app.add_option("file", file)->required();
-  app.add_option("--rows", rows);
-  app.add_option("--row-group", row_group);
-  app.add_option("--batch", batch);
-  app.add_option("--workers", workers);
-  app.add_flag("--map-batches", map_batches);
-  app.add_option("--start-ns", start_ns, "not needed here");
-  CLI11_PARSE(app, argc, argv);
-  try {
-    Json config = {{"batch", batch}, {"rows", rows}, {"map_batches", map_batches}};
-    Json figures;
-    if (what == "make") write_taxi_data(file, {.rows = rows, .row_group_rows = row_group});
-    if (what == "train") figures["rows_per_s"] = fit(train_loop, file, workers, config);
-    if (what == "bare") figures["rows_per_s"] = train_bare(file, batch, rows, workers);
-    if (what == "ingest") figures["rows_per_s"] = fit(ingest_loop, file, 1, config);
-    if (what == "ingest-peak") figures["ingest_peak_mb"] = ingest_peak_mb(file, config);
-    std::cout << figures.dump() << std::endl;
-  } catch (const std::exception& error) {
-    std::cerr << "taxi_bench " << what << ": " << error.what() << std::endl;
-    return 1;
+Json taxi_figures(const std::string& what, const TaxiOptions& taxi) {
+  Json config = {{"batch", taxi.batch}, {"rows", taxi.rows}, {"map_batches", taxi.map_batches}};
+  if (what == "train") return {{"rows_per_s", fit(train_loop, taxi.file, taxi.workers, config)}};
+  if (what == "bare") {
+    return {{"rows_per_s", train_bare(taxi.file, taxi.batch, taxi.rows, taxi.workers)}};
   }
+  if (what == "ingest") return {{"rows_per_s", fit(ingest_loop, taxi.file, 1, config)}};
+  return {{"ingest_peak_mb", ingest_peak_mb(taxi.file, config)}};
 }

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "manta/base/json.h"
+
+struct TaxiOptions {
+  std::string file;
+  int64_t rows = std::numeric_limits<int64_t>::max();  ///< Of an epoch, at most.
+  int64_t batch = 64;
+  int workers = 1;
+  bool map_batches = false;  ///< Adds a function that changes nothing.
+};
+
+/// The taxi example in pieces, with one thread of torch:
+///   train        the training loop in all workers
+///   bare         the same on tensors in memory, without Manta: loops that know nothing of each
+///   other ingest       the data only, in one worker ingest-peak  how much memory that takes
+manta::Json taxi_figures(const std::string& what, const TaxiOptions& taxi);
