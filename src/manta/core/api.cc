@@ -81,6 +81,11 @@ std::vector<bool> await_ready(const std::vector<HandlePtr>& handles, size_t num_
   return client->ready_flags(handles);
 }
 
+void notify_when_ready(const HandlePtr& handle, std::function<void()> done) {
+  if (!done) throw Error(ErrorKind::kInvalidArgument, "on_ready was given no function to call");
+  Client::current("on_ready")->notify(handle, std::move(done));
+}
+
 void cancel_task(const HandlePtr& handle, bool force) {
   auto client = Client::current("cancel");
   CancelTask request;

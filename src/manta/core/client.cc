@@ -98,16 +98,46 @@ void Client::release(detail::ObjectHandle& handle) {
   send(Release{handle.id});
 }
 
+void Client::check_own(const detail::HandlePtr& handle) const {
+  if (!handle) {
+    throw Error(ErrorKind::kInvalidArgument, "an empty ObjectRef has no value to wait for");
+  }
+  if (handle->client.get() != this) {
+    throw Error(ErrorKind::kInvalidArgument,
+                "an ObjectRef of a Manta that was shut down has no value any more");
+  }
+}
+
+// What is known of its object. Another handle of the same object may have asked already; its answer
+// is for both.
+Resolution& Client::resolution_of(detail::ObjectHandle& handle, bool values) {
+  auto& resolution = handle.resolution;
+  if (!resolution || !(values ? resolution->has_value : resolution->ready)) {
+    auto found = pending_.find(handle.id);
+    if (found != pending_.end()) resolution = found->second;
+  }
+  if (!resolution) resolution = std::make_shared<Resolution>();
+  return *resolution;
+}
+
+void Client::notify(const detail::HandlePtr& handle, std::function<void()> done) {
+  check_own(handle);
+  callbacks_.start();
+  bool ask = false;
+  {
+    std::lock_guard lock(mutex_);
+    Resolution& resolution = resolution_of(*handle, true);
+    if (resolution.has_value || !closed_.empty()) return callbacks_.add(std::move(done));
+    resolution.callbacks.push_back([handle, done = std::move(done)] { done(); });
+    ask = !std::exchange(resolution.fetching, true);
+    pending_[handle->id] = handle->resolution;
+  }
+  if (ask) send(Fetch{handle->id});
+}
+
 bool Client::await(const std::vector<detail::HandlePtr>& handles, size_t count, bool values,
                    Deadline deadline) {
-  for (const auto& handle : handles) {
-    if (!handle)
-      throw Error(ErrorKind::kInvalidArgument, "an empty ObjectRef has no value to wait for");
-    if (handle->client.get() != this) {
-      throw Error(ErrorKind::kInvalidArgument,
-                  "an ObjectRef of a Manta that was shut down has no value any more");
-    }
-  }
+  for (const auto& handle : handles) check_own(handle);
   Waiter waiter;
   waiter.values = values;
   std::vector<ToHub> requests;
@@ -116,29 +146,23 @@ bool Client::await(const std::vector<detail::HandlePtr>& handles, size_t count, 
   std::unique_lock lock(mutex_);
   size_t done = 0;
   for (const auto& handle : handles) {
-    auto& resolution = handle->resolution;
-    if (!resolution || !waiter.is_done(*resolution)) {
-      // Another handle of the same object may have asked already; its answer is for both.
-      auto found = pending_.find(handle->id);
-      if (found != pending_.end()) resolution = found->second;
-    }
-    if (!resolution) resolution = std::make_shared<Resolution>();
-    if (waiter.is_done(*resolution)) {
+    Resolution& resolution = resolution_of(*handle, values);
+    if (waiter.is_done(resolution)) {
       ++done;
       continue;
     }
-    bool& asked = values ? resolution->fetching : resolution->watching;
+    bool& asked = values ? resolution.fetching : resolution.watching;
     if (!asked) {
       asked = true;
-      pending_[handle->id] = resolution;
+      pending_[handle->id] = handle->resolution;
       if (values) {
         requests.emplace_back(Fetch{handle->id});
       } else {
         requests.emplace_back(Watch{handle->id});
       }
     }
-    resolution->waiters.push_back(&waiter);
-    open.push_back(resolution);
+    resolution.waiters.push_back(&waiter);
+    open.push_back(handle->resolution);
   }
   auto leave = [&] {
     for (const auto& resolution : open) std::erase(resolution->waiters, &waiter);
@@ -184,6 +208,9 @@ void Client::on_object_ready(ObjectReady message) {
   if (message.with_outcome) {
     resolution.outcome = std::move(message.outcome);
     resolution.has_value = true;
+    for (auto& callback : std::exchange(resolution.callbacks, {})) {
+      callbacks_.add(std::move(callback));
+    }
   }
   std::erase_if(resolution.waiters, [&](Waiter* waiter) {
     if (!waiter->is_done(resolution)) return false;
@@ -230,6 +257,11 @@ void Client::on_closed(const std::string& why) {
   closed_ = why;
   answered_.notify_all();
   for (Waiter* waiter : waiters_) waiter->changed.notify_one();
+  for (auto& [id, resolution] : pending_) {
+    for (auto& callback : std::exchange(resolution->callbacks, {})) {
+      callbacks_.add(std::move(callback));
+    }
+  }
 }
 
 void Client::set_running(std::shared_ptr<RunningTask> task) {

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "manta/core/callback_thread_internal.h"
 #include "manta/core/messages_internal.h"
 #include "manta/core/object_ref.h"
 #include "manta/core/remote.h"
@@ -61,6 +62,10 @@ class Client : public std::enable_shared_from_this<Client> {
   /// deadline has passed.
   bool await(const std::vector<detail::HandlePtr>& handles, size_t count, bool values,
              Deadline deadline);
+  /// Calls `done` on the callback thread once the object's value is here, or the hub has gone.
+  void notify(const detail::HandlePtr& handle, std::function<void()> done);
+  /// Makes the calls that are due and ends their thread.
+  void finish_callbacks() { callbacks_.finish(); }
   /// Which of the handles are known to be done.
   std::vector<bool> ready_flags(const std::vector<detail::HandlePtr>& handles) const;
   /// Sends a request that is answered by Answer, and waits for it. Throws the error that it brings.
@@ -94,6 +99,8 @@ class Client : public std::enable_shared_from_this<Client> {
   friend struct Resolution;
   struct Waiter;
 
+  void check_own(const detail::HandlePtr& handle) const;
+  Resolution& resolution_of(detail::ObjectHandle& handle, bool values);
   Answer await_answer(const std::function<void(uint64_t)>& send);
   void release(detail::ObjectHandle& handle);
 
@@ -112,6 +119,7 @@ class Client : public std::enable_shared_from_this<Client> {
   std::string closed_;  // why, once the hub has gone
   std::vector<Waiter*> waiters_;
   std::shared_ptr<RunningTask> running_;
+  CallbackThread callbacks_;
 };
 
 namespace detail {
@@ -130,6 +138,8 @@ struct ObjectHandle {
 
 struct Resolution {
   std::vector<Client::Waiter*> waiters;
+  /// To be called once it has a value. Each holds the object meanwhile.
+  std::vector<std::function<void()>> callbacks;
   bool ready = false;      // done, one way or the other
   bool has_value = false;  // and `outcome` says how
   bool fetching = false;

@@ -84,7 +84,9 @@ std::optional<Crash> take_crash(const std::string& file) {
                             : std::filesystem::path(module).filename().string();
     bool ends_process =
         name.starts_with("manta::check_failed(") || name.starts_with("manta::on_terminate(");
-    if (!found_first && !is_system_library(module) && !ends_process) {
+    // Without optimisation the standard library's templates are functions of the program.
+    bool is_of_library = is_system_library(module) || name.starts_with("std::");
+    if (!found_first && !is_of_library && !ends_process) {
       found_first = true;
       crash.first = crash.frames.size();
     }

@@ -2,15 +2,17 @@
 
 #include <sys/types.h>
 
-#include <chrono>
 #include <cstdint>
-#include <map>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "manta/core/resources.h"
 
 namespace manta {
+
+class EventLoop;
 
 /// Names a process for as long as the run lasts; never used twice.
 using ProcessId = uint64_t;
@@ -19,8 +21,9 @@ using ProcessId = uint64_t;
 struct ProcessSpec {
   std::string name;      ///< In logs, in `ps`, and before its lines at the driver.
   std::string log_path;  ///< Receives its standard output and standard error.
-  std::map<std::string, std::string> environment = {};  ///< On top of the driver's.
-  std::string working_directory = {};                   ///< Default: the driver's.
+  /// What it holds from its start on. An engine that has several machines places it by them. A
+  /// worker of the pool holds nothing yet: what it runs later does.
+  Resources resources = {.cpus = 0};
   /// Empty for a worker, which connects back to the run and ends with it. Otherwise the process is
   /// detached: it belongs to nobody, outlives the run, and does what these bytes say (see
   /// core/detached.h).
@@ -28,7 +31,7 @@ struct ProcessSpec {
 
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(name, log_path, environment, working_directory, detached_call);
+    archive(name, log_path, detached_call);  // what the process itself needs
   }
 };
 
@@ -66,12 +69,15 @@ class Engine {
   virtual Resources resources() const = 0;
   /// Starts all of the gang or none. Returns at once; on_started or on_start_failed follows.
   virtual std::vector<ProcessId> start(const std::vector<ProcessSpec>& gang) = 0;
-  /// Asks the process and what it started to end (SIGTERM) and kills it after `grace` (at once if
-  /// that is 0).
-  virtual void stop(ProcessId process, std::chrono::milliseconds grace) = 0;
+  /// Kills the process and what it started, if it has not ended.
+  virtual void kill(ProcessId process) = 0;
   /// Kills every process that is not detached and returns when none is left. Nothing is told of
   /// them.
   virtual void shutdown() = 0;
 };
+
+/// Makes the engine of a run. It tells `events` what happens; it may use the loop, which runs on a
+/// thread of its own and outlives it.
+using MakeEngine = std::function<std::unique_ptr<Engine>(EventLoop& loop, EngineEvents& events)>;
 
 }  // namespace manta

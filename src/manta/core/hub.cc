@@ -3,12 +3,13 @@
 #include "manta/base/log.h"
 #include "manta/base/start_thread_internal.h"
 #include "manta/core/hub_internal.h"
+#include "manta/io/channel.h"
 
 namespace manta {
 
 Hub::Hub(HubOptions options)
     : options_(std::move(options)),
-      ledger_(options_.resources),
+      ledger_(Resources{.cpus = 0}),  // until the engine has said what there is
       objects_({.answer =
                     [this](uint32_t peer, ObjectReady message) {
                       auto found = peers_.find(peer);
@@ -34,11 +35,8 @@ Hub::Hub(HubOptions options)
   acceptor_.assign(boost::asio::local::stream_protocol(),
                    listen_unix(options_.address.socket_path).release());
   logs_ = std::make_unique<WorkerLogs>(loop_, options_.log_to_driver, options_.fold_repeated_lines);
-  engine_ =
-      std::make_unique<LocalEngine>(loop_,
-                                    LocalEngineOptions{options_.resources, options_.address,
-                                                       options_.session_folder, options_.argv},
-                                    *this);
+  engine_ = options_.make_engine(loop_, *this);
+  ledger_ = Ledger(engine_->resources());
   accept();
   thread_ = start_thread("the thread of Manta's hub", [this] { run(); });
 }

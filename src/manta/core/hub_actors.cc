@@ -34,15 +34,17 @@ void Hub::add_actor(const TaskSpec& create, const std::vector<ObjectId>& group) 
   actors_[create.id] = std::move(actor);
 }
 
-// Its resources have been granted.
-void Hub::start_actor(Task& create) {
+// Its process is to be started.
+Hub::Peer& Hub::place_actor(Task& create, Grant grant) {
   Actor& actor = *actors_.at(create.spec.id);
   actor.state = Actor::kStarting;
   std::string name = actor.create.process_name;
   if (name.empty()) name = str(plain(task_name(actor.create)), "-", next_worker_name_++);
-  Peer* peer = start_process(name, actor.id, actor.create.log_path);
-  actor.peer = peer->index;
-  create.peer = peer->index;
+  Peer& peer = add_process(name, actor.id, actor.create.log_path);
+  peer.grant = std::move(grant);
+  actor.peer = peer.index;
+  create.peer = peer.index;
+  return peer;
 }
 
 bool Hub::start_group(const std::vector<ObjectId>& group) {
@@ -50,12 +52,12 @@ bool Hub::start_group(const std::vector<ObjectId>& group) {
   for (ObjectId id : group) asked.push_back(tasks_.at(id)->spec.resources);
   auto grants = ledger_.acquire_all(asked, group.front());
   if (!grants) return false;
+  std::vector<Peer*> gang;
   for (size_t i = 0; i < group.size(); ++i) {
     actors_.at(group[i])->group.clear();
-    Task& task = *tasks_.at(group[i]);
-    start_actor(task);
-    peers_.at(task.peer)->grant = std::move((*grants)[i]);
+    gang.push_back(&place_actor(*tasks_.at(group[i]), std::move((*grants)[i])));
   }
+  start_processes(gang);
   return true;
 }
 

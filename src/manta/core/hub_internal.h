@@ -14,15 +14,17 @@
 #include <vector>
 
 #include "manta/core/client_internal.h"
-#include "manta/core/local_engine_internal.h"
+#include "manta/core/engine.h"
 #include "manta/core/object_table_internal.h"
+#include "manta/core/run_address_internal.h"
 #include "manta/core/task_queue_internal.h"
 #include "manta/core/worker_log_internal.h"
+#include "manta/io/async_channel_internal.h"
 
 namespace manta {
 
 struct HubOptions {
-  Resources resources;
+  MakeEngine make_engine;
   RunAddress address;
   std::string session_folder;
   std::string log_folder;
@@ -31,7 +33,6 @@ struct HubOptions {
   std::chrono::milliseconds actor_grace{1000};
   /// How long a connection may take to say what it is.
   std::chrono::milliseconds hello_deadline{10'000};
-  std::vector<std::string> argv;
 };
 
 /// The run's centre, in the driver: it knows every process, task, actor and object, and decides
@@ -49,6 +50,8 @@ class Hub final : public EngineEvents {
   void post(ToHub message);
   /// Where the driver's answers go; before the first `post`.
   void set_client(std::shared_ptr<Client> client);
+  /// All that there is to share out.
+  const Resources& total() const { return ledger_.total(); }
   /// Ends every process and the thread.
   void stop();
 
@@ -146,7 +149,10 @@ class Hub final : public EngineEvents {
   void on_connection(UniqueFd socket);
   void on_hello(const std::shared_ptr<AsyncChannel>& channel, const Hello& hello);
   void on_peer_frame(uint32_t index, Frame& frame);
-  Peer* start_process(const std::string& name, ObjectId actor, std::string log_path = {});
+  /// A process to be started; none runs before `start_processes`.
+  Peer& add_process(const std::string& name, ObjectId actor, std::string log_path = {});
+  /// All or none.
+  void start_processes(const std::vector<Peer*>& gang);
   void on_started(ProcessId process, pid_t pid) override;
   void on_start_failed(const std::vector<ProcessId>& gang, const std::string& why) override;
   void on_exited(const ProcessExit& exit) override;
@@ -185,7 +191,7 @@ class Hub final : public EngineEvents {
 
   // hub_actors.cc
   void add_actor(const TaskSpec& create, const std::vector<ObjectId>& group);
-  void start_actor(Task& create);
+  Peer& place_actor(Task& create, Grant grant);
   bool start_group(const std::vector<ObjectId>& group);
   void submit_call(Task& task);
   void send_calls(Actor& actor);
@@ -202,7 +208,7 @@ class Hub final : public EngineEvents {
       loop_.context.get_executor()};
   boost::asio::local::stream_protocol::acceptor acceptor_{loop_.context};
   std::unique_ptr<WorkerLogs> logs_;
-  std::unique_ptr<LocalEngine> engine_;
+  std::unique_ptr<Engine> engine_;
   Ledger ledger_;
   std::shared_ptr<Client> driver_client_;
 

@@ -133,21 +133,31 @@ void Hub::on_peer_frame(uint32_t index, Frame& frame) {
 
 // ---- Processes
 
-Hub::Peer* Hub::start_process(const std::string& name, ObjectId actor, std::string log_path) {
+Hub::Peer& Hub::add_process(const std::string& name, ObjectId actor, std::string log_path) {
   auto peer = std::make_unique<Peer>();
   peer->index = next_index_++;
   peer->actor = actor;
   peer->name = name;
   if (log_path.empty()) log_path = options_.log_folder + "/" + name + ".log";
   peer->log = std::make_unique<WorkerLog>(*logs_, name, std::move(log_path));
-  ProcessSpec spec;
-  spec.name = name;
-  spec.log_path = peer->log->path();
-  peer->process = engine_->start({spec}).front();
   uint32_t index = peer->index;
-  peer->deadline = kill_after(kStartDeadline, index);
-  peer_of_process_[peer->process] = index;
-  return (peers_[index] = std::move(peer)).get();
+  return *(peers_[index] = std::move(peer));
+}
+
+void Hub::start_processes(const std::vector<Peer*>& gang) {
+  std::vector<ProcessSpec> specs;
+  for (const Peer* peer : gang) {
+    ProcessSpec& spec = specs.emplace_back();
+    spec.name = peer->name;
+    spec.log_path = peer->log->path();
+    if (peer->grant) spec.resources = peer->grant->amounts;
+  }
+  auto processes = engine_->start(specs);
+  for (size_t i = 0; i < gang.size(); ++i) {
+    gang[i]->process = processes[i];
+    gang[i]->deadline = kill_after(kStartDeadline, gang[i]->index);
+    peer_of_process_[processes[i]] = gang[i]->index;
+  }
 }
 
 void Hub::on_started(ProcessId process, pid_t pid) {
@@ -228,7 +238,7 @@ std::unique_ptr<EventLoop::Timer> Hub::kill_after(std::chrono::milliseconds dela
 void Hub::kill_process(Peer& peer) {
   peer.doomed = true;
   std::erase(idle_, peer.index);
-  engine_->stop(peer.process, std::chrono::milliseconds(0));
+  engine_->kill(peer.process);
 }
 
 void Hub::release_grant(Peer& peer) {

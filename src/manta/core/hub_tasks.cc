@@ -119,8 +119,7 @@ void Hub::dispatch_tasks() {
       if (!grant) break;
       if (creates) {
         ready_.pop_front(*shape);
-        start_actor(task);
-        peers_.at(task.peer)->grant = std::move(*grant);
+        start_processes({&place_actor(task, std::move(*grant))});
       } else if (Peer* idle = could_start == 0 ? take_idle(grant->gpu_ids) : nullptr) {
         Peer& peer = *idle;
         ready_.pop_front(*shape);
@@ -147,7 +146,9 @@ void Hub::dispatch_tasks() {
   }
   for (const auto& grant : tentative) ledger_.release(grant);
   if (start_timer_) wanted = 0;
-  for (; starting_ < wanted; ++starting_) start_process(str("worker-", next_worker_name_++), 0);
+  for (; starting_ < wanted; ++starting_) {
+    start_processes({&add_process(str("worker-", next_worker_name_++), 0)});
+  }
   fill_pipelines();
 }
 

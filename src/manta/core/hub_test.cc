@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include "manta/core/hub_internal.h"
+#include "manta/core/local_engine_internal.h"
 #include "manta/core/session_folder_internal.h"
 
 namespace manta {
@@ -20,11 +21,13 @@ class HubTest : public testing::Test {
  protected:
   HubTest() : folder_("") {
     HubOptions options;
-    options.resources = {.cpus = 2};
     options.session_folder = options.log_folder = folder_.path();
     options.address = {folder_.path() + "/hub.sock", kToken};
     options.hello_deadline = 50ms;
-    options.argv = {"hub_test"};
+    LocalEngineOptions engine{{.cpus = 2}, options.address, folder_.path(), {"hub_test"}};
+    options.make_engine = [engine](EventLoop& loop, EngineEvents& events) {
+      return std::make_unique<LocalEngine>(loop, engine, events);
+    };
     hub_ = std::make_unique<Hub>(std::move(options));
   }
 
@@ -99,6 +102,65 @@ TEST_F(HubTest, APeerThatSaysNothingOrHalfAWordIsDropped) {
   Channel silent = connect();
   EXPECT_EQ(answer(silent), "");
   EXPECT_EQ(send_bytes("MNT"), "");
+}
+
+// An engine that starts nothing.
+struct PaperEngine final : Engine {
+  Resources resources() const override { return {.cpus = 3}; }
+  std::vector<ProcessId> start(const std::vector<ProcessSpec>& gang) override {
+    gangs.push_back(gang);
+    std::vector<ProcessId> ids;
+    for (size_t i = 0; i < gang.size(); ++i) ids.push_back(next++);
+    return ids;
+  }
+  void kill(ProcessId process) override { killed.push_back(process); }
+  void shutdown() override {}
+
+  std::vector<std::vector<ProcessSpec>> gangs;
+  std::vector<ProcessId> killed;
+  ProcessId next = 1;
+};
+
+struct NoLink final : HubLink {
+  void send(ToHub) override {}
+};
+
+TEST(HubEngineTest, AGangIsStartedByOneCallAndFailsAsOne) {
+  SessionFolder folder("");
+  PaperEngine* engine = nullptr;
+  EngineEvents* events = nullptr;
+  HubOptions options;
+  options.session_folder = options.log_folder = folder.path();
+  options.address = {folder.path() + "/hub.sock", kToken};
+  options.make_engine = [&](EventLoop&, EngineEvents& hub) {
+    auto made = std::make_unique<PaperEngine>();
+    engine = made.get();
+    events = &hub;
+    return made;
+  };
+  Hub hub(std::move(options));
+  EXPECT_EQ(hub.total(), (Resources{.cpus = 3}));
+  auto client = std::make_shared<Client>(std::make_unique<NoLink>(), 0, hub.total());
+  hub.set_client(client);
+
+  std::vector<TaskSpec> specs(3);
+  std::vector<detail::HandlePtr> handles;
+  for (TaskSpec& spec : specs) {
+    spec.id = client->new_id();
+    spec.kind = TaskKind::kActorCreate;
+    spec.name = "member";
+    spec.resources = {.cpus = 1};
+    handles.push_back(client->own(spec.id));
+  }
+  hub.post(CreateGroup{specs});
+  ASSERT_EQ(engine->gangs.size(), 1u);
+  ASSERT_EQ(engine->gangs[0].size(), 3u);
+  EXPECT_EQ(engine->gangs[0][1].resources, (Resources{.cpus = 1}));
+
+  events->on_start_failed({1, 2, 3}, "no machine is left");
+  for (const auto& handle : handles) hub.post(Fetch{handle->id});
+  client->on_closed("over");
+  hub.stop();
 }
 
 }  // namespace

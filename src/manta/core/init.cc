@@ -16,6 +16,7 @@
 #include "manta/core/crash_internal.h"
 #include "manta/core/detached.h"
 #include "manta/core/hub_internal.h"
+#include "manta/core/local_engine_internal.h"
 #include "manta/core/session_folder_internal.h"
 #include "manta/core/worker_internal.h"
 #include "manta/io/arrow_status.h"
@@ -37,7 +38,6 @@ struct Runtime {
   explicit Runtime(const InitOptions& options, std::vector<std::string> argv)
       : folder(options.temporary_folder) {
     HubOptions hub_options;
-    hub_options.resources = detect_resources(options.resources);
     hub_options.session_folder = folder.path();
     hub_options.log_folder = options.log_folder.empty()
                                  ? folder.path() + "/logs"
@@ -52,10 +52,13 @@ struct Runtime {
     hub_options.log_to_driver = options.log_to_driver;
     hub_options.fold_repeated_lines = options.fold_repeated_lines;
     hub_options.actor_grace = options.actor_grace;
-    hub_options.argv = std::move(argv);
-    Resources total = hub_options.resources;
+    LocalEngineOptions engine{detect_resources(options.resources), hub_options.address,
+                              folder.path(), std::move(argv)};
+    hub_options.make_engine = [engine](EventLoop& loop, EngineEvents& events) {
+      return std::make_unique<LocalEngine>(loop, engine, events);
+    };
     hub = std::make_shared<Hub>(std::move(hub_options));
-    client = std::make_shared<Client>(std::make_unique<DriverLink>(hub), 0, total);
+    client = std::make_shared<Client>(std::make_unique<DriverLink>(hub), 0, hub->total());
     hub->set_client(client);
   }
 
@@ -191,6 +194,7 @@ void shutdown() {
   }
   Client::set_current(nullptr);
   ending->hub->stop();
+  ending->client->finish_callbacks();
 }
 
 bool is_initialized() { return Client::current_or_null() != nullptr; }

@@ -131,16 +131,10 @@ std::vector<ProcessId> LocalEngine::start(const std::vector<ProcessSpec>& gang) 
   return ids;
 }
 
-void LocalEngine::signal(ProcessId process, int signal) {
-  if (zygote_) encode_message<ToZygote>(zygote_->out(), Signal{process, signal});
-}
-
-void LocalEngine::stop(ProcessId process, std::chrono::milliseconds grace) {
-  auto found = processes_.find(process);
-  if (found == processes_.end()) return;
-  if (grace.count() <= 0) return signal(process, SIGKILL);
-  signal(process, SIGTERM);
-  found->second.kill_timer = loop_.after(grace, [this, process] { signal(process, SIGKILL); });
+void LocalEngine::kill(ProcessId process) {
+  if (zygote_ && processes_.contains(process)) {
+    encode_message<ToZygote>(zygote_->out(), KillProcess{process});
+  }
 }
 
 void LocalEngine::on_frame(Frame& frame) {

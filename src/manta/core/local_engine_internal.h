@@ -26,14 +26,13 @@ class LocalEngine final : public Engine {
 
   Resources resources() const override { return options_.resources; }
   std::vector<ProcessId> start(const std::vector<ProcessSpec>& gang) override;
-  void stop(ProcessId process, std::chrono::milliseconds grace) override;
+  void kill(ProcessId process) override;
   void shutdown() override;
 
  private:
   void start_zygote();
   void on_frame(Frame& frame);
   void on_zygote_gone(const std::string& why);
-  void signal(ProcessId process, int signal);
   std::string reap_zygote(std::chrono::milliseconds patience);
   std::string zygote_log() const { return options_.session_folder + "/zygote.log"; }
 
@@ -49,7 +48,6 @@ class LocalEngine final : public Engine {
   struct Process {
     bool detached = false;
     pid_t pid = 0;  // once it has been started
-    std::unique_ptr<EventLoop::Timer> kill_timer;
   };
   std::unordered_map<ProcessId, Process> processes_;  // asked for and not known to have ended
 };

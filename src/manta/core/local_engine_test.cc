@@ -108,50 +108,22 @@ TEST_F(LocalEngineTest, OfAGangThatCannotAllStartNoneDoes) {
   EXPECT_THAT(failed_, ElementsAre(ids[0], ids[1], ids[2]));
   EXPECT_THAT(why_, HasSubstr("its log file"));
   EXPECT_TRUE(pids_.empty());
-
-  auto lost = spec("lost");
-  lost.working_directory = "/no/such/folder";
-  failed_.clear();
-  start({lost});
-  ASSERT_TRUE(eventually([&] { return !failed_.empty(); }));
-  EXPECT_THAT(why_, HasSubstr("its working folder '/no/such/folder' does not exist"));
 }
 
-TEST_F(LocalEngineTest, AProcessRunsWhereItIsTold) {
-  auto there = spec("there");
-  there.working_directory = "/";
-  auto ids = start({there});
-  ASSERT_TRUE(eventually([&] { return pids_.size() == 1; }));
-  std::string link = "/proc/" + std::to_string(pids_[ids[0]]) + "/cwd";
-  for (auto until = Clock::now() + 30s;
-       std::filesystem::read_symlink(link) != "/" && Clock::now() < until;) {
-  }
-  EXPECT_EQ(std::filesystem::read_symlink(link), "/");
-}
-
-TEST_F(LocalEngineTest, StopAsksFirstAndKillsAfterTheGrace) {
-  auto ids = start({spec("willing"), spec("stuck"), spec("now")});
+TEST_F(LocalEngineTest, KillEndsAStoppedProcessToo) {
+  auto ids = start({spec("willing"), spec("stopped"), spec("left")});
   ASSERT_TRUE(eventually([&] { return pids_.size() == 3; }));
-  // A stopped process does not act on SIGTERM, once it has stopped.
   ::kill(pids_[ids[1]], SIGSTOP);
-  auto state = [&] {
-    std::ifstream in("/proc/" + std::to_string(pids_[ids[1]]) + "/stat");
-    std::string number, name, letter;
-    in >> number >> name >> letter;
-    return letter;
-  };
-  for (auto until = Clock::now() + 30s; state() != "T" && Clock::now() < until;) {
-  }
   {
     std::lock_guard lock(loop_.mutex);
-    engine_->stop(ids[0], 30s);
-    engine_->stop(ids[1], 50ms);
-    engine_->stop(ids[2], 0ms);
+    engine_->kill(ids[0]);
+    engine_->kill(ids[1]);
+    engine_->kill(12345);  // unknown
   }
-  ASSERT_TRUE(eventually([&] { return exits_.size() == 3; }));
-  EXPECT_EQ(exits_[ids[0]].signal, SIGTERM);
+  ASSERT_TRUE(eventually([&] { return exits_.size() == 2; }));
+  EXPECT_EQ(exits_[ids[0]].signal, SIGKILL);
   EXPECT_EQ(exits_[ids[1]].signal, SIGKILL);
-  EXPECT_EQ(exits_[ids[2]].signal, SIGKILL);
+  EXPECT_EQ(::kill(pids_[ids[2]], 0), 0);
 }
 
 TEST_F(LocalEngineTest, AProcessThatCannotJoinEndsByItself) {

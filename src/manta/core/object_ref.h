@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -32,6 +33,7 @@ void await_values(const std::vector<HandlePtr>& handles, Deadline deadline);
 /// Waits until `num_ready` are there, or the deadline; returns which are.
 std::vector<bool> await_ready(const std::vector<HandlePtr>& handles, size_t num_ready,
                               Deadline deadline);
+void notify_when_ready(const HandlePtr& handle, std::function<void()> done);
 void cancel_task(const HandlePtr& handle, bool force);
 std::string why_waits(const HandlePtr& handle);
 void save_handle(OutArchive& archive, const HandlePtr& handle);
@@ -136,6 +138,16 @@ template <class T>
 WaitResult<T> wait(std::initializer_list<ObjectRef<T>> refs, size_t num_ready = 1,
                    std::chrono::nanoseconds timeout = kForever) {
   return wait(std::vector<ObjectRef<T>>(refs), num_ready, timeout);
+}
+
+/// For programs with an event loop: calls `done` once, when the value is there or has failed, so
+/// that `get` does not wait. If Manta is shut down before, it is called too, and `get` throws. One
+/// thread of Manta's own makes all such calls, one after the other and in no other order than that
+/// in which values come; so `done` should be short, and must not wait for other results or call
+/// shutdown().
+template <class T>
+void on_ready(const ObjectRef<T>& ref, std::function<void()> done) {
+  detail::notify_when_ready(ref.handle(), std::move(done));
 }
 
 struct CancelOptions {

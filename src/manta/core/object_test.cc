@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <filesystem>
+#include <future>
 #include <thread>
 
 #include "manta/core/patience_internal.h"
@@ -132,6 +133,57 @@ TEST(Object, EmptyReferencesAreRefused) {
   EXPECT_THROW(get(none), Error);
   EXPECT_THROW(remote([](int x) { return x; }, none), Error);
   EXPECT_THROW(cancel(none), Error);
+}
+
+// How a reference ended, as a callback sees it.
+template <class T>
+std::future<std::string> seen_by_callback(const ObjectRef<T>& ref) {
+  auto promise = std::make_shared<std::promise<std::string>>();
+  auto seen = promise->get_future();
+  on_ready(ref, [promise, ref] {
+    try {
+      ref.get(0s);
+      promise->set_value("there");
+    } catch (const Error& error) {
+      promise->set_value(std::string(kind_name(error.kind())));
+    }
+  });
+  return seen;
+}
+
+std::string see(std::future<std::string> seen) {
+  return seen.wait_for(60s) == std::future_status::ready ? seen.get() : "not called";
+}
+
+int fail() { throw std::runtime_error("no"); }
+
+TEST(OnReady, IsCalledForEveryEnd) {
+  EXPECT_EQ(see(seen_by_callback(put(1))), "there");
+  auto done = remote([] { return 7; });
+  EXPECT_EQ(done.get(), 7);
+  EXPECT_EQ(see(seen_by_callback(done)), "there");
+  EXPECT_EQ(see(seen_by_callback(remote(fail))), kind_name(ErrorKind::kUserCode));
+  auto first = remote([] { return 1; });
+  auto a = seen_by_callback(first);  // two for one object, and nobody keeps the reference
+  auto b = seen_by_callback(std::exchange(first, {}));
+  EXPECT_EQ(see(std::move(a)), "there");
+  EXPECT_EQ(see(std::move(b)), "there");
+  auto long_task = remote([] {
+    while (!is_cancelled()) std::this_thread::sleep_for(1ms);
+  });
+  auto cancelled = seen_by_callback(long_task);
+  cancel(long_task);
+  EXPECT_EQ(see(std::move(cancelled)), kind_name(ErrorKind::kCancelled));
+}
+
+TEST(OnReady, WorksInATask) {
+  auto answer = remote([] { return see(seen_by_callback(remote([] { return 1; }))); });
+  EXPECT_EQ(answer.get(60s), "there");
+}
+
+TEST(OnReady, NeedsAReferenceAndAFunction) {
+  EXPECT_THROW(on_ready(ObjectRef<int>(), [] {}), Error);
+  EXPECT_THROW(on_ready(put(1), nullptr), Error);
 }
 
 }  // namespace

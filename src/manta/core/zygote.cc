@@ -85,9 +85,9 @@ class Zygote {
   void handle(Frame& frame) {
     ToZygote message = decode_message<ToZygote>(frame);
     if (auto* gang = std::get_if<StartGang>(&message)) start_gang(*gang);
-    if (auto* signal = std::get_if<Signal>(&message)) {
-      auto child = children_.find(signal->process);
-      if (child != children_.end()) ::kill(-child->second.pid, signal->signal);
+    if (auto* kill = std::get_if<KillProcess>(&message)) {
+      auto child = children_.find(kill->process);
+      if (child != children_.end()) ::kill(-child->second.pid, SIGKILL);
     }
   }
 
@@ -205,9 +205,6 @@ class Zygote {
     if (!log) {
       *why = str("process '", spec.name, "': its log file '", spec.log_path,
                  "' cannot be opened: ", errno_text(errno));
-    } else if (!spec.working_directory.empty() && !fs::is_directory(spec.working_directory)) {
-      *why = str("process '", spec.name, "': its working folder '", spec.working_directory,
-                 "' does not exist");
     }
     return why->empty();
   }
@@ -255,11 +252,6 @@ void become(const ProcessSpec& spec) {
   ::dup2(log.get(), 1);
   ::dup2(log.get(), 2);
   line_buffer_output();
-  for (const auto& [name, value] : spec.environment) ::setenv(name.c_str(), value.c_str(), 1);
-  if (!spec.working_directory.empty() && ::chdir(spec.working_directory.c_str()) != 0) {
-    throw_errno(str("changing into the working folder '", spec.working_directory, "' of '",
-                    spec.name, "'"));
-  }
 }
 
 void run_zygote(Channel& channel, const StartAs& start, char** argv) {

@@ -7,6 +7,7 @@
 
 #include "manta/core/engine.h"
 #include "manta/core/messages_internal.h"
+#include "manta/core/run_address_internal.h"
 #include "manta/io/channel.h"
 
 namespace manta {
@@ -14,16 +15,6 @@ namespace manta {
 // The zygote is the program started once, held in `manta::init` with one thread and every library
 // loaded. It forks the workers, is their parent, tells the driver when they end, and ends them when
 // the driver does.
-
-/// What a worker needs to find its run.
-struct RunAddress {
-  std::string socket_path;
-  std::string token;
-  template <class Archive>
-  void serialize(Archive& archive) {
-    archive(socket_path, token);
-  }
-};
 
 /// The variable that tells a newly started program that it is not the driver: the number of the
 /// descriptor from which it reads its StartAs.
@@ -53,15 +44,14 @@ struct StartGang {
     archive(gang);
   }
 };
-struct Signal {
+struct KillProcess {  ///< And what it started.
   ProcessId process = 0;
-  int signal = 0;
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(process, signal);
+    archive(process);
   }
 };
-using ToZygote = std::variant<StartAs, StartGang, Signal>;
+using ToZygote = std::variant<StartAs, StartGang, KillProcess>;
 
 // ---- From the zygote to the driver
 struct ZygoteReady {
@@ -99,8 +89,8 @@ using FromZygote = std::variant<ZygoteReady, GangStarted, GangFailed, ProcessExi
 /// exits.
 [[noreturn]] void run_zygote(Channel& channel, const StartAs& start, char** argv);
 
-/// Makes this process what `spec` says: name, log file, environment, working folder. Its output
-/// is line-buffered from here on.
+/// Makes this process what `spec` says: name and log file. Its output is line-buffered from here
+/// on.
 void become(const ProcessSpec& spec);
 
 /// Every whole line that this process writes to standard output goes to the file at once, through

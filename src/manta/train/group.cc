@@ -76,8 +76,8 @@ void Group::start() {
   }
   server_ =
       start_thread("the thread that hears a training group", [this] { run_thread(&Group::serve); });
-  watcher_ = start_thread("the thread that watches a training group",
-                          [this] { run_thread(&Group::watch); });
+  watch_->events = &events_;
+  for (size_t i = 0; i < runs_.size(); ++i) watch(i);
 }
 
 Group::~Group() {
@@ -117,7 +117,10 @@ void Group::stop() {
   }
   wake();
   if (server_.joinable()) server_.join();
-  if (watcher_.joinable()) watcher_.join();
+  {
+    std::lock_guard lock(watch_->mutex);
+    watch_->events = nullptr;
+  }
   connections_.clear();  // a data reader ends when its workers have gone
   if (runs_.empty()) return;
   auto [done, running] = wait(runs_, static_cast<int>(runs_.size()), std::chrono::seconds(0));
@@ -145,23 +148,17 @@ void Group::acknowledge(int64_t index) {
   wake();
 }
 
-// Hears of processes that end before their time.
-void Group::watch() {
-  auto pending = runs_;
-  while (!pending.empty() && !is_stopping()) {
-    auto [ready, rest] = wait(pending, 1, std::chrono::milliseconds(20));
-    for (const auto& ref : ready) {
-      auto place = std::find_if(runs_.begin(), runs_.end(),
-                                [&](const auto& run) { return run.handle() == ref.handle(); });
-      int rank = ranks_[static_cast<size_t>(place - runs_.begin())];
-      try {
-        get(ref, std::chrono::seconds(0));
-      } catch (const Error& error) {
-        events_.push(Failed{plan_.attempt, {rank, error.kind(), how_it_ended(error), false}, {}});
-      }
+void Group::watch(size_t member) {
+  on_ready(runs_[member], [watch = watch_, run = runs_[member], rank = ranks_[member],
+                           attempt = plan_.attempt] {
+    std::lock_guard lock(watch->mutex);
+    if (!watch->events) return;
+    try {
+      get(run, std::chrono::seconds(0));
+    } catch (const Error& error) {
+      watch->events->push(Failed{attempt, {rank, error.kind(), how_it_ended(error), false}, {}});
     }
-    pending = rest;
-  }
+  });
 }
 
 void Group::begin() {

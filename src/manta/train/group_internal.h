@@ -52,7 +52,7 @@ class Group {
 
   void start();
   void serve();
-  void watch();
+  void watch(size_t member);
   void run_thread(void (Group::*body)());
   bool is_stopping();
   void wake();
@@ -99,8 +99,15 @@ class Group {
   bool stopping_ = false;
   std::vector<int64_t> to_acknowledge_;
 
+  // What hears of processes that end before their time. It may still be called when the group has
+  // gone.
+  struct Watch {
+    std::mutex mutex;
+    EventQueue* events = nullptr;  // null: not any more
+  };
+  std::shared_ptr<Watch> watch_ = std::make_shared<Watch>();
+
   std::thread server_;
-  std::thread watcher_;
 };
 
 }  // namespace manta::train
