@@ -87,6 +87,12 @@ bool deeper(const Json& json, int depth) {
   return false;
 }
 
+bool is_text(const Json& json, size_t longest) {
+  if (!json.is_string()) return false;
+  const auto& text = json.get_ref<const std::string&>();
+  return text.size() <= longest && text.find('\0') == std::string::npos;
+}
+
 }  // namespace
 
 std::string short_text(const Json& json) {
@@ -113,21 +119,30 @@ void check_depth(const Json& json, const std::string& what, int depth) {
   if (deeper(json, depth))
     throw Error(ErrorKind::kInvalidArgument,
                 str(what, " has more than ", depth,
-                    " arrays and objects inside each other, which would not be read again"));
+                    " arrays and objects inside each other; no more are read"));
 }
 
-JsonFields::JsonFields(const Json& object, std::string document, std::string path)
+bool is_utf8(const Json& json) {
+  try {
+    json.dump();
+    return true;
+  } catch (const Json::type_error&) {
+    return false;
+  }
+}
+
+JsonFields::JsonFields(const Json& object, JsonDocument document, std::string path)
     : object_(object), document_(std::move(document)), path_(std::move(path)) {
   if (object_.is_object()) return;
   std::string name = path_.empty() ? "" : path_.substr(0, path_.size() - 1) + " ";
-  throw Error(ErrorKind::kCorrupt, str(document_, " is damaged: ", name, "is ", short_text(object_),
-                                       " instead of a JSON object"));
+  throw Error(document_.kind, str(document_.name, " is damaged: ", name, "is ", short_text(object_),
+                                  " instead of a JSON object"));
 }
 
 void JsonFields::fail(const std::string& key, const std::string& expected) const {
   auto found = object_.find(key);
-  throw Error(ErrorKind::kCorrupt,
-              str(document_, " is damaged: ", path_, key,
+  throw Error(document_.kind,
+              str(document_.name, " is damaged: ", path_, key,
                   found == object_.end() ? " is missing" : " is " + short_text(*found),
                   "; expected ", expected));
 }
@@ -149,6 +164,14 @@ int64_t JsonFields::integer(const std::string& key, int64_t least, int64_t most)
   return value;
 }
 
+uint64_t JsonFields::unsigned_integer(const std::string& key) const {
+  auto found = object_.find(key);
+  bool good = found != object_.end() && found->is_number_integer() &&
+              (found->is_number_unsigned() || found->get<int64_t>() >= 0);
+  if (!good) fail(key, "a whole number of 64 bits that is not negative");
+  return found->get<uint64_t>();
+}
+
 double JsonFields::number(const std::string& key, double least, double most) const {
   auto found = object_.find(key);
   double value = found != object_.end() && found->is_number() ? found->get<double>() : NAN;
@@ -164,17 +187,27 @@ bool JsonFields::boolean(const std::string& key) const {
 
 std::string JsonFields::text(const std::string& key, size_t longest) const {
   auto found = object_.find(key);
-  bool good = found != object_.end() && found->is_string();
-  if (good) {
-    const auto& value = found->get_ref<const std::string&>();
-    good = value.size() <= longest && value.find('\0') == std::string::npos;
-  }
-  if (!good) fail(key, str("a text of at most ", longest, " bytes"));
+  if (found == object_.end() || !is_text(*found, longest))
+    fail(key, str("a text of at most ", longest, " bytes"));
   return found->get<std::string>();
+}
+
+std::vector<std::string> JsonFields::texts(const std::string& key, size_t longest) const {
+  std::vector<std::string> result;
+  for (const Json& each : array(key)) {
+    if (!is_text(each, longest))
+      fail(key, str("texts of at most ", longest, " bytes: one is ", short_text(each)));
+    result.push_back(each.get<std::string>());
+  }
+  return result;
 }
 
 JsonFields JsonFields::object(const std::string& key) const {
   return JsonFields(any(key), document_, path_ + key + ".");
+}
+
+JsonFields JsonFields::element(const std::string& key, size_t index) const {
+  return JsonFields(array(key).at(index), document_, str(path_, key, "[", index, "]."));
 }
 
 const Json& JsonFields::array(const std::string& key) const {

@@ -4,7 +4,10 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "manta/base/error.h"
 #include "manta/base/json.h"
 
 namespace manta {
@@ -23,27 +26,44 @@ struct JsonLimits {
 Json parse_json(std::string_view text, const std::string& what, const JsonLimits& limits = {});
 
 /// Throws Error(kInvalidArgument) if `json` has more levels than parse_json would take: what is
-/// written must be readable.
+/// written must be readable. Never goes deeper itself.
 void check_depth(const Json& json, const std::string& what, int depth = JsonLimits().depth);
 
+/// Whether all texts and keys in it are UTF-8. Others cannot be written as JSON.
+bool is_utf8(const Json& json);
+
+/// What fields are read of, for errors.
+struct JsonDocument {
+  JsonDocument(std::string document, ErrorKind error_kind = ErrorKind::kCorrupt)  // NOLINT
+      : name(std::move(document)), kind(error_kind) {}
+
+  std::string name;  ///< How messages begin, e.g. "'/runs/a/params.json'".
+  ErrorKind kind;    ///< Of the errors.
+};
+
 /// The fields of an object that may hold anything. What is missing, of another type or out of range
-/// is an Error(kCorrupt) that names the document, the field, its value and what was expected. Holds
-/// a reference to the object.
+/// is an Error of the document's kind that names the document, the field, its value and what was
+/// expected. Holds a reference to the object.
 class JsonFields {
  public:
-  /// `document`: how messages begin, e.g. "'/runs/a/params.json'".
-  JsonFields(const Json& object, std::string document, std::string path = "");
+  JsonFields(const Json& object, JsonDocument document, std::string path = "");
 
   bool has(const std::string& key) const { return object_.contains(key); }
   const Json& any(const std::string& key) const;
   /// Whole numbers only; 3.0 is none.
   int64_t integer(const std::string& key, int64_t least, int64_t most) const;
+  /// Any of 64 bits that is not negative.
+  uint64_t unsigned_integer(const std::string& key) const;
   /// Finite.
   double number(const std::string& key, double least, double most) const;
   bool boolean(const std::string& key) const;
   /// Without zero bytes.
   std::string text(const std::string& key, size_t longest = 4096) const;
+  /// An array of such texts.
+  std::vector<std::string> texts(const std::string& key, size_t longest = 4096) const;
   JsonFields object(const std::string& key) const;
+  /// The object at this place of an array.
+  JsonFields element(const std::string& key, size_t index) const;
   const Json& array(const std::string& key) const;
   /// An object, or null.
   const Json& object_or_null(const std::string& key) const;
@@ -53,7 +73,7 @@ class JsonFields {
 
  private:
   const Json& object_;
-  std::string document_;
+  JsonDocument document_;
   std::string path_;  // of this object in the document: "run_config."
 };
 

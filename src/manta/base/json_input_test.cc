@@ -5,6 +5,7 @@
 
 #include "manta/base/error_of_internal.h"
 #include "manta/base/json_input_internal.h"
+#include "manta/base/json_number_internal.h"
 
 namespace manta {
 namespace {
@@ -68,9 +69,11 @@ TEST(JsonInputTest, FieldsAreCheckedByTypeAndRange) {
                {"zero", std::string(1, '\0')},
                {"yes", true},
                {"list", {1, 2}},
+               {"names", {"a", "b"}},
+               {"objects", {{{"one", 1}}, {{"one", "1"}}}},
                {"inner", {{"one", "1"}}},
                {"none", nullptr}};
-  JsonFields fields(json, "'f.json'");
+  JsonFields fields(json, std::string("'f.json'"));
   EXPECT_EQ(fields.integer("one", 1, 1), 1);
   EXPECT_EQ(fields.number("half", 0, 1), 0.5);
   EXPECT_EQ(fields.number("one", 0, 1), 1);
@@ -78,6 +81,10 @@ TEST(JsonInputTest, FieldsAreCheckedByTypeAndRange) {
   EXPECT_TRUE(fields.boolean("yes"));
   EXPECT_EQ(fields.array("list").size(), 2u);
   EXPECT_TRUE(fields.object_or_null("none").is_null());
+  EXPECT_EQ(fields.unsigned_integer("most"), ~0ull);
+  EXPECT_EQ(fields.unsigned_integer("one"), 1u);
+  EXPECT_EQ(fields.texts("names"), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(fields.element("objects", 0).integer("one", 0, 1), 1);
 
   struct {
     std::function<void()> read;
@@ -102,12 +109,46 @@ TEST(JsonInputTest, FieldsAreCheckedByTypeAndRange) {
       {[&] { fields.object("inner").integer("one", 0, 1); }, "inner.one is \"1\""},
       {[&] { fields.object_or_null("list"); }, "an object or null"},
       {[&] { fields.any("gone"); }, "gone is missing"},
-      {[&] { JsonFields(json["list"], "'f.json'"); }, "is [1,2] instead of"},
+      {[&] { fields.unsigned_integer("minus"); }, "minus is -1; expected a whole number of 64"},
+      {[&] { fields.unsigned_integer("half"); }, "half is 0.5"},
+      {[&] { fields.unsigned_integer("gone"); }, "gone is missing"},
+      {[&] { fields.texts("list"); }, "one is 1"},
+      {[&] { fields.texts("names", 0); }, "texts of at most 0 bytes: one is \"a\""},
+      {[&] { fields.element("objects", 1).integer("one", 0, 1); }, "objects[1].one is \"1\""},
+      {[&] { fields.element("list", 1); }, "list[1] is 2 instead of a JSON object"},
+      {[&] { JsonFields(json["list"], std::string("'f.json'")); }, "is [1,2] instead of"},
   };
   for (const auto& one : cases) {
     Error error = error_of(one.read);
     EXPECT_EQ(error.kind(), ErrorKind::kCorrupt) << one.message;
     EXPECT_THAT(error.what(), AllOf(StartsWith("'f.json' is damaged: "), HasSubstr(one.message)));
+  }
+}
+
+TEST(JsonInputTest, TheDocumentSaysOfWhichKindErrorsAre) {
+  Json json = {{"one", 1}, {"list", {1}}};
+  JsonFields fields(json, {"the plan", ErrorKind::kInvalidArgument});
+  EXPECT_EQ(error_of([&] { fields.text("one"); }).kind(), ErrorKind::kInvalidArgument);
+  EXPECT_EQ(error_of([&] { fields.element("list", 0); }).kind(), ErrorKind::kInvalidArgument);
+}
+
+TEST(JsonInputTest, TextsThatAreNotUtf8AreFoundAtAnyDepth) {
+  EXPECT_TRUE(is_utf8({{"a", {1, "\xc3\xa4", nullptr}}}));
+  EXPECT_FALSE(is_utf8("\xff"));
+  EXPECT_FALSE(is_utf8({{"a", {1, "\xc3"}}}));
+  EXPECT_FALSE(is_utf8({{"\xff", 1}}));
+}
+
+TEST(JsonNumberTest, NumbersThatJsonLacksAreWords) {
+  for (double value : {0.0, -1.5, 1e308, HUGE_VAL, -HUGE_VAL}) {
+    EXPECT_EQ(decode_number(parse_json(encode_number(value).dump(), "it")), value);
+  }
+  for (double value : {double(NAN), -double(NAN)}) {
+    EXPECT_EQ(encode_number(value), "nan");
+    EXPECT_TRUE(std::isnan(decode_number(encode_number(value)).value()));
+  }
+  for (const Json& json : {Json(), Json("abc"), Json(""), Json("Inf"), Json(true), Json::array()}) {
+    EXPECT_FALSE(decode_number(json)) << json;
   }
 }
 

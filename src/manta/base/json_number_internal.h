@@ -1,0 +1,14 @@
+#pragma once
+
+#include <optional>
+
+#include "manta/base/json.h"
+
+namespace manta {
+
+/// The number, or "inf", "-inf" or "nan": JSON has no numbers for these, and would hold null.
+Json encode_number(double value);
+/// What `encode_number` made; nothing if it is something else.
+std::optional<double> decode_number(const Json& json);
+
+}  // namespace manta
