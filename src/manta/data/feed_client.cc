@@ -42,12 +42,14 @@ template <class... What>
   throw Error(ErrorKind::kCorrupt, str("the data reader sent ", what...));
 }
 
-// False once the deadline has passed.
-bool wait_readable(int fd, Deadline deadline) {
+// Sends meanwhile what nobody else sends. False once the deadline has passed.
+bool wait_readable(FeedOutbox& outbox, Deadline deadline) {
   while (true) {
-    pollfd entry{fd, POLLIN, 0};
+    pollfd entry{outbox.fd(), POLLIN, 0};
+    if (outbox.pending()) entry.events |= POLLOUT;
     int ready = ::poll(&entry, 1, deadline.poll_milliseconds());
-    if (ready > 0) return true;
+    if (ready > 0 && (entry.revents & POLLOUT) != 0) outbox.send_pending();
+    if (ready > 0 && (entry.revents & ~POLLOUT) != 0) return true;
     if (ready == 0 && deadline.passed()) return false;
     if (ready < 0 && errno != EINTR) throw_errno("waiting for the data reader");
   }
@@ -98,7 +100,7 @@ void FeedClient::receive() {
     if (status == IoStatus::kClosed) {
       throw Error(ErrorKind::kWorkerLost, "the data reader has gone");
     }
-    if (status == IoStatus::kWouldBlock && !wait_readable(outbox_->fd(), deadline)) {
+    if (status == IoStatus::kWouldBlock && !wait_readable(*outbox_, deadline)) {
       throw Error(ErrorKind::kTimeout,
                   str("rank ", rank_, " had to wait ", timeout_.count(),
                       " ms for rows: the data reader hangs, or reading takes longer than the run's "
@@ -168,6 +170,10 @@ void FeedClient::on(NewBlock message) {
 void FeedClient::on(EndOfPass message) {
   Pass* pass = find(message.pass);
   if (!pass) return;
+  if (message.rows != pass->known_) {
+    throw_nonsense("the end of pass ", message.pass, " behind row ", message.rows, ", where row ",
+                   pass->known_, " comes next");
+  }
   pass->ended_ = true;
   pass->rows_decoded_ = message.rows_decoded;
 }

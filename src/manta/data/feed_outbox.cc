@@ -28,7 +28,7 @@ void FeedOutbox::flush() {
   try {
     thread_ = std::thread([this] { send_when_writable(); });
     sending_ = true;
-  } catch (const std::system_error&) {  // no more threads: goes with the next message
+  } catch (const std::system_error&) {  // no more threads: see pending()
   }
 }
 

@@ -29,6 +29,18 @@ class FeedOutbox {
     if (!sending_) flush();
   }
 
+  /// Whether messages wait for the socket and no thread sends them, because there was none to be
+  /// had. Whoever waits for an answer then waits for the socket to take them, too, and calls
+  /// `send_pending`.
+  bool pending() {
+    std::lock_guard lock(mutex_);
+    return !closed_ && !sending_ && !out_.empty();
+  }
+  void send_pending() {
+    std::lock_guard lock(mutex_);
+    if (!closed_ && !sending_) flush();
+  }
+
  private:
   void flush();
   void send_when_writable();

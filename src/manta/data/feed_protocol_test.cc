@@ -3,6 +3,7 @@
 #include <arrow/io/memory.h>
 #include <arrow/ipc/writer.h>
 #include <gmock/gmock.h>
+#include <pthread.h>
 
 #include <future>
 
@@ -141,6 +142,39 @@ TEST(FeedClientTest, LetsGoOfBlocksWhileTheReaderTakesNothing) {
   EXPECT_EQ(others, 3);  // open, want, close
 }
 
+// Where no thread can be had that sends when the reader takes more, the worker does so while it
+// waits for an answer.
+TEST(FeedClientTest, SendsWithoutAThreadWhileItWaits) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers need more address space than this leaves";
+#endif
+  constexpr uint64_t kPasses = 100'000;  // far more than a socket holds messages
+  auto [mine, other] = socket_pair();
+  auto client = std::make_shared<FeedClient>(std::move(mine), 0, 1, seconds(10));
+  std::promise<void> begin;
+  std::thread reader([&, channel = std::make_unique<Channel>(std::move(other))] {
+    begin.get_future().wait();
+    while (true) {
+      auto message = receive<ToReader>(*channel);
+      auto* want = std::get_if<WantRows>(&message);
+      if (!want) continue;
+      send<FromReader>(*channel, EndOfPass{want->pass, 0, 0});
+      return;
+    }
+  });
+  pthread_attr_t usual, large;
+  ASSERT_EQ(::pthread_getattr_default_np(&usual), 0);
+  ASSERT_EQ(::pthread_getattr_default_np(&large), 0);
+  ASSERT_EQ(::pthread_attr_setstacksize(&large, size_t{1} << 48), 0);  // more than there is
+  ASSERT_EQ(::pthread_setattr_default_np(&large), 0);
+  for (uint64_t i = 0; i < kPasses; ++i) FeedClient::Pass(client, {});
+  FeedClient::Pass pass(client, {});
+  begin.set_value();
+  EXPECT_FALSE(pass.next(1));
+  ASSERT_EQ(::pthread_setattr_default_np(&usual), 0);
+  reader.join();
+}
+
 TEST(FeedClientTest, NonsenseFromTheReaderIsAnError) {
   using Case = std::pair<std::function<void(FakeReader&)>, const char*>;
   const Case cases[] = {
@@ -162,6 +196,10 @@ TEST(FeedClientTest, NonsenseFromTheReaderIsAnError) {
          r.say(EndOfPass{1, 0, 0});
        },
        "pass 1, which was not opened"},
+      {[](FakeReader& r) {
+         r.say(EndOfPass{0, 7, 0});
+       },
+       "the end of pass 0 behind row 7, where row 0 comes next"},
       {[](FakeReader& r) {
          r.say(PassFailed{9, ErrorKind::kIo, "x"});
        },

@@ -77,7 +77,7 @@ void FeedReader::pump(Pass& pass) {
       block->batch = block->batch->Slice(skip);
       block->first_row += skip;
     }
-    block->batch = without_dictionaries(block->batch);
+    block->batch = without_shared_values(block->batch);
     if (!schema) send_schema(pass, *(schema = block->batch->schema()));
     block->batch = conform(block->batch, schema);
     if (!collected.takes(*block) && !send_block(pass, collected.take())) return;
@@ -117,22 +117,25 @@ void FeedReader::send_schema(const Pass& pass, const arrow::Schema& schema) {
   send_all(pass, PassSchema{pass.open.pass, bytes->ToString()});
 }
 
-// In parts of a few megabytes. False if nobody wants more.
-bool FeedReader::send_block(Pass& pass, const BlockRows& rows) {
+// In parts of a few megabytes, unless that makes them no smaller than `whole`, the block that they
+// are parts of: then a few rows, or something that they share, are that large. False if nobody
+// wants more.
+bool FeedReader::send_block(Pass& pass, const BlockRows& rows, int64_t whole) {
   auto options = arrow::ipc::IpcWriteOptions::Defaults();
   options.alignment = 64;
   int64_t size = 0, count = rows.batch->num_rows();
   check(arrow::ipc::GetRecordBatchSize(*rows.batch, options, &size), "measuring a block");
-  if (size > kMaxBlockBytes && count > 1) {
+  if (size > kMaxBlockBytes && count > 1 && size < whole / 4 * 3) {
     int64_t parts = std::min(size / kMaxBlockBytes + 1, count);
     for (int64_t i = 0; i < parts; ++i) {
-      if (!send_block(pass, slice(rows, count * i / parts, count * (i + 1) / parts))) return false;
+      auto part = slice(rows, count * i / parts, count * (i + 1) / parts);
+      if (!send_block(pass, part, size)) return false;
     }
     return true;
   }
-  Block block{take_segment(pass, size, rows.first_row), {}};
-  if (!block.segment) return false;
-  auto buffer = std::make_shared<arrow::MutableBuffer>(block.segment->region.data(), size);
+  BorrowedSegment borrowed(*this, take_segment(pass, size, rows.first_row));
+  if (!borrowed.segment) return false;
+  auto buffer = std::make_shared<arrow::MutableBuffer>(borrowed.segment->region.data(), size);
   arrow::io::FixedSizeBufferWriter writer(buffer);
   int32_t metadata_length = 0;
   int64_t body_length = 0;
@@ -142,24 +145,40 @@ bool FeedReader::send_block(Pass& pass, const BlockRows& rows) {
 
   std::lock_guard lock(loop_.mutex);
   NewBlock message{
-      pass.open.pass, next_block_++,          block.segment->id, static_cast<uint64_t>(size),
+      pass.open.pass, next_block_++,          borrowed.segment->id, static_cast<uint64_t>(size),
       rows.first_row, rows.batch->num_rows(), rows.windows};
+  std::set<size_t> holders;
   for (size_t rank = 0; rank < channels_.size(); ++rank) {
-    if (!open_[rank] || pass.closed[rank]) continue;
-    block.holders.insert(rank);
-    if (!block.segment->known[rank]) {
-      block.segment->known[rank] = true;
-      send(rank, NewSegment{block.segment->id, block.segment->region.size(),
-                            SharedFd(block.segment->region.duplicate())});
-    }
-    send(rank, message);
+    if (open_[rank] && !pass.closed[rank]) holders.insert(rank);
   }
-  if (block.holders.empty()) {
-    give_back(std::move(block.segment));
-    return false;
-  }
-  blocks_.emplace(message.block, std::move(block));
+  if (holders.empty()) return false;
+  Block& block = blocks_[message.block];
+  block.segment = std::move(borrowed.segment);
+  block.holders = std::move(holders);
+  announce(block, message);
   return true;
+}
+
+// The block is among blocks_ already, so that whoever closes meanwhile does not hold it any more.
+// Whoever was not told of it because something failed does not, either.
+void FeedReader::announce(const Block& block, const NewBlock& message) {
+  Segment& segment = *block.segment;  // stays: at the worst in the pool
+  const std::set<size_t> holders = block.holders;
+  auto rank = holders.begin();
+  try {
+    for (; rank != holders.end(); ++rank) {
+      if (!open_[*rank]) continue;
+      if (!segment.known[*rank]) {
+        send(*rank,
+             NewSegment{segment.id, segment.region.size(), SharedFd(segment.region.duplicate())});
+        segment.known[*rank] = true;
+      }
+      send(*rank, message);
+    }
+  } catch (...) {
+    for (; rank != holders.end(); ++rank) release(message.block, *rank);
+    throw;
+  }
 }
 
 // Waits until the budget allows it, or until no worker can do anything before it has the row

@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <system_error>
 
 #include "manta/base/log.h"
+#include "manta/base/start_thread_internal.h"
 #include "manta/data/feed_reader_internal.h"
 
 namespace manta::data {
@@ -103,11 +103,11 @@ void FeedReader::begin(std::unique_ptr<Pass>& pass, const OpenPass& open) {
   }
   try {  // It reads ahead at once, and sends when all workers are there.
     pass->done = false;
-    pass->thread = std::thread([this, &pass = *pass] { run_pump(pass); });
-  } catch (const std::system_error& error) {
+    pass->thread =
+        start_thread("a thread for " + describe(open), [this, &pass = *pass] { run_pump(pass); });
+  } catch (const Error& error) {
     pass->done = true;
-    fail(*pass, ErrorKind::kResources,
-         str("starting a thread for ", describe(open), ": ", error.what()));
+    fail(*pass, error.kind(), error.what());
   }
 }
 

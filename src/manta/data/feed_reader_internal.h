@@ -35,6 +35,20 @@ class FeedReader {
     std::unique_ptr<Segment> segment;
     std::set<size_t> holders;
   };
+  // A segment while a block is being written to it. What nobody takes goes back.
+  struct BorrowedSegment {
+    BorrowedSegment(FeedReader& owner, std::unique_ptr<Segment> taken)
+        : reader(owner), segment(std::move(taken)) {}
+    ~BorrowedSegment() {
+      if (!segment) return;
+      std::lock_guard lock(reader.loop_.mutex);
+      reader.give_back(std::move(segment));
+    }
+    BorrowedSegment(const BorrowedSegment&) = delete;
+
+    FeedReader& reader;
+    std::unique_ptr<Segment> segment;
+  };
   struct Pass {
     OpenPass open;
     std::vector<bool> opened, closed;  // by rank
@@ -68,7 +82,8 @@ class FeedReader {
   std::unique_ptr<Stream> open_stream(const OpenPass& open);
   bool wait_for_rows(const Pass& pass, const Stream& stream, const BlockCollector& collected);
   void send_schema(const Pass& pass, const arrow::Schema& schema);
-  bool send_block(Pass& pass, const BlockRows& rows);
+  bool send_block(Pass& pass, const BlockRows& rows, int64_t whole = INT64_MAX);
+  void announce(const Block& block, const NewBlock& message);
   std::unique_ptr<Segment> take_segment(const Pass& pass, int64_t size, int64_t first_row);
 
   // ---- With the lock held, on any thread.

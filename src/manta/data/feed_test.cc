@@ -244,6 +244,38 @@ TEST_F(FeedTest, DictionaryColumnsTravelAsWhatTheyStandFor) {
   EXPECT_EQ(walked.steps, (Steps{{0, 1, 2, 3}}));
 }
 
+// A view into a buffer that all rows share: sent whole with each block, blocks would never become
+// small.
+std::shared_ptr<arrow::RecordBatch> with_long_views(
+    const std::shared_ptr<arrow::RecordBatch>& batch) {
+  arrow::StringViewBuilder views;
+  for (int64_t id : ints(*batch, "id")) {
+    check(views.Append(std::string(20'000, static_cast<char>('a' + id % 26))), "a view");
+  }
+  return check(batch->SelectColumns({batch->schema()->GetFieldIndex("id")})
+                   .ValueOrDie()
+                   ->AddColumn(1, "view", check(views.Finish(), "views")),
+               "adding views");
+}
+
+TEST_F(FeedTest, ViewsTravelAsTexts) {
+  constexpr int64_t kRows = 1'500;  // 30 MB
+  auto path = folder_.write_rows("views.parquet", 0, kRows, kRows);
+  Walk options{.options = {.batch_size = 50}};
+  std::atomic<int64_t> rows = 0;
+  options.look = [&](const arrow::RecordBatch& batch) {
+    ASSERT_EQ(batch.schema()->field(1)->type()->id(), arrow::Type::LARGE_STRING);
+    const auto& texts = static_cast<const arrow::LargeStringArray&>(*batch.column(1));
+    for (int64_t id : ints(batch, "id")) {
+      auto text = texts.GetView(id - ints(batch, "id").front());
+      ASSERT_EQ(text, std::string(20'000, static_cast<char>('a' + id % 26)));
+      ++rows;
+    }
+  };
+  walk(read_parquet(path).map_batches(with_long_views, {.batch_size = kRows}), 1, options);
+  EXPECT_EQ(rows, kRows);
+}
+
 TEST_F(FeedTest, AWeightIsThatOfTheLoopThatGoesOn) {
   auto [mine, other] = socket_pair();
   FeedClient client(std::move(mine), 0, 2, seconds(60));
@@ -312,8 +344,10 @@ TEST_F(FeedTest, PositionsThatTheDataDoesNotHaveAreSaid) {
   } cases[] = {
       {{0, 5, 1'000'000'000, 2}, "no window 1000000000 in epoch 0"},
       {{0, 1200, 16, 1190}, "has the windows 0 to 15"},
-      {{-1, 0, 0, 0}, "may be negative"},
-      {{0, -5, 0, 0}, "may be negative"},
+      {{-1, 0, 0, 0}, "must be from 0 to"},
+      {{0, -5, 0, 0}, "must be from 0 to"},
+      {{0, INT64_MAX, 0, 0}, "must be from 0 to"},
+      {{INT64_MAX, 0, 0, 0}, "must be from 0 to"},
       {{0, 101, 0, 0}, "window 0 has the rows before row 100 only"},
       {{0, 2'000, 15, 1'188}, "window 15 has the rows before row 1243 only"},
       {{0, 1'000'000, 3, 999'990}, "window 3 cannot begin with row 999990"},

@@ -22,13 +22,26 @@ std::shared_ptr<arrow::Array> write_out(const arrow::DictionaryArray& column) {
   return take_rows(*column.dictionary(), *column.indices());
 }
 
-bool has_dictionaries(const arrow::DataType& type) {
-  if (type.id() == Type::DICTIONARY) return true;
+// Texts one after the other. A view may point into buffers of other rows, which Arrow would send
+// whole with every block. Large: the type must not depend on how long this block's texts are.
+template <class Builder>
+DataPtr write_out_views(const arrow::BinaryViewArray& column) {
+  Builder builder;
+  check(builder.Reserve(column.length()), "writing out texts");
+  for (int64_t i = 0; i < column.length(); ++i) {
+    check(column.IsNull(i) ? builder.AppendNull() : builder.Append(column.GetView(i)),
+          "writing out texts");
+  }
+  return check(builder.Finish(), "writing out texts")->data();
+}
+
+bool is_rewritten(const arrow::DataType& type) {
+  if (type.id() == Type::DICTIONARY || arrow::is_binary_view_like(type.id())) return true;
   if (type.id() == Type::EXTENSION) {
-    return has_dictionaries(*static_cast<const arrow::ExtensionType&>(type).storage_type());
+    return is_rewritten(*static_cast<const arrow::ExtensionType&>(type).storage_type());
   }
   return std::any_of(type.fields().begin(), type.fields().end(),
-                     [](const auto& field) { return has_dictionaries(*field->type()); });
+                     [](const auto& field) { return is_rewritten(*field->type()); });
 }
 
 // The same type around other ones.
@@ -57,13 +70,14 @@ TypePtr with_fields(const arrow::DataType& type, const arrow::FieldVector& field
     case Type::RUN_END_ENCODED:
       return arrow::run_end_encoded(fields[0]->type(), fields[1]->type());
     default:
-      throw Error(ErrorKind::kInvalidArgument, "a dictionary inside of " + type.ToString());
+      throw Error(ErrorKind::kInvalidArgument,
+                  "a dictionary or a view inside of " + type.ToString());
   }
 }
 
 // Whole children are decoded, so that what points into them still points to the same values.
 DataPtr decoded(const DataPtr& data) {
-  if (!has_dictionaries(*data->type)) return data;
+  if (!is_rewritten(*data->type)) return data;
   if (data->type->id() == Type::EXTENSION) {
     auto storage = data->Copy();
     storage->type = static_cast<const arrow::ExtensionType&>(*data->type).storage_type();
@@ -71,6 +85,12 @@ DataPtr decoded(const DataPtr& data) {
   }
   if (data->type->id() == Type::DICTIONARY) {
     return decoded(write_out(arrow::DictionaryArray(data))->data());
+  }
+  if (data->type->id() == Type::STRING_VIEW) {
+    return write_out_views<arrow::LargeStringBuilder>(arrow::StringViewArray(data));
+  }
+  if (data->type->id() == Type::BINARY_VIEW) {
+    return write_out_views<arrow::LargeBinaryBuilder>(arrow::BinaryViewArray(data));
   }
   auto result = data->Copy();
   arrow::FieldVector fields = data->type->fields();
@@ -99,14 +119,14 @@ std::shared_ptr<arrow::Array> plain_column(std::shared_ptr<arrow::Array> column)
   }
 }
 
-std::shared_ptr<arrow::RecordBatch> without_dictionaries(
+std::shared_ptr<arrow::RecordBatch> without_shared_values(
     const std::shared_ptr<arrow::RecordBatch>& batch) {
   const auto& schema = *batch->schema();
   arrow::FieldVector fields = schema.fields();
   auto columns = batch->columns();
   bool changed = false;
   for (size_t i = 0; i < columns.size(); ++i) {
-    if (!has_dictionaries(*columns[i]->type())) continue;
+    if (!is_rewritten(*columns[i]->type())) continue;
     changed = true;
     try {
       columns[i] = arrow::MakeArray(decoded(columns[i]->data()));

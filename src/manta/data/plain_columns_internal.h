@@ -13,10 +13,12 @@ namespace manta::data {
 /// out, an extension type as what it is stored as. What is inside of lists and structs stays.
 std::shared_ptr<arrow::Array> plain_column(std::shared_ptr<arrow::Array> column);
 
-/// The same rows without dictionaries at any depth, since a block in shared memory carries none:
-/// lists, structs, maps and unions of them are those of what they stand for. Throws Error
-/// (kInvalidArgument) that names the column and its type if that is not possible.
-std::shared_ptr<arrow::RecordBatch> without_dictionaries(
+/// The same rows without values that lie outside of them, at any depth, since a block in shared
+/// memory carries its own only: dictionaries are written out, string_view and binary_view are
+/// large_utf8 and large_binary; lists, structs, maps and unions of them are those of what they
+/// stand for. Throws Error(kInvalidArgument) that names the column and its type if that is not
+/// possible.
+std::shared_ptr<arrow::RecordBatch> without_shared_values(
     const std::shared_ptr<arrow::RecordBatch>& batch);
 
 }  // namespace manta::data

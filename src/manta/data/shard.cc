@@ -1,12 +1,11 @@
 #include "manta/data/shard.h"
 
 #include <arrow/record_batch.h>
-#include <arrow/table.h>
 
 #include <algorithm>
 
+#include "manta/data/piece_internal.h"
 #include "manta/data/shard_internal.h"
-#include "manta/io/arrow_status.h"
 
 namespace manta {
 namespace data {
@@ -103,13 +102,11 @@ bool ShardPass::next(StepSlice* slice) {
 }
 
 std::shared_ptr<arrow::RecordBatch> to_batch(const StepSlice& slice) {
-  std::vector<std::shared_ptr<arrow::RecordBatch>> parts;
+  Batches parts;
   for (const auto& piece : slice.pieces) {
     parts.push_back(piece.batch->Slice(piece.offset, piece.rows));
   }
-  if (parts.size() == 1) return parts.front();
-  auto table = check(arrow::Table::FromRecordBatches(parts), "putting a batch together");
-  return check(table->CombineChunksToBatch(), "putting a batch together");
+  return concatenate(parts);
 }
 
 }  // namespace data

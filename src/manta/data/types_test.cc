@@ -28,14 +28,14 @@ constexpr int64_t kTypeRows = 23;
 struct TypeCase {
   std::string name;
   ArrayPtr column;
-  ArrayPtr plain;  ///< As workers get it: without dictionaries.
+  ArrayPtr plain;  ///< As workers get it: without dictionaries and views.
   bool in_parquet = true;
   bool compare_decoded = false;  ///< Dictionaries differ between row groups.
 };
 
 ArrayPtr decoded(const ArrayPtr& column) {
   auto schema = arrow::schema({arrow::field("x", column->type())});
-  return without_dictionaries(arrow::RecordBatch::Make(schema, column->length(), {column}))
+  return without_shared_values(arrow::RecordBatch::Make(schema, column->length(), {column}))
       ->column(0);
 }
 
@@ -76,10 +76,12 @@ std::vector<TypeCase> type_cases() {
                            arrow::decimal128(30, 2), arrow::decimal256(60, 2)}) {
     add(type, {"1.50", nullptr, "-2.25", "0.00"});
   }
-  for (const auto& type : {arrow::utf8(), arrow::large_utf8(), arrow::utf8_view(), arrow::binary(),
-                           arrow::large_binary(), arrow::binary_view()}) {
+  for (const auto& type :
+       {arrow::utf8(), arrow::large_utf8(), arrow::binary(), arrow::large_binary()}) {
     add(type, texts);
   }
+  add_as(arrow::utf8_view(), arrow::large_utf8(), texts, true);
+  add_as(arrow::binary_view(), arrow::large_binary(), texts, true);
   add(arrow::fixed_size_binary(2), {"ab", nullptr, "cd", "  "});
   const Json lists = {{1, 2}, nullptr, Json::array(), {nullptr}, {3, 4, 5}};
   add(arrow::list(arrow::int32()), lists);
@@ -87,13 +89,17 @@ std::vector<TypeCase> type_cases() {
   add(arrow::list_view(arrow::int32()), lists);
   add(arrow::large_list_view(arrow::int32()), lists);
   add(arrow::fixed_size_list(arrow::int32(), 2), {{1, 2}, nullptr, {3, nullptr}});
-  add(arrow::list(arrow::utf8_view()), {{"a"}, nullptr, {"a text that is longer than twelve"}});
+  const Json lists_of_texts = {{"a"}, nullptr, {"a text that is longer than twelve"}};
+  add_as(arrow::list(arrow::utf8_view()), arrow::list(arrow::large_utf8()), lists_of_texts, true);
+  add_as(arrow::list_view(arrow::binary_view()), arrow::list_view(arrow::large_binary()),
+         lists_of_texts, false);
   auto named = [](const TypePtr& type) {
     return arrow::struct_({arrow::field("n", arrow::int32()), arrow::field("t", type)});
   };
   const Json structs = {
       {{"n", 1}, {"t", "a"}}, nullptr, {{"n", nullptr}, {"t", "b"}}, {{"n", 4}, {"t", nullptr}}};
   add(named(arrow::utf8()), structs);
+  add_as(named(arrow::utf8_view()), named(arrow::large_utf8()), structs, false);
   const Json maps = {Json::array({Json::array({"a", 1})}), nullptr, Json::array(),
                      Json::array({Json::array({"b", 2}), Json::array({"c", nullptr})})};
   add(arrow::map(arrow::utf8(), arrow::int32()), maps);
