@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <memory>
+#include <tuple>
 #include <typeinfo>
 #include <utility>
 
 #include "manta/base/error.h"
 #include "manta/base/json_input_internal.h"
+#include "manta/base/json_number_internal.h"
 #include "manta/torch/optimizer_state_internal.h"
 
 namespace manta::detail {
@@ -91,6 +93,31 @@ struct Adagrad {
   static void each_tensor(auto& s, auto f) { f("sum", s.sum()); }
 };
 
+Json encode_option(bool value) { return value; }
+Json encode_option(double value) { return encode_number(value); }
+Json encode_option(const std::tuple<double, double>& value) {
+  return {encode_number(std::get<0>(value)), encode_number(std::get<1>(value))};
+}
+
+[[noreturn]] void reject_option(const char* name, const Json& value) {
+  throw Error(ErrorKind::kCorrupt,
+              manta::str("state.json has ", short_text(value), " as its option ", name));
+}
+void decode_option(const char* name, const Json& value, bool& to) {
+  if (!value.is_boolean()) reject_option(name, value);
+  to = value.get<bool>();
+}
+void decode_option(const char* name, const Json& value, double& to) {
+  auto number = decode_number(value);
+  if (!number) reject_option(name, value);
+  to = *number;
+}
+void decode_option(const char* name, const Json& value, std::tuple<double, double>& to) {
+  if (!value.is_array() || value.size() != 2) reject_option(name, value);
+  decode_option(name, value[0], std::get<0>(to));
+  decode_option(name, value[1], std::get<1>(to));
+}
+
 template <class S>
 constexpr bool has_step = requires(S& state) {
   state.step(int64_t{0});
@@ -118,8 +145,9 @@ OptimizerState read(const Optimizer& optimizer, Kind) {
   for (const auto& group : optimizer.param_groups()) {
     const auto& options = static_cast<const typename Kind::Options&>(group.options());
     Json described = Json::object();
-    Kind::each_option(options,
-                      [&](const char* name, const auto& value) { described[name] = value; });
+    Kind::each_option(options, [&](const char* name, const auto& value) {
+      described[name] = encode_option(value);
+    });
     groups.push_back({{"params", group.params().size()}, {"options", described}});
     for (const torch::Tensor& parameter : group.params()) {
       std::string prefix = std::to_string(index++);
@@ -170,7 +198,8 @@ std::unique_ptr<OptimizerParamState> make_state(const std::string& prefix, const
                                                 const TensorMap& tensors) {
   auto state = std::make_unique<typename Kind::State>();
   if constexpr (has_step<typename Kind::State>)
-    state->step(JsonFields(stored, "state.json", prefix + ".").integer("step", 0, INT64_MAX));
+    state->step(
+        JsonFields(stored, std::string("state.json"), prefix + ".").integer("step", 0, INT64_MAX));
   const Json& names = stored.at("tensors");
   Kind::each_tensor(*state, [&](const char* name, torch::Tensor& tensor) {
     if (std::find(names.begin(), names.end(), name) == names.end()) return;
@@ -201,8 +230,9 @@ void write(Optimizer& optimizer, const Json& description, const TensorMap& tenso
     const Json& stored = description.at("groups").at(options.size()).at("options");
     options.push_back(std::make_unique<typename Kind::Options>(
         static_cast<const typename Kind::Options&>(group.options())));
-    Kind::each_option(*options.back(),
-                      [&](const char* name, auto& value) { stored.at(name).get_to(value); });
+    Kind::each_option(*options.back(), [&](const char* name, auto& value) {
+      decode_option(name, stored.at(name), value);
+    });
     for (const torch::Tensor& parameter : group.params()) {
       std::string prefix = std::to_string(index++);
       auto stored_state = description.at("state").find(prefix);

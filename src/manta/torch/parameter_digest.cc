@@ -13,7 +13,7 @@ constexpr int64_t kRunBytes = 256;  // neighbours are cheap to read: a few lines
 
 // Runs of neighbouring values at equal distances, about `share` of all of them.
 torch::Tensor sample(const torch::Tensor& tensor, double share) {
-  torch::Tensor flat = tensor.detach().reshape({-1});
+  torch::Tensor flat = tensor.detach().contiguous().view({-1});
   int64_t size = flat.numel();
   int64_t run = std::max<int64_t>(1, kRunBytes / static_cast<int64_t>(flat.element_size()));
   int64_t wanted = static_cast<int64_t>(static_cast<double>(size) * share) / run;

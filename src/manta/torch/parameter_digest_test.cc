@@ -32,5 +32,15 @@ TEST(ParameterDigest, SamplesLargeModels) {
   }
 }
 
+// A row of a matrix that lies across has a stride, and its neighbours in memory are others' values.
+TEST(ParameterDigest, SamplesTheValuesOfTensorsWithStrides) {
+  auto matrix = torch::rand({1 << 20, 2});
+  auto column = matrix.select(1, 0);
+  uint64_t digest = parameter_digest({{"w", column}});
+  EXPECT_EQ(parameter_digest({{"w", column.clone()}}), digest);
+  matrix.select(1, 1).add_(1);
+  EXPECT_EQ(parameter_digest({{"w", column}}), digest);
+}
+
 }  // namespace
 }  // namespace manta::detail

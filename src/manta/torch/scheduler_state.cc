@@ -1,11 +1,10 @@
-#include <cmath>
-#include <limits>
 #include <stdexcept>
 #include <typeinfo>
 #include <utility>
 #include <vector>
 
 #include "manta/base/error.h"
+#include "manta/base/json_number_internal.h"
 #include "manta/torch/scheduler_state_internal.h"
 
 namespace manta::detail {
@@ -51,12 +50,9 @@ MANTA_EXPOSE(BadEpochs, Plateau, int, num_bad_epochs);
 #undef MANTA_EXPOSE
 // NOLINTEND
 
-// JSON has no infinity, which is what `best` is before the first step.
-Json encode(float value) {
-  if (std::isfinite(value)) return static_cast<double>(value);
-  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
-}
-Json encode(double value) { return value; }
+// `best` is an infinity before the first step.
+Json encode(float value) { return encode_number(value); }
+Json encode(double value) { return encode_number(value); }
 Json encode(int value) { return value; }
 Json encode(bool value) { return value; }
 Json encode(Plateau::SchedulerMode value) { return value == Plateau::min ? "min" : "max"; }
@@ -73,19 +69,15 @@ bool from_words(const Json& value, const char* first, const char* second) {
   if (value != first && value != second) reject(value);
   return value == first;
 }
-void decode(const Json& value, float& to) {
-  if (value == "inf" || value == "-inf" || value == "nan") {
-    to = value == "nan"   ? std::numeric_limits<float>::quiet_NaN()
-         : value == "inf" ? std::numeric_limits<float>::infinity()
-                          : -std::numeric_limits<float>::infinity();
-    return;
-  }
-  if (!value.is_number()) reject(value);
-  to = value.get<float>();
-}
 void decode(const Json& value, double& to) {
-  if (!value.is_number()) reject(value);
-  to = value.get<double>();
+  auto number = decode_number(value);
+  if (!number) reject(value);
+  to = *number;
+}
+void decode(const Json& value, float& to) {
+  double number = 0;
+  decode(value, number);
+  to = static_cast<float>(number);
 }
 template <class T>
 requires std::is_same_v<T, int> || std::is_same_v<T, unsigned>
@@ -162,7 +154,7 @@ Json read_scheduler(const LRScheduler& scheduler) {
   return {{"type", "StepLR"},
           {"step_count", known.*member(StepCount())},
           {"step_size", known.*member(StepSize())},
-          {"gamma", known.*member(Gamma())}};
+          {"gamma", encode(known.*member(Gamma()))}};
 }
 
 Json read_scheduler(const Plateau& scheduler) {

@@ -7,6 +7,7 @@
 #include "manta/torch/optimizer_state_internal.h"
 #include "manta/torch/scheduler_state_internal.h"
 #include "manta/torch/torch_source_internal.h"
+#include "manta/torch/user_state_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/session_internal.h"
 
@@ -99,6 +100,10 @@ Json read_state(const std::string& path) {
   auto check_name = [&](const Json& name) {
     if (!name.is_string() || !is_slot_name(name.get<std::string>())) throw corrupt();
   };
+  if (state.contains("numbers")) {
+    if (!has_object("numbers")) throw corrupt();
+    detail::put_odd_numbers(state["state"], state["numbers"], path);
+  }
   for (const Json& name : state["models"]) check_name(name);
   for (const char* kind : {"optimizers", "schedulers"}) {
     for (const auto& [name, description] : state[kind].items()) check_name(name);
@@ -194,6 +199,7 @@ TorchCheckpoint& TorchCheckpoint::add_scheduler(
 }
 
 TorchCheckpoint& TorchCheckpoint::set(const std::string& key, Json value) {
+  detail::require_storable(key, value, kStateLimits.depth - 2);  // {"state": {key: ...
   state_[key] = std::move(value);
   return *this;
 }
@@ -279,11 +285,14 @@ std::shared_ptr<CheckpointSource> TorchCheckpoint::source(
   int rank = options.rank >= 0 || !session ? options.rank : session->begin().rank;
   if (rank > 0) return detail::digest_only_source(std::move(parameters));
 
+  Json set = state_;
+  Json numbers = detail::take_odd_numbers(set);
   Json state = {{"format", kFormat},
-                {"state", state_},
+                {"state", std::move(set)},
                 {"models", Json::array()},
                 {"optimizers", Json::object()},
                 {"schedulers", Json(schedulers_)}};
+  if (!numbers.empty()) state["numbers"] = std::move(numbers);
   std::vector<detail::TensorFile> files;
   for (const auto& [slot, model] : models_) {
     state["models"].push_back(slot);
@@ -293,7 +302,14 @@ std::shared_ptr<CheckpointSource> TorchCheckpoint::source(
     state["optimizers"][slot] = optimizer.description;
     files.push_back({optimizer_file(slot), optimizer.tensors});
   }
-  return detail::torch_source(std::move(files), std::move(parameters), {kStateFile, state.dump(2)});
+  std::string text = state.dump(2);
+  if (text.size() > kStateLimits.bytes) {
+    throw Error(ErrorKind::kInvalidArgument,
+                manta::str("TorchCheckpoint: what was set takes ", text.size(), " bytes; at most ",
+                           kStateLimits.bytes, " are read again: keep large tables in files"));
+  }
+  return detail::torch_source(std::move(files), std::move(parameters),
+                              {kStateFile, std::move(text)});
 }
 
 }  // namespace manta

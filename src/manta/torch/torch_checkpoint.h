@@ -108,6 +108,8 @@ class TorchCheckpoint {
   TorchCheckpoint& add_scheduler(const torch::optim::ReduceLROnPlateauScheduler& scheduler);
   TorchCheckpoint& add_scheduler(const std::string& slot,
                                  const torch::optim::ReduceLROnPlateauScheduler& scheduler);
+  /// Any JSON, infinities and NaN included. Throws Error(kInvalidArgument) for what could not be
+  /// read again: texts that are not UTF-8, bytes, more than 998 levels.
   TorchCheckpoint& set(const std::string& key, Json value);
 
   /// Copies the weights and buffers into the model. Throws Error(kInvalidArgument) listing every

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -331,6 +332,56 @@ TEST_F(TorchCheckpointTest, NamesInDamagedFilesLeadNowhereElse) {
                 HasSubstr("is not the state of a TorchCheckpoint"))
         << state;
   }
+}
+
+TEST_F(TorchCheckpointTest, NumbersThatJsonLacksComeBack) {
+  SavedNet net;
+  Json nested = {{"a/b", {1, -INFINITY, {{"~", NAN}}}}, {"text", "inf"}, {"none", nullptr}};
+  TorchCheckpoint saved(save(TorchCheckpoint::from_model(net)
+                                 .set("best_loss", INFINITY)
+                                 .set("nested", nested)
+                                 .set("", 1)));
+  EXPECT_EQ(saved.get("best_loss").get<double>(), INFINITY);
+  EXPECT_EQ(saved.get("nested").at("a/b").at(1).get<double>(), -INFINITY);
+  EXPECT_TRUE(std::isnan(saved.get("nested").at("a/b").at(2).at("~").get<double>()));
+  EXPECT_EQ(saved.get("nested").at("text"), "inf");
+  EXPECT_TRUE(saved.get("nested").at("none").is_null());
+  EXPECT_EQ(saved.get(""), 1);
+  // And once more from what was read.
+  EXPECT_EQ(TorchCheckpoint(save(saved)).get("best_loss").get<double>(), INFINITY);
+}
+
+TEST_F(TorchCheckpointTest, OptionsThatJsonLacksComeBack) {
+  SavedNet net, other;
+  torch::optim::Adam optimizer(net->parameters());
+  // As a loop may: the constructor would refuse them.
+  static_cast<torch::optim::AdamOptions&>(optimizer.param_groups()[0].options())
+      .lr(INFINITY)
+      .betas({0.5, NAN});
+  TorchCheckpoint saved(save(TorchCheckpoint::from_model(net, optimizer)));
+  torch::optim::Adam loaded(other->parameters());
+  saved.load_optimizer(loaded);
+  auto& options = static_cast<torch::optim::AdamOptions&>(loaded.param_groups()[0].options());
+  EXPECT_EQ(options.lr(), INFINITY);
+  EXPECT_EQ(std::get<0>(options.betas()), 0.5);
+  EXPECT_TRUE(std::isnan(std::get<1>(options.betas())));
+}
+
+TEST_F(TorchCheckpointTest, WhatCouldNotBeReadAgainIsRefusedAtOnce) {
+  Json deep = 1;
+  for (int i = 0; i < 998; ++i) deep = Json::array({std::move(deep)});
+  SavedNet net;
+  TorchCheckpoint saved(save(TorchCheckpoint::from_model(net).set("deep", deep)));
+  EXPECT_EQ(saved.get("deep"), deep);
+  deep = Json::array({std::move(deep)});
+  TorchCheckpoint checkpoint;
+  for (const Json& value :
+       {deep, Json("\xff"), Json{{"a", {1, "\xc3"}}}, Json{{"\xff", 1}}, Json::binary({1, 2})}) {
+    EXPECT_THAT(message_of_failure([&] { checkpoint.set("mine", value); }),
+                AllOf(HasSubstr(kind_name(ErrorKind::kInvalidArgument)), HasSubstr("'mine'")));
+  }
+  EXPECT_THAT(message_of_failure([&] { checkpoint.set("\xff", 1); }), HasSubstr("not UTF-8"));
+  EXPECT_TRUE(checkpoint.state().empty());
 }
 
 TEST_F(TorchCheckpointTest, PredictorEvaluates) {

@@ -1,7 +1,10 @@
 #include "manta/torch/torch_predictor.h"
 
 #include <arrow/array/array_nested.h>
-#include <arrow/array/array_primitive.h>
+#include <arrow/array/builder_primitive.h>
+#include <arrow/array/data.h>
+#include <arrow/array/util.h>
+#include <arrow/buffer.h>
 #include <arrow/record_batch.h>
 #include <arrow/table.h>
 
@@ -11,16 +14,55 @@
 namespace manta {
 namespace {
 
+std::shared_ptr<arrow::DataType> arrow_type(torch::Dtype type) {
+  switch (type) {
+    case torch::kFloat32:
+      return arrow::float32();
+    case torch::kFloat64:
+      return arrow::float64();
+    case torch::kFloat16:
+      return arrow::float16();
+    case torch::kInt64:
+      return arrow::int64();
+    case torch::kInt32:
+      return arrow::int32();
+    case torch::kInt16:
+      return arrow::int16();
+    case torch::kInt8:
+      return arrow::int8();
+    case torch::kUInt8:
+      return arrow::uint8();
+    default:
+      throw Error(ErrorKind::kUserCode,
+                  manta::str("predict: the model returned a tensor of type ", torch::toString(type),
+                             ", which no column holds; return numbers of another type"));
+  }
+}
+
+std::shared_ptr<arrow::Array> bool_array(const torch::Tensor& flat) {
+  arrow::BooleanBuilder builder;
+  check(builder.AppendValues(reinterpret_cast<const uint8_t*>(flat.const_data_ptr()), flat.numel()),
+        "writing predictions");
+  return check(builder.Finish(), "writing predictions");
+}
+
+// The values in their own type; bfloat16, which Arrow does not have, as float32, which holds it.
+std::shared_ptr<arrow::Array> to_array(torch::Tensor flat) {
+  if (flat.scalar_type() == torch::kBFloat16) flat = flat.to(torch::kFloat32);
+  if (flat.scalar_type() == torch::kBool) return bool_array(flat);
+  auto bytes = arrow::Buffer::FromString(
+      std::string(static_cast<const char*>(flat.const_data_ptr()), flat.nbytes()));
+  return arrow::MakeArray(arrow::ArrayData::Make(arrow_type(flat.scalar_type()), flat.numel(),
+                                                 {nullptr, std::move(bytes)}));
+}
+
 // A column of the rows of a matrix: of numbers if it has one column, else of lists of them.
 std::shared_ptr<arrow::Array> to_column(const torch::Tensor& tensor) {
-  auto flat = tensor.to(torch::kFloat32).reshape({-1}).contiguous();
-  auto bytes =
-      arrow::Buffer::FromString(std::string(reinterpret_cast<const char*>(flat.data_ptr<float>()),
-                                            static_cast<size_t>(flat.numel()) * sizeof(float)));
-  auto values = std::make_shared<arrow::FloatArray>(flat.numel(), std::move(bytes));
+  auto flat = tensor.cpu().reshape({-1}).contiguous();
+  auto values = to_array(flat);
   int64_t rows = tensor.size(0);
   if (rows == 0 || flat.numel() == rows) return values;
-  auto type = arrow::fixed_size_list(arrow::float32(), static_cast<int32_t>(flat.numel() / rows));
+  auto type = arrow::fixed_size_list(values->type(), static_cast<int32_t>(flat.numel() / rows));
   return std::make_shared<arrow::FixedSizeListArray>(type, rows, values);
 }
 

@@ -59,8 +59,8 @@ class TorchPredictor {
   /// Likewise for a model of several inputs, each of which has as many rows. Throws
   /// Error(kInvalidArgument) unless the model takes that many.
   torch::Tensor predict(const std::vector<torch::Tensor>& inputs) const;
-  /// One row for each row of `rows`: the columns to keep, and "predictions" (a number, or a list of
-  /// them if the model gives several).
+  /// One row for each row of `rows`: the columns to keep, and "predictions" (a number of the
+  /// model's own type, or a list of them if it gives several).
   std::shared_ptr<arrow::RecordBatch> predict(const std::shared_ptr<arrow::RecordBatch>& rows,
                                               const PredictOptions& options) const;
   /// Likewise for a whole data set, in this process, with data read ahead.

@@ -297,6 +297,46 @@ TEST_F(TorchSlots, TheFingerprintIsOfTheParameters) {
   EXPECT_EQ(source->fingerprint(), first);
 }
 
+TEST_F(TorchSlots, PredictionsAreOfTheModelsType) {
+  // The input as another type, in two columns of it if it is a float32.
+  struct AsTypeImpl : torch::nn::Module {
+    explicit AsTypeImpl(torch::Dtype dtype) : type(dtype) {}
+    torch::Tensor forward(const torch::Tensor& x) { return x.to(type); }
+    torch::Dtype type;
+  };
+  constexpr int64_t kLarge = (int64_t{1} << 53) - 1;  // float32 would round it
+  auto rows = arrow::RecordBatch::Make(
+      arrow::schema({arrow::field("x", arrow::int64())}), 2,
+      {check(arrow::MakeArrayFromScalar(arrow::Int64Scalar(kLarge), 2), "test data")});
+  auto predictions = [&](torch::Dtype type, std::vector<std::string> columns) {
+    auto model = std::make_shared<AsTypeImpl>(type);
+    TorchPredictor predictor(TorchCheckpoint::from_model(model), model);
+    return predictor
+        .predict(rows, {.inputs = {{.columns = std::move(columns), .dtype = torch::kInt64}}})
+        ->GetColumnByName("predictions");
+  };
+  struct {
+    torch::Dtype type;
+    std::shared_ptr<arrow::DataType> column;
+  } cases[] = {{torch::kInt64, arrow::int64()},     {torch::kFloat64, arrow::float64()},
+               {torch::kFloat32, arrow::float32()}, {torch::kFloat16, arrow::float16()},
+               {torch::kInt32, arrow::int32()},     {torch::kInt16, arrow::int16()},
+               {torch::kInt8, arrow::int8()},       {torch::kUInt8, arrow::uint8()},
+               {torch::kBool, arrow::boolean()},    {torch::kBFloat16, arrow::float32()}};
+  for (const auto& one : cases) {
+    EXPECT_TRUE(predictions(one.type, {"x"})->type()->Equals(*one.column)) << one.type;
+    EXPECT_TRUE(
+        predictions(one.type, {"x", "x"})->type()->Equals(*arrow::fixed_size_list(one.column, 2)))
+        << one.type;
+  }
+  EXPECT_EQ(static_cast<arrow::Int64Array&>(*predictions(torch::kInt64, {"x"})).Value(1), kLarge);
+  EXPECT_EQ(static_cast<arrow::DoubleArray&>(*predictions(torch::kFloat64, {"x"})).Value(1),
+            static_cast<double>(kLarge));
+  EXPECT_TRUE(static_cast<arrow::BooleanArray&>(*predictions(torch::kBool, {"x"})).Value(1));
+  EXPECT_THAT(message_of([&] { predictions(torch::kComplexFloat, {"x"}); }),
+              HasSubstr("which no column holds"));
+}
+
 TEST_F(TorchSlots, ThePredictorTakesSeveralInputs) {
   struct TwoImpl : torch::nn::Module {
     TwoImpl()
