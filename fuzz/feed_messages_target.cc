@@ -18,7 +18,7 @@ void run(std::string_view input) {
 std::vector<std::string> seeds() {
   using namespace data;
   std::string from(1, '\0'), to(1, '\1');
-  return {to + input_of<ToReader>(OpenPass{1, "train", {}, 64, false}),
+  return {to + input_of<ToReader>(OpenPass{1, "train", {}, 64, 1, false}),
           from + input_of<FromReader>(PassSchema{1, "schema"}),
           from + input_of<FromReader>(PassFailed{1, ErrorKind::kIo, "why"})};
 }

@@ -4,6 +4,10 @@
 
 #include "target.h"
 
+namespace manta::fuzz::plan {
+std::vector<std::string> seeds();
+}
+
 namespace manta::fuzz::params {
 
 void run(std::string_view input) {
@@ -16,7 +20,11 @@ std::vector<std::string> seeds() {
   training.trainer = "TorchTrainer";
   training.config = {{"lr", 0.1}, {"layers", {1, 2, 3}}};
   training.framework = {{"backend", "shm"}};
-  return {train::params_of(training).dump()};
+  Json params = train::params_of(training);
+  std::string without_plan = params.dump();
+  params["datasets"]["train"] = {{"explain", "read_parquet: 1 files"},
+                                 {"plan", Json::parse(plan::seeds().back())}};
+  return {without_plan, params.dump()};
 }
 
 }  // namespace manta::fuzz::params
