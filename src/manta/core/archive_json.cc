@@ -3,11 +3,6 @@
 #include <vector>
 
 namespace manta {
-namespace {
-
-constexpr size_t kMaxNesting = 500;
-
-}  // namespace
 
 void check_cbor_nesting(std::string_view bytes) {
   std::vector<uint64_t> missing;  // of each open container: how many items it still wants
@@ -36,9 +31,9 @@ void check_cbor_nesting(std::string_view bytes) {
     if ((major == 4 || major == 5) && argument > 0) {  // an array, or an object of pairs
       if (argument > bytes.size()) return;
       missing.push_back(major == 4 ? argument : 2 * argument);
-      if (missing.size() > kMaxNesting) {
+      if (missing.size() > kMaxJsonNesting) {
         throw Error(ErrorKind::kCorrupt,
-                    str("a JSON value is nested more than ", kMaxNesting, " levels deep"));
+                    str("a JSON value is nested more than ", kMaxJsonNesting, " levels deep"));
       }
       continue;
     }

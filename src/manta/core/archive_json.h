@@ -9,9 +9,11 @@
 
 namespace manta {
 
-/// Throws Error(kCorrupt) if the CBOR bytes nest their containers so deeply that reading them,
-/// which is recursive, could overflow the stack; or if they are of a kind that Json::to_cbor never
-/// writes.
+/// As many arrays and objects inside each other travel: reading them is recursive.
+inline constexpr int kMaxJsonNesting = 500;
+
+/// Throws Error(kCorrupt) if the CBOR bytes nest their containers more deeply, or are of a kind
+/// that Json::to_cbor never writes.
 void check_cbor_nesting(std::string_view bytes);
 
 // JSON travels as CBOR: numbers keep every bit. (Templates, because nearly everything converts to

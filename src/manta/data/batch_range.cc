@@ -1,11 +1,11 @@
 #include <arrow/api.h>
 
 #include <algorithm>
-#include <thread>
 
 #include "manta/base/error.h"
 #include "manta/data/dataset.h"
 #include "manta/data/pipeline_internal.h"
+#include "manta/data/processors_internal.h"
 #include "manta/data/stream_internal.h"
 
 namespace manta::data {
@@ -13,8 +13,7 @@ namespace manta::data {
 struct BatchRange::Impl {
   Impl(std::shared_ptr<const Plan> plan, const BatchOptions& batch_options)
       : options(batch_options),
-        stream(std::move(plan), {.epoch = options.epoch},
-               {.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))}) {}
+        stream(std::move(plan), {.epoch = options.epoch}, {.threads = all_processors()}) {}
 
   // Takes blocks until a whole batch is there, or the data ends.
   void advance() {
@@ -57,6 +56,10 @@ BatchRange::BatchRange(std::shared_ptr<const Plan> plan, const BatchOptions& opt
   if (options.batch_size < 1) {
     throw Error(ErrorKind::kInvalidArgument,
                 str("iter_batches needs a batch_size of at least 1, not ", options.batch_size));
+  }
+  if (options.epoch < 0) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("iter_batches needs an epoch of at least 0, not ", options.epoch));
   }
   impl_ = std::make_unique<Impl>(std::move(plan), options);
 }

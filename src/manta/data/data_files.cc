@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <system_error>
 
 #include "manta/base/error.h"
 #include "manta/data/data_files_internal.h"
@@ -32,11 +33,26 @@ void require_regular(const std::string& path, const struct stat& info) {
                   "; only files can be read: copy its content to one"));
 }
 
+// For messages: a folder that has been removed has no path.
+std::string current_folder() {
+  std::error_code error;
+  std::string path = fs::current_path(error).string();
+  return error ? "a folder that does not exist any more" : "'" + path + "'";
+}
+
+std::string absolute(const std::string& path) {
+  std::error_code error;
+  std::string result = fs::absolute(path, error).string();
+  if (!error) return result;
+  throw Error(ErrorKind::kIo, str("read_parquet: finding '", path, "' from ", current_folder(),
+                                  ": ", error.message(), "; give an absolute path"));
+}
+
 [[noreturn]] void throw_cannot_open(const std::string& path, int error) {
   if (error == ENOENT || error == ENOTDIR) {
     throw Error(ErrorKind::kNotFound,
-                str("read_parquet: '", path, "' does not exist (looked for it from '",
-                    fs::current_path().string(), "')"));
+                str("read_parquet: '", path, "' does not exist (looked for it from ",
+                    current_folder(), ")"));
   }
   throw Error(ErrorKind::kIo, str("read_parquet: opening '", path, "': ", errno_text(error)));
 }
@@ -52,14 +68,16 @@ std::string scheme_of(const std::string& path) {
 
 void add_folder(const std::string& folder, std::vector<std::string>& files) {
   std::vector<std::string> found;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+  for (auto at = fs::recursive_directory_iterator(folder); at != fs::end(at); ++at) {
+    const auto& entry = *at;
     std::string name = entry.path().filename();
     bool hidden = name.starts_with(".") || name.starts_with("_");
+    if (hidden) at.disable_recursion_pending();  // _delta_log, _temporary, .ipynb_checkpoints
     if (hidden || entry.path().extension() != ".parquet" || entry.is_directory()) continue;
     struct stat info {};
     if (::stat(entry.path().c_str(), &info) != 0) throw_cannot_open(entry.path(), errno);
     require_regular(entry.path(), info);
-    found.push_back(fs::absolute(entry.path()));
+    found.push_back(absolute(entry.path()));
   }
   if (found.empty()) {
     throw Error(ErrorKind::kNotFound, str("read_parquet: folder '", folder,
@@ -73,7 +91,7 @@ void add_existing(const std::string& path, const struct stat& info,
                   std::vector<std::string>& files) {
   if (!S_ISDIR(info.st_mode)) {
     require_regular(path, info);
-    files.push_back(fs::absolute(path));
+    files.push_back(absolute(path));
     return;
   }
   try {
@@ -92,7 +110,7 @@ void add_matches(const std::string& pattern, std::vector<std::string>& files) {
   ::globfree(&found);
   if (result == GLOB_NOMATCH) {
     throw Error(ErrorKind::kNotFound, str("read_parquet: no file matches the pattern '", pattern,
-                                          "' (looked from '", fs::current_path().string(), "')"));
+                                          "' (looked from ", current_folder(), ")"));
   }
   if (result != 0) {
     throw Error(ErrorKind::kIo, str("read_parquet: looking for files that match '", pattern,
@@ -129,7 +147,7 @@ std::vector<std::string> find_files(const std::vector<std::string>& paths) {
   return files;
 }
 
-std::shared_ptr<arrow::io::RandomAccessFile> open_data_file(const std::string& path) {
+DataFile open_data_file(const std::string& path) {
   // Asked before and after: opening a device can do something, and the file can change between.
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) throw_cannot_open(path, errno);
@@ -139,9 +157,13 @@ std::shared_ptr<arrow::io::RandomAccessFile> open_data_file(const std::string& p
   if (::fstat(fd.get(), &info) != 0) throw_cannot_open(path, errno);
   require_regular(path, info);
   std::string doing = str("read_parquet: opening '", path, "'");
-  auto file = check(arrow::io::ReadableFile::Open(fd.get()), doing);
+  DataFile result;
+  result.file = check(arrow::io::ReadableFile::Open(fd.get()), doing);
   fd.release();
-  return file;
+  result.stamp = {
+      info.st_dev, info.st_ino, info.st_size,
+      std::chrono::seconds(info.st_mtim.tv_sec) + std::chrono::nanoseconds(info.st_mtim.tv_nsec)};
+  return result;
 }
 
 }  // namespace manta::data

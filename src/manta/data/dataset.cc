@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <numeric>
-#include <thread>
 
 #include "manta/base/error.h"
 #include "manta/data/plan_internal.h"
+#include "manta/data/processors_internal.h"
 #include "manta/data/stream_internal.h"
 #include "manta/io/arrow_status.h"
 
@@ -18,9 +18,7 @@ using data::Stream;
 
 namespace {
 
-data::StreamOptions on_all_processors() {
-  return {.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))};
-}
+data::StreamOptions on_all_processors() { return {.threads = data::all_processors()}; }
 
 // For a look at the first rows.
 constexpr data::StreamOptions kNotFarAhead = {.threads = 1, .byte_budget = 0};

@@ -10,6 +10,7 @@
 
 #include "manta/core/object_ref.h"
 #include "manta/core/remote.h"
+#include "manta/data/operation_split_internal.h"
 #include "manta/data/parquet_fixture_internal.h"
 #include "manta/data/plan_internal.h"
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
+#include <unordered_set>
 
 #include "manta/base/error.h"
 #include "manta/data/compare_internal.h"
@@ -96,7 +98,7 @@ class Evaluator {
         return seconds(node, operand(node, 0), operand(node, 1));
       case ExpressionOp::kAnd:
       case ExpressionOp::kOr:
-        return logical(node, operand(node, 0), operand(node, 1));
+        return chain(node);
       case ExpressionOp::kAdd:
       case ExpressionOp::kSubtract:
       case ExpressionOp::kMultiply:
@@ -159,11 +161,19 @@ class Evaluator {
     return call("invert", {a});
   }
 
+  Datum chain(const ExpressionNode& node) {
+    Datum result = operand(node, 0);
+    for (size_t i = 1; i < node.arguments.size(); ++i) {
+      result = logical(node, std::move(result), operand(node, i));
+    }
+    return result;
+  }
+
   Datum logical(const ExpressionNode& node, Datum a, Datum b) {
     if (a.type()->id() == Type::NA) a = promote(a, b.type());
     if (b.type()->id() == Type::NA) b = promote(b, a.type());
     if (a.type()->id() != Type::BOOL || b.type()->id() != Type::BOOL) {
-      throw_types(node, "both sides must be conditions");
+      throw_types(node, "all sides must be conditions");
     }
     return call(arrow_function(node.op), {a, b});
   }
@@ -320,11 +330,11 @@ std::string no_such_column(const std::string& name, const std::vector<std::strin
 }
 
 void require_distinct(const std::vector<std::string>& names, const std::string& doing) {
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), names[i]) !=
-        names.begin() + static_cast<std::ptrdiff_t>(i)) {
+  std::unordered_set<std::string_view> seen;
+  for (const auto& name : names) {
+    if (!seen.insert(name).second) {
       throw Error(ErrorKind::kInvalidArgument,
-                  str("in ", doing, ": column '", names[i], "' is named twice"));
+                  str("in ", doing, ": column '", name, "' is named twice"));
     }
   }
 }

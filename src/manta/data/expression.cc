@@ -6,7 +6,10 @@
 #include <utility>
 
 #include "manta/base/error.h"
+#include "manta/base/json_input_internal.h"
+#include "manta/base/json_number_internal.h"
 #include "manta/data/expression_internal.h"
+#include "manta/data/plan_limits_internal.h"
 
 namespace manta {
 namespace data {
@@ -16,7 +19,7 @@ struct OpName {
   ExpressionOp op;
   const char* name;    // in JSON, and of functions
   const char* symbol;  // between two operands; empty for a function
-  size_t arguments;
+  size_t arguments;    // at least, of a chain
 };
 
 constexpr std::array kOpNames = {
@@ -48,6 +51,9 @@ const OpName& name_of(ExpressionOp op) {
   return *found;
 }
 
+// Any number of conditions in one node: a filter by hundreds of values is built in a loop.
+bool is_chain(ExpressionOp op) { return op == ExpressionOp::kAnd || op == ExpressionOp::kOr; }
+
 Literal integer_literal(uint64_t value) {
   if (std::in_range<int64_t>(value)) return static_cast<int64_t>(value);
   return value;
@@ -68,18 +74,94 @@ std::string literal_text(const Literal& literal) {
 std::string operand_text(const ExpressionNode& node) {
   std::string text = to_string(node);
   bool is_infix = node.op != ExpressionOp::kColumn && node.op != ExpressionOp::kLiteral &&
-                  *name_of(node.op).symbol != 0 && node.arguments.size() == 2;
+                  *name_of(node.op).symbol != 0 && node.arguments.size() >= 2;
   return is_infix ? "(" + text + ")" : text;
+}
+
+std::string to_hex_digits(const std::string& bytes) {
+  constexpr const char* kDigits = "0123456789abcdef";
+  std::string digits;
+  for (unsigned char byte : bytes) {
+    digits += kDigits[byte / 16];
+    digits += kDigits[byte % 16];
+  }
+  return digits;
+}
+
+std::string bytes_from(const JsonFields& fields) {
+  std::string digits = fields.text("bytes", SIZE_MAX), bytes;
+  auto value_of = [&](char digit) {
+    if (digit >= '0' && digit <= '9') return digit - '0';
+    if (digit >= 'a' && digit <= 'f') return digit - 'a' + 10;
+    fields.fail("bytes", "pairs of hexadecimal digits");
+  };
+  if (digits.size() % 2 != 0) fields.fail("bytes", "pairs of hexadecimal digits");
+  for (size_t i = 0; i < digits.size(); i += 2) {
+    bytes += static_cast<char>(value_of(digits[i]) * 16 + value_of(digits[i + 1]));
+  }
+  return bytes;
+}
+
+// What JSON has no value for is an object of its own: {"double": "inf"}, {"bytes": "ff00"}.
+Json literal_to_json(const Literal& literal) {
+  auto* number = std::get_if<double>(&literal);
+  if (number && !std::isfinite(*number)) return {{"double", encode_number(*number)}};
+  auto* text = std::get_if<std::string>(&literal);
+  if (text && !is_utf8(*text)) return {{"bytes", to_hex_digits(*text)}};
+  return std::visit([](auto& value) { return Json{{"lit", value}}; }, literal);
+}
+
+Literal literal_from_json(const JsonFields& fields) {
+  if (fields.has("double")) {
+    auto number = decode_number(fields.any("double"));
+    if (!number || std::isfinite(*number)) fields.fail("double", R"("inf", "-inf" or "nan")");
+    return *number;
+  }
+  if (fields.has("bytes")) return bytes_from(fields);
+  const Json& literal = fields.any("lit");
+  if (literal.is_boolean()) return literal.get<bool>();
+  if (literal.is_number_unsigned()) return integer_literal(literal.get<uint64_t>());
+  if (literal.is_number_integer()) return literal.get<int64_t>();
+  if (literal.is_number_float()) return literal.get<double>();
+  if (!literal.is_string()) fields.fail("lit", "a number, a text, true or false");
+  return literal.get<std::string>();
+}
+
+using NodePtr = std::shared_ptr<const ExpressionNode>;
+
+NodePtr make_node(ExpressionOp op, const std::vector<NodePtr>& arguments, std::string name = {}) {
+  auto node = std::make_shared<ExpressionNode>();
+  node->op = op;
+  node->name = std::move(name);
+  for (const auto& argument : arguments) {
+    if (is_chain(op) && argument->op == op) {
+      const auto& links = argument->arguments;
+      node->arguments.insert(node->arguments.end(), links.begin(), links.end());
+    } else {
+      node->arguments.push_back(argument);
+    }
+  }
+  for (const auto& argument : node->arguments) {
+    node->depth = std::max(node->depth, argument->depth + 1);
+  }
+  if (node->depth > kMaxExpressionDepth) {
+    throw Error(
+        ErrorKind::kInvalidArgument,
+        str("an expression with more than ", kMaxExpressionDepth, " operators (here ",
+            name_of(op).name, ") inside each other; compute parts of it with with_column first"));
+  }
+  return node;
+}
+
+NodePtr make_literal_node(Literal literal) {
+  auto node = std::make_shared<ExpressionNode>();
+  node->literal = std::move(literal);
+  return node;
 }
 
 Json node_to_json(const ExpressionNode& node) {
   if (node.op == ExpressionOp::kColumn) return {{"col", node.name}};
-  if (node.op == ExpressionOp::kLiteral) {
-    auto* number = std::get_if<double>(&node.literal);
-    // JSON has no numbers for these.
-    if (number && !std::isfinite(*number)) return {{"double", str(*number)}};
-    return std::visit([](auto& value) { return Json{{"lit", value}}; }, node.literal);
-  }
+  if (node.op == ExpressionOp::kLiteral) return literal_to_json(node.literal);
   Json arguments = Json::array();
   for (const auto& argument : node.arguments) arguments.push_back(node_to_json(*argument));
   Json json = {{"op", name_of(node.op).name}, {"args", arguments}};
@@ -87,71 +169,39 @@ Json node_to_json(const ExpressionNode& node) {
   return json;
 }
 
-[[noreturn]] void throw_not_an_expression(const Json& json) {
-  throw Error(ErrorKind::kInvalidArgument,
-              str("not an expression as Expression::to_json writes it: ",
-                  json.dump(-1, ' ', false, Json::error_handler_t::replace)));
-}
-
-std::shared_ptr<const ExpressionNode> node_from_json(const Json& json, int depth) {
-  if (!json.is_object() || depth > 1000) throw_not_an_expression(json);
-  auto node = std::make_shared<ExpressionNode>();
-  if (auto column = json.find("col"); column != json.end() && column->is_string()) {
-    node->op = ExpressionOp::kColumn;
-    node->name = *column;
-    return node;
+NodePtr node_from_json(const Json& json, int depth) {
+  JsonFields fields(json, {"the expression", ErrorKind::kInvalidArgument});
+  if (fields.has("col")) {
+    return make_node(ExpressionOp::kColumn, {}, fields.text("col", kLongestName));
   }
-  if (auto literal = json.find("lit"); literal != json.end()) {
-    if (literal->is_boolean()) {
-      node->literal = literal->get<bool>();
-    } else if (literal->is_number_unsigned()) {
-      node->literal = integer_literal(literal->get<uint64_t>());
-    } else if (literal->is_number_integer()) {
-      node->literal = literal->get<int64_t>();
-    } else if (literal->is_number_float()) {
-      node->literal = literal->get<double>();
-    } else if (literal->is_string()) {
-      node->literal = literal->get<std::string>();
-    } else {
-      throw_not_an_expression(json);
-    }
-    return node;
-  }
-  if (auto number = json.find("double"); number != json.end() && number->is_string()) {
-    node->literal = std::strtod(number->get<std::string>().c_str(), nullptr);
-    return node;
-  }
-  auto op = json.find("op");
-  auto arguments = json.find("args");
-  if (op == json.end() || arguments == json.end() || !arguments->is_array()) {
-    throw_not_an_expression(json);
-  }
+  if (!fields.has("op")) return make_literal_node(literal_from_json(fields));
+  std::string op = fields.text("op");
   auto found =
-      std::find_if(kOpNames.begin(), kOpNames.end(), [&](auto& n) { return *op == n.name; });
-  if (found == kOpNames.end() || arguments->size() != found->arguments) {
-    throw_not_an_expression(json);
+      std::find_if(kOpNames.begin(), kOpNames.end(), [&](auto& n) { return op == n.name; });
+  if (found == kOpNames.end()) fields.fail("op", "the name of an operator");
+  const Json& arguments = fields.array("args");
+  bool fits = arguments.size() == found->arguments ||
+              (is_chain(found->op) && arguments.size() > found->arguments);
+  if (!fits) fields.fail("args", str(found->arguments, " arguments of ", op));
+  // Before it goes on: the JSON may be deeper than any expression.
+  if (depth >= kMaxExpressionDepth) {
+    fields.fail("args", str("at most ", kMaxExpressionDepth, " operators inside each other"));
   }
-  node->op = found->op;
-  if (node->op == ExpressionOp::kCast) node->name = json.value("type", "");
-  for (const auto& argument : *arguments) {
-    node->arguments.push_back(node_from_json(argument, depth + 1));
-  }
-  return node;
+  std::vector<NodePtr> nodes;
+  for (const auto& argument : arguments) nodes.push_back(node_from_json(argument, depth + 1));
+  return make_node(found->op, nodes,
+                   found->op == ExpressionOp::kCast ? fields.text("type") : std::string());
 }
 
 Expression make(ExpressionOp op, std::initializer_list<Expression> arguments,
                 std::string name = {}) {
-  auto node = std::make_shared<ExpressionNode>();
-  node->op = op;
-  node->name = std::move(name);
-  for (const auto& argument : arguments) node->arguments.push_back(argument.shared_node());
-  return Expression(std::shared_ptr<const ExpressionNode>(std::move(node)));
+  std::vector<NodePtr> nodes;
+  for (const auto& argument : arguments) nodes.push_back(argument.shared_node());
+  return Expression(make_node(op, nodes, std::move(name)));
 }
 
 Expression make_literal(Literal literal) {
-  auto node = std::make_shared<ExpressionNode>();
-  node->literal = std::move(literal);
-  return Expression(std::shared_ptr<const ExpressionNode>(std::move(node)));
+  return Expression(make_literal_node(std::move(literal)));
 }
 
 }  // namespace
@@ -170,8 +220,11 @@ std::string to_string(const ExpressionNode& node) {
   const OpName& op = name_of(node.op);
   if (*op.symbol != 0 && op.arguments == 1) return op.symbol + operand_text(*node.arguments[0]);
   if (*op.symbol != 0) {
-    return str(operand_text(*node.arguments[0]), " ", op.symbol, " ",
-               operand_text(*node.arguments[1]));
+    std::string text = operand_text(*node.arguments[0]);
+    for (size_t i = 1; i < node.arguments.size(); ++i) {
+      text += str(" ", op.symbol, " ", operand_text(*node.arguments[i]));
+    }
+    return text;
   }
   std::string text = str(op.name, "(", to_string(*node.arguments[0]));
   if (op.arguments == 2) text += ", " + to_string(*node.arguments[1]);
@@ -202,7 +255,7 @@ Expression Expression::cast(const std::string& type) const {
 std::string Expression::to_string() const { return data::to_string(*node_); }
 Json Expression::to_json() const { return data::node_to_json(*node_); }
 Expression Expression::from_json(const Json& json) {
-  return Expression(data::node_from_json(json, 0));
+  return Expression(data::node_from_json(json, 1));
 }
 
 using E = Expression;

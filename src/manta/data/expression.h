@@ -26,6 +26,9 @@ struct ExpressionNode;
 /// gives an infinity or NaN. Whatever has a null operand is null, except && and ||, which look at
 /// the other side (false && null is false). A text literal beside a time column is read as a time:
 /// `col("pickup") >= "2020-01-15"`.
+///
+/// A chain of any number of && (or of ||) is one operator; at most 248 operators may lie inside
+/// each other, and one more is Error(kInvalidArgument).
 class Expression {
  public:
   /// A constant. So a number, a bool or a text can stand wherever an expression can.

@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "manta/core/archive_json.h"
 #include "manta/data/expression.h"
 #include "manta/data/piece_internal.h"
 
@@ -43,11 +44,17 @@ enum class ExpressionOp {
 /// A uint64_t only if it does not fit into an int64_t.
 using Literal = std::variant<int64_t, uint64_t, double, bool, std::string>;
 
+/// Operators inside each other, with what they are applied to. In the JSON of a plan each takes two
+/// levels, behind three of the plan, and the last one level: together as many as travel.
+inline constexpr int kMaxExpressionDepth = (kMaxJsonNesting - 3 + 1) / 2;
+
 struct ExpressionNode {
   ExpressionOp op = ExpressionOp::kLiteral;
   std::string name;  ///< Of a column, or of the type of a cast.
   Literal literal = int64_t{0};
+  /// Two or more of && and ||: a chain of them is one node.
   std::vector<std::shared_ptr<const ExpressionNode>> arguments;
+  int depth = 1;  ///< Of the tree below it, itself included.
 };
 
 /// Adds the names of all columns that it looks at, each once.

@@ -133,12 +133,47 @@ TEST(ExpressionTest, JsonKeepsTypesAndOddNumbers) {
 
 TEST(ExpressionTest, WhatIsNoExpressionIsRefused) {
   for (const char* json : {"3", "{}", R"({"op": "add", "args": [{"lit": 1}]})", R"({"lit": null})",
-                           R"({"op": "system", "args": []})", R"({"op": "add", "args": [1, 2]})"}) {
+                           R"({"op": "system", "args": []})", R"({"op": "add", "args": [1, 2]})",
+                           R"({"op": "or", "args": [{"lit": true}]})",
+                           R"({"op": "cast", "args": [{"col": "a"}], "type": 5})",
+                           R"({"op": "cast", "args": [{"col": "a"}]})", R"({"op": 5, "args": []})",
+                           R"({"double": "abc"})", R"({"double": 3})", R"({"double": "Inf"})",
+                           R"({"bytes": "f"})", R"({"bytes": "0G"})", R"({"col": 3})"}) {
     EXPECT_THAT(
         message_of(ErrorKind::kInvalidArgument, [&] { Expression::from_json(Json::parse(json)); }),
-        HasSubstr("not an expression"))
+        HasSubstr("the expression is damaged"))
         << json;
   }
+  Json large = {{"op", "add"}, {"args", Json(std::vector<int>(100'000, 1))}};
+  EXPECT_LT(message_of(ErrorKind::kInvalidArgument, [&] { Expression::from_json(large); }).size(),
+            200u);
+}
+
+// A restored run must compare with the same bytes.
+TEST(ExpressionTest, TextsThatAreNotUtf8ComeBack) {
+  for (const std::string& text : {std::string("\xff\x00z", 3), std::string("\xc3")}) {
+    auto json = Json::parse((col("a") == text).to_json().dump());
+    auto copy = Expression::from_json(json);
+    EXPECT_EQ(std::get<std::string>(copy.node().arguments[1]->literal), text);
+  }
+}
+
+TEST(ExpressionTest, ChainsAreOneNode) {
+  auto a = col("a"), b = col("b"), c = col("c"), d = col("d");
+  EXPECT_EQ(((a || b) || (c || d)).to_string(), "a || b || c || d");
+  EXPECT_EQ(((a && b) || (c && d)).to_string(), "(a && b) || (c && d)");
+  EXPECT_EQ((a || b || c).to_json().at("args").size(), 3u);
+  // As earlier versions wrote it.
+  Json nested = {{"op", "or"},
+                 {"args", {{{"op", "or"}, {"args", {a.to_json(), b.to_json()}}}, c.to_json()}}};
+  EXPECT_EQ(Expression::from_json(nested).to_json(), (a || b || c).to_json());
+  Piece piece;
+  piece.rows = 4;
+  piece.set("a", array_from_json(arrow::boolean(), {true, false, nullptr, nullptr}));
+  piece.set("b", array_from_json(arrow::boolean(), {false, false, nullptr, false}));
+  piece.set("c", array_from_json(arrow::boolean(), {nullptr, false, true, false}));
+  EXPECT_EQ(plain(*evaluate(a || b || c, piece)), Json({true, false, true, nullptr}));
+  EXPECT_EQ(plain(*evaluate(a && b && c, piece)), Json({false, false, nullptr, false}));
 }
 
 TEST(ExpressionTest, ErrorsNameColumnTypeAndExpression) {

@@ -38,9 +38,6 @@ class Generator {
     return static_cast<uint64_t>(product >> 64);
   }
 
-  /// From [0, 1).
-  double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
-
   /// All of [0, n), n below 2^32, in an order drawn by Fisher and Yates' method.
   std::vector<uint32_t> permutation(int64_t n) {
     MANTA_CHECK(n >= 0 && n < int64_t{1} << 32, "a permutation of more than 2^32 rows");

@@ -3,15 +3,11 @@
 #include <algorithm>
 
 #include "manta/data/open_files_internal.h"
+#include "manta/data/processors_internal.h"
 
 namespace manta::data {
-namespace {
 
-constexpr size_t kMaxIdle = 16;  // as many threads as read from one host's disks at a time
-
-}  // namespace
-
-OpenFiles::OpenFiles() = default;
+OpenFiles::OpenFiles() : most_(static_cast<size_t>(all_processors())) {}
 OpenFiles::~OpenFiles() = default;
 
 std::unique_ptr<parquet::arrow::FileReader> OpenFiles::take(int file) {
@@ -28,7 +24,7 @@ void OpenFiles::put(int file, std::unique_ptr<parquet::arrow::FileReader> reader
   std::unique_ptr<parquet::arrow::FileReader> closed;  // without the lock
   std::lock_guard lock(mutex_);
   idle_.emplace_back(file, std::move(reader));
-  if (idle_.size() <= kMaxIdle) return;
+  if (idle_.size() <= most_) return;
   closed = std::move(idle_.front().second);
   idle_.pop_front();
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -20,10 +21,12 @@ class OpenFiles {
 
   /// One of this file, or none.
   std::unique_ptr<parquet::arrow::FileReader> take(int file);
-  /// For the next one who needs it. Closes the one that was put first if there are many.
+  /// For the next one who needs it. Closes the one that was put first if there are more than
+  /// threads that read.
   void put(int file, std::unique_ptr<parquet::arrow::FileReader> reader);
 
  private:
+  const size_t most_;
   std::mutex mutex_;
   std::deque<std::pair<int, std::unique_ptr<parquet::arrow::FileReader>>> idle_;
 };

@@ -2,8 +2,8 @@
 
 #include "manta/base/error.h"
 #include "manta/data/dataset.h"
-#include "manta/data/json_fields_internal.h"
 #include "manta/data/operation_internal.h"
+#include "manta/data/plan_limits_internal.h"
 
 namespace manta {
 namespace data {
@@ -44,7 +44,7 @@ class DropColumns final : public RowOperation {
 }  // namespace
 
 OperationPtr read_drop_columns(const JsonFields& fields, const PlanFunctions&) {
-  return std::make_shared<DropColumns>(fields.texts("columns"));
+  return std::make_shared<DropColumns>(fields.texts("columns", kLongestName));
 }
 
 }  // namespace data

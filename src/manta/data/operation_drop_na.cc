@@ -2,9 +2,9 @@
 
 #include "manta/base/error.h"
 #include "manta/data/dataset.h"
-#include "manta/data/json_fields_internal.h"
 #include "manta/data/operation_internal.h"
 #include "manta/data/plan_internal.h"
+#include "manta/data/plan_limits_internal.h"
 
 namespace manta {
 namespace data {
@@ -48,7 +48,7 @@ class DropNa final : public RowOperation {
 }  // namespace
 
 OperationPtr read_drop_na(const JsonFields& fields, const PlanFunctions&) {
-  return std::make_shared<DropNa>(fields.texts("columns"));
+  return std::make_shared<DropNa>(fields.texts("columns", kLongestName));
 }
 
 }  // namespace data

@@ -3,8 +3,8 @@
 #include "manta/base/error.h"
 #include "manta/data/dataset.h"
 #include "manta/data/expression_internal.h"
-#include "manta/data/json_fields_internal.h"
 #include "manta/data/operation_internal.h"
+#include "manta/data/plan_limits_internal.h"
 
 namespace manta {
 namespace data {
@@ -64,7 +64,7 @@ class Filter final : public RowOperation {
 }  // namespace
 
 OperationPtr read_filter(const JsonFields& fields, const PlanFunctions&) {
-  return std::make_shared<Filter>(Expression::from_json(fields.at("expression")));
+  return std::make_shared<Filter>(Expression::from_json(fields.any("expression")));
 }
 
 }  // namespace data

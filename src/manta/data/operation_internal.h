@@ -19,11 +19,11 @@ class Schema;
 
 namespace manta {
 class Dataset;
-}
+class JsonFields;
+}  // namespace manta
 
 namespace manta::data {
 
-class JsonFields;
 class PlanFunction;
 struct Plan;
 
@@ -58,6 +58,8 @@ class Operation {
   /// How many rows it gives of a fragment that has `before` rows. Nothing: known only by running.
   virtual std::optional<int64_t> rows_after(size_t fragment,
                                             std::optional<int64_t> before) const = 0;
+  /// Whether it may give more rows than go in.
+  virtual bool may_add_rows() const = 0;
   /// Adds what holds for every row that it lets through and can be told from the file's columns.
   /// False if conditions that come after it say nothing about rows of the file.
   virtual bool add_bounds(FileBounds& bounds) const = 0;
@@ -72,6 +74,7 @@ class RowOperation : public Operation {
   virtual void run(Piece& piece, RowMask& mask, const ColumnNames& live) const = 0;
 
   void check_after(const Plan&) const override {}
+  bool may_add_rows() const final { return false; }
 };
 
 /// Where rows come from, for errors and for tables by fragment.
@@ -95,12 +98,14 @@ class WindowOperation : public Operation {
   virtual std::vector<std::vector<size_t>> windows(const std::vector<Fragment>& fragments,
                                                    int64_t epoch) const = 0;
   virtual Batches run(const Batches& batches, int64_t epoch, int64_t window) const = 0;
+
+  bool may_add_rows() const final { return false; }
 };
 
 using OperationPtr = std::shared_ptr<const Operation>;
 
 /// An operation from its JSON. Throws Error(kInvalidArgument) if it is none, naming the field.
-OperationPtr read_operation(const Json& json, size_t index, const PlanFunctions& functions);
+OperationPtr read_operation(const JsonFields& fields, const PlanFunctions& functions);
 
 /// The data set with one more operation. Throws what is wrong with it there.
 Dataset then(const Dataset& dataset, OperationPtr operation);

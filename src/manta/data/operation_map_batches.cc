@@ -5,9 +5,9 @@
 #include "manta/base/error.h"
 #include "manta/data/dataset.h"
 #include "manta/data/expression_internal.h"
-#include "manta/data/json_fields_internal.h"
 #include "manta/data/operation_internal.h"
 #include "manta/data/plan_function.h"
+#include "manta/data/plan_limits_internal.h"
 
 namespace manta {
 namespace data {
@@ -30,18 +30,38 @@ class MapBatches final : public BatchOperation {
   std::optional<int64_t> rows_after(size_t, std::optional<int64_t>) const override {
     return std::nullopt;
   }
+  bool may_add_rows() const override { return true; }
   bool add_bounds(FileBounds&) const override { return false; }
 
   Batches run(const Batches& batches, const Place& place) const override {
     Batches results;
-    for (const auto& batch : rechunk(batches, rows_)) {
+    for (const auto& batch : in_batches(batches, place)) {
       auto result = call(batch, place);
-      if (result->num_rows() > 0) results.push_back(std::move(result));
+      if (result->num_rows() == 0) continue;
+      if (!results.empty()) require_same_columns(*results[0]->schema(), *result->schema(), place);
+      results.push_back(std::move(result));
     }
     return results;
   }
 
  private:
+  Batches in_batches(const Batches& batches, const Place& place) const {
+    try {
+      return rechunk(batches, rows_);
+    } catch (const Error& error) {
+      throw Error(error.kind(), str(place.describe(), ": ", error.what()));
+    }
+  }
+
+  void require_same_columns(const arrow::Schema& first, const arrow::Schema& now,
+                            const Place& place) const {
+    if (have_same_columns(first, now)) return;
+    fail(place, str("returned batches of different columns: {", describe_columns(first),
+                    "} first, then {", describe_columns(now),
+                    "}; return the same names and types from every call, also for rows without "
+                    "values"));
+  }
+
   BatchPtr call(const BatchPtr& batch, const Place& place) const {
     BatchPtr result;
     try {

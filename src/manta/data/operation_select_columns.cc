@@ -3,8 +3,8 @@
 #include "manta/base/error.h"
 #include "manta/data/dataset.h"
 #include "manta/data/expression_internal.h"
-#include "manta/data/json_fields_internal.h"
 #include "manta/data/operation_internal.h"
+#include "manta/data/plan_limits_internal.h"
 
 namespace manta {
 namespace data {
@@ -47,7 +47,7 @@ class SelectColumns final : public RowOperation {
 }  // namespace
 
 OperationPtr read_select_columns(const JsonFields& fields, const PlanFunctions&) {
-  return std::make_shared<SelectColumns>(fields.texts("columns"));
+  return std::make_shared<SelectColumns>(fields.texts("columns", kLongestName));
 }
 
 }  // namespace data

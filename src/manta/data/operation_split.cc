@@ -7,9 +7,10 @@
 #include "manta/base/error.h"
 #include "manta/data/dataset.h"
 #include "manta/data/generator_internal.h"
-#include "manta/data/json_fields_internal.h"
 #include "manta/data/operation_internal.h"
+#include "manta/data/operation_split_internal.h"
 #include "manta/data/plan_internal.h"
+#include "manta/data/plan_limits_internal.h"
 #include "manta/data/stream_internal.h"
 
 namespace manta {
@@ -69,6 +70,7 @@ class Split final : public BatchOperation {
   std::optional<int64_t> rows_after(size_t fragment, std::optional<int64_t>) const override {
     return kept(fragment);
   }
+  bool may_add_rows() const override { return false; }
   bool add_bounds(FileBounds&) const override { return true; }
 
   Batches run(const Batches& batches, const Place& place) const override {
@@ -179,10 +181,10 @@ OperationPtr read_split(const JsonFields& fields, const PlanFunctions&) {
   Split::Table table;
   std::string part = fields.text("part");
   if (part != "test" && part != "train") fields.fail("part", "\"train\" or \"test\"");
-  table.shuffle = fields.flag("shuffle");
-  table.seed = fields.seed("seed");
-  table.rows = fields.row_counts("rows");
-  table.test_rows = fields.row_counts("test_rows");
+  table.shuffle = fields.boolean("shuffle");
+  table.seed = fields.unsigned_integer("seed");
+  table.rows = row_counts(fields, "rows");
+  table.test_rows = row_counts(fields, "test_rows");
   return std::make_shared<Split>(part == "test", std::move(table));
 }
 

@@ -1,7 +1,7 @@
 #include "manta/base/error.h"
-#include "manta/data/json_fields_internal.h"
 #include "manta/data/operation_internal.h"
 #include "manta/data/plan_function.h"
+#include "manta/data/plan_limits_internal.h"
 
 namespace manta::data {
 
@@ -33,14 +33,12 @@ constexpr Entry kTable[] = {MANTA_OPERATIONS(MANTA_ENTRY)};
 
 }  // namespace
 
-OperationPtr read_operation(const Json& json, size_t index, const PlanFunctions& functions) {
-  JsonFields fields(json, str("operation ", index));
+OperationPtr read_operation(const JsonFields& fields, const PlanFunctions& functions) {
   std::string op = fields.text("op");
   for (const auto& entry : kTable) {
-    if (op == entry.name)
-      return entry.read(JsonFields(json, str("operation ", index, ", ", op)), functions);
+    if (op == entry.name) return entry.read(fields, functions);
   }
-  throw Error(ErrorKind::kInvalidArgument, str("a plan with the unknown operation ", shorten(op)));
+  fields.fail("op", "the name of an operation");
 }
 
 }  // namespace manta::data

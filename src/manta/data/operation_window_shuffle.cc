@@ -7,9 +7,9 @@
 #include "manta/data/dataset.h"
 #include "manta/data/gather_internal.h"
 #include "manta/data/generator_internal.h"
-#include "manta/data/json_fields_internal.h"
 #include "manta/data/operation_internal.h"
 #include "manta/data/plan_internal.h"
+#include "manta/data/plan_limits_internal.h"
 
 namespace manta {
 namespace data {
@@ -83,7 +83,8 @@ class WindowShuffle final : public WindowOperation {
 }  // namespace
 
 OperationPtr read_window_shuffle(const JsonFields& fields, const PlanFunctions&) {
-  return std::make_shared<WindowShuffle>(fields.integer("rows", 1, kMaxRows), fields.seed("seed"));
+  return std::make_shared<WindowShuffle>(fields.integer("rows", 1, kMaxRows),
+                                         fields.unsigned_integer("seed"));
 }
 
 }  // namespace data

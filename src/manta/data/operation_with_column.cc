@@ -3,8 +3,8 @@
 #include "manta/base/error.h"
 #include "manta/data/dataset.h"
 #include "manta/data/expression_internal.h"
-#include "manta/data/json_fields_internal.h"
 #include "manta/data/operation_internal.h"
+#include "manta/data/plan_limits_internal.h"
 #include "manta/io/arrow_status.h"
 
 namespace manta {
@@ -55,8 +55,8 @@ class WithColumn final : public RowOperation {
 }  // namespace
 
 OperationPtr read_with_column(const JsonFields& fields, const PlanFunctions&) {
-  return std::make_shared<WithColumn>(fields.text("name"),
-                                      Expression::from_json(fields.at("expression")));
+  return std::make_shared<WithColumn>(fields.text("name", kLongestName),
+                                      Expression::from_json(fields.any("expression")));
 }
 
 }  // namespace data

@@ -4,6 +4,7 @@
 
 #include "manta/base/error.h"
 #include "manta/data/expression_internal.h"
+#include "manta/data/operation_internal.h"
 #include "manta/data/piece_internal.h"
 #include "manta/io/arrow_status.h"
 
@@ -89,6 +90,24 @@ std::shared_ptr<arrow::RecordBatch> concatenate(const Batches& batches) {
                                     arrow::ArrayVector());
   }
   return check(arrow::ConcatenateRecordBatches(batches), "putting batches together");
+}
+
+bool have_same_columns(const arrow::Schema& a, const arrow::Schema& b) {
+  if (a.num_fields() != b.num_fields()) return false;
+  for (int i = 0; i < a.num_fields(); ++i) {
+    if (a.field(i)->name() != b.field(i)->name() ||
+        !a.field(i)->type()->Equals(*b.field(i)->type()))
+      return false;
+  }
+  return true;
+}
+
+std::string describe_columns(const arrow::Schema& schema) {
+  std::vector<std::string> columns;
+  for (const auto& field : schema.fields()) {
+    columns.push_back(str(field->name(), ": ", field->type()->ToString()));
+  }
+  return join(columns);
 }
 
 Batches rechunk(const Batches& batches, int64_t rows) {

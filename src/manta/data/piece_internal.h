@@ -8,6 +8,7 @@
 namespace arrow {
 class Array;
 class RecordBatch;
+class Schema;
 }  // namespace arrow
 
 namespace manta::data {
@@ -37,6 +38,10 @@ using Batches = std::vector<std::shared_ptr<arrow::RecordBatch>>;
 int64_t count_rows(const Batches& batches);
 /// One batch of all rows; at least one batch is given.
 std::shared_ptr<arrow::RecordBatch> concatenate(const Batches& batches);
+/// Whether names and types are the same, in the same order.
+bool have_same_columns(const arrow::Schema& a, const arrow::Schema& b);
+/// "id: int64, text: string".
+std::string describe_columns(const arrow::Schema& schema);
 /// The same rows in batches of `rows`, the last one shorter.
 Batches rechunk(const Batches& batches, int64_t rows);
 

@@ -29,10 +29,6 @@ Pipeline::Pipeline(std::shared_ptr<const Plan> plan)
   }
 }
 
-std::string Pipeline::describe(size_t fragment) const {
-  return plan_->source->describe(fragments_[fragment]);
-}
-
 bool Pipeline::skips(size_t fragment) const {
   std::optional<int64_t> rows = fragments_[fragment].rows;
   if (rows == 0) return true;
@@ -61,8 +57,8 @@ Batches Pipeline::run(const std::vector<size_t>& fragments, int64_t epoch, int64
     try {
       batches = window_operation_->run(batches, epoch, window);
     } catch (const Error& error) {
-      throw Error(error.kind(),
-                  str("the window that begins with ", describe(fragments[0]), ": ", error.what()));
+      throw Error(error.kind(), str("the window that begins with ", place(fragments[0]).describe(),
+                                    ": ", error.what()));
     }
     batches = run_from(windows_at_ + 1, plan_->operations.size(), std::move(batches), fragments[0]);
   }
@@ -80,12 +76,16 @@ Batches Pipeline::run_fragment(size_t fragment, std::atomic<int64_t>& rows_decod
       auto batch = compute(*decoded, 0, first_barrier);
       if (batch) batches.push_back(std::move(batch));
     } catch (const Error& error) {
-      throw Error(error.kind(), str(describe(fragment), ": ", error.what()));
+      throw Error(error.kind(), str(place(fragment).describe(), ": ", error.what()));
     }
   });
   // Few rows are left: many tiny batches would cost whoever takes them more than one copy.
   if (count_rows(batches) < kSmallBatchRows * static_cast<int64_t>(batches.size())) {
-    batches = rechunk(batches, kPieceRows);
+    try {
+      batches = rechunk(batches, kPieceRows);
+    } catch (const Error& error) {
+      throw Error(error.kind(), str(place(fragment).describe(), ": ", error.what()));
+    }
   }
   return run_from(first_barrier, windows_at_, std::move(batches), fragment);
 }
@@ -98,7 +98,7 @@ size_t Pipeline::next_barrier(size_t operation, size_t end) const {
 Batches Pipeline::run_from(size_t operation, size_t end, Batches batches, size_t fragment) const {
   while (operation < end) {
     if (auto* barrier = batch_operations_[operation]) {
-      batches = barrier->run(batches, Place{*plan_, fragment});
+      batches = barrier->run(batches, place(fragment));
       ++operation;
     }
     size_t next = next_barrier(operation, end);
@@ -108,7 +108,7 @@ Batches Pipeline::run_from(size_t operation, size_t end, Batches batches, size_t
         auto result = compute(*batch, operation, next);
         if (result) computed.push_back(std::move(result));
       } catch (const Error& error) {
-        throw Error(error.kind(), str(describe(fragment), ": ", error.what()));
+        throw Error(error.kind(), str(place(fragment).describe(), ": ", error.what()));
       }
     }
     batches = std::move(computed);

@@ -36,7 +36,7 @@ class Pipeline {
   size_t next_barrier(size_t operation, size_t end) const;
   std::shared_ptr<arrow::RecordBatch> compute(const arrow::RecordBatch& batch, size_t begin,
                                               size_t end) const;
-  std::string describe(size_t fragment) const;
+  Place place(size_t fragment) const { return {*plan_, fragment}; }
 
   std::shared_ptr<const Plan> plan_;
   ColumnUse use_;

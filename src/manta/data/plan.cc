@@ -4,15 +4,13 @@
 
 #include "manta/base/error.h"
 #include "manta/data/expression_internal.h"
-#include "manta/data/json_fields_internal.h"
 #include "manta/data/plan_internal.h"
+#include "manta/data/plan_limits_internal.h"
 
 namespace manta::data {
 namespace {
 
 constexpr int kPlanVersion = 1;
-// An expression of n operators takes 2n levels at most, and has at most 1000.
-constexpr int kDeepestJson = 2100;
 
 Json to_json(const Plan& plan, PlanFunctions& functions) {
   Json list = Json::array();
@@ -23,16 +21,18 @@ Json to_json(const Plan& plan, PlanFunctions& functions) {
           {"operations", list}};
 }
 
+JsonDocument the_plan() { return {"the plan", ErrorKind::kInvalidArgument}; }
+
 std::shared_ptr<const Plan> from_json(const Json& json, const PlanFunctions& functions) {
-  JsonFields fields(json, "the plan");
+  JsonFields fields(json, the_plan());
   fields.integer("version", kPlanVersion, kPlanVersion);
   auto plan = std::make_shared<Plan>();
-  plan->source = Source::from_json(fields.at("source"));
-  plan->columns = fields.texts("columns");
+  plan->source = Source::from_json(fields.object("source"));
+  plan->columns = fields.texts("columns", kLongestName);
   require_distinct(plan->columns, "the columns of a plan");
-  const Json& operations = fields.list("operations");
-  for (size_t i = 0; i < operations.size(); ++i) {
-    auto operation = read_operation(operations[i], i, functions);
+  size_t operations = fields.array("operations").size();
+  for (size_t i = 0; i < operations; ++i) {
+    auto operation = read_operation(fields.element("operations", i), functions);
     operation->check_after(*plan);
     plan->operations.push_back(std::move(operation));
   }
@@ -56,14 +56,27 @@ std::shared_ptr<const Plan> reading(Read read) {
 
 std::string Plan::why_not_stored() const {
   PlanFunctions functions;
-  for (const auto& operation : operations) operation->to_json(functions);
+  Json json = data::to_json(*this, functions);
   for (const auto& function : functions) {
     if (auto why = function.why_not_stored(); !why.empty()) return why;
+    if (!is_utf8(function.to_json())) {
+      return str("the arguments of the function ", function.function_name(),
+                 " of map_batches have a text that is not UTF-8");
+    }
   }
-  return {};
+  if (is_utf8(json)) return {};
+  for (const auto& path : source->files()) {
+    if (!is_utf8(path)) {
+      return str("the path ", short_text(path), " is not UTF-8. Rename the file or its folder");
+    }
+  }
+  return "the name of a column is not UTF-8. Write the file with other names";
 }
 
 Json Plan::to_json() const {
+  if (auto why = why_not_stored(); !why.empty()) {
+    throw Error(ErrorKind::kInvalidArgument, "this data set cannot be stored: " + why);
+  }
   PlanFunctions functions;
   Json json = data::to_json(*this, functions);
   Json named = Json::array();
@@ -74,13 +87,12 @@ Json Plan::to_json() const {
 
 std::shared_ptr<const Plan> Plan::from_json(const Json& json) {
   return reading([&] {
-    require_depth(json, kDeepestJson, "not a plan as Dataset::to_json writes it");
+    check_depth(json, "the plan", kMaxPlanNesting);
     PlanFunctions functions;
-    JsonFields fields(json, "the plan");
-    if (fields.has("functions")) {
-      for (const auto& function : fields.list("functions")) {
-        functions.push_back(PlanFunction::from_json(function, functions.size()));
-      }
+    JsonFields fields(json, the_plan());
+    size_t count = fields.has("functions") ? fields.array("functions").size() : 0;
+    for (size_t i = 0; i < count; ++i) {
+      functions.push_back(PlanFunction::from_json(fields.element("functions", i)));
     }
     return data::from_json(json, functions);
   });

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "manta/base/error.h"
-#include "manta/data/json_fields_internal.h"
+#include "manta/data/plan_limits_internal.h"
 
 namespace manta::data {
 namespace {
@@ -50,14 +50,14 @@ NamedFunction find_named(const std::string& name) {
   auto found = registry().functions.find(name);
   if (found == registry().functions.end()) {
     throw Error(ErrorKind::kNotFound,
-                str("a plan uses the function ", shorten(name),
+                str("a plan uses the function ", short_text(name),
                     ", and this program has none of that name; it has ", known_names(),
                     ". Define it at namespace scope: static const auto f = manta::named(",
-                    shorten(name), ", function)"));
+                    short_text(name), ", function)"));
   }
   if (found->second.twice) {
     throw Error(ErrorKind::kInvalidArgument,
-                str("two functions have the name ", shorten(name),
+                str("two functions have the name ", short_text(name),
                     ": give one of them another name in manta::named (a lambda in a header needs "
                     "`inline const auto`)"));
   }
@@ -155,9 +155,8 @@ Json PlanFunction::to_json() const {
   return json;
 }
 
-PlanFunction PlanFunction::from_json(const Json& json, size_t index) {
-  JsonFields fields(json, str("function ", index));
-  std::string name = fields.text("name");
+PlanFunction PlanFunction::from_json(const JsonFields& fields) {
+  std::string name = fields.text("name", kLongestName);
   auto entry = find_named(name);
   if (fields.has("args") != (entry.takes == detail::Takes::kJson)) {
     throw Error(ErrorKind::kInvalidArgument,
@@ -170,7 +169,7 @@ PlanFunction PlanFunction::from_json(const Json& json, size_t index) {
                     "; build the data set again"));
   }
   Value args;
-  if (fields.has("args")) args = to_value(fields.at("args"));
+  if (fields.has("args")) args = to_value(fields.any("args"));
   return PlanFunction(function_of(entry), std::move(args), name);
 }
 

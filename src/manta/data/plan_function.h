@@ -16,6 +16,8 @@
 
 namespace manta {
 
+class JsonFields;
+
 /// A function with a name, by which a stored plan finds it again: see `named`.
 template <class F>
 struct Named {
@@ -53,7 +55,7 @@ class PlanFunction {
   /// Its name and arguments. Throws Error(kInvalidArgument) with `why_not_stored`.
   Json to_json() const;
   /// Finds it by its name. Throws Error(kNotFound) with the names that there are.
-  static PlanFunction from_json(const Json& json, size_t index);
+  static PlanFunction from_json(const JsonFields& fields);
 
   void save(OutArchive& archive) const;
   /// Throws Error(kInvalidArgument) if it names no function that this program's map_batches takes.

@@ -229,8 +229,8 @@ TEST_F(PlanFunctionTest, StoredArgumentsMustFit) {
   EXPECT_THAT(refused({{"name", "twice"}, {"args", 1}}), HasSubstr("'twice'"));
   EXPECT_THAT(refused({{"name", "add_json"}}), HasSubstr("'add_json'"));
   EXPECT_THAT(refused({{"name", "scale"}, {"args", 1}}), HasSubstr("another type"));
-  EXPECT_THAT(refused({{"name", 7}}), HasSubstr("'name' is 7, not a text"));
-  EXPECT_THAT(refused("twice"), HasSubstr("function 0 is \"twice\", not an object"));
+  EXPECT_THAT(refused({{"name", 7}}), HasSubstr("functions[0].name is 7; expected a text"));
+  EXPECT_THAT(refused("twice"), HasSubstr("functions[0] is \"twice\" instead of a JSON object"));
 }
 
 // What earlier versions wrote, and what somebody may write: no address is ever followed.
@@ -243,10 +243,10 @@ TEST_F(PlanFunctionTest, JsonWithAddressesIsRefused) {
   json["operations"] = {
       {{"op", "map_batches"}, {"thunk", thunk}, {"target", address}, {"rows", 5}}};
   EXPECT_THAT(message_of(ErrorKind::kInvalidArgument, [&] { Dataset::from_json(json); }),
-              HasSubstr("'function' is missing"));
+              HasSubstr("operations[0].function is missing"));
   json["functions"] = {{{"thunk", thunk}, {"target", address}}};
   EXPECT_THAT(message_of(ErrorKind::kInvalidArgument, [&] { Dataset::from_json(json); }),
-              HasSubstr("'name' is missing"));
+              HasSubstr("functions[0].name is missing"));
 }
 
 int not_on_batches(int x) { return x; }
@@ -298,6 +298,20 @@ TEST_F(PlanFunctionTest, BatchesOfDifferentColumnsAreTheUsersError) {
     EXPECT_THAT(message_of(ErrorKind::kUserCode, [&] { read(changing); }),
                 HasSubstr("{id: int64, half: double, text: string} first, then {id: int64, half: "
                           "double}"));
+  }
+}
+
+TEST_F(PlanFunctionTest, BatchesOfDifferentColumnsInOneRowGroupNameItAndTheFunction) {
+  auto changing = rows(10, 10).map_batches(
+      [](const Batch& batch) {
+        return ints(*batch, "id")[0] < 6 ? batch : check(batch->SelectColumns({0, 1}), "columns");
+      },
+      {.batch_size = 2});
+  for (const auto& dataset : {changing, changing.window_shuffle({.rows = 10, .seed = 1})}) {
+    EXPECT_THAT(message_of(ErrorKind::kUserCode, [&] { dataset.to_table(); }),
+                AllOf(HasSubstr("of map_batches, on row group 0 of '"),
+                      HasSubstr("{id: int64, half: double, text: string} first, then {id: int64, "
+                                "half: double}")));
   }
 }
 

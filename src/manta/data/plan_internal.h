@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "manta/base/json.h"
+#include "manta/core/archive_json.h"
 #include "manta/data/operation_internal.h"
 #include "manta/data/plan_function.h"
 #include "manta/data/source_internal.h"
@@ -18,10 +19,9 @@ class Schema;
 
 namespace manta::data {
 
-/// How many of each fragment's rows are test rows: the last ones of all, or so that each fragment
-/// gives its share (the fragments with the largest remainders give one more).
-std::vector<int64_t> last_rows(const std::vector<int64_t>& rows, int64_t test_rows);
-std::vector<int64_t> allot(const std::vector<int64_t>& rows, int64_t test_rows);
+/// Arrays and objects inside each other in a plan's JSON: an expression's come with the plan around
+/// them, and those of a function's arguments lie in three of the plan.
+inline constexpr int kMaxPlanNesting = kMaxJsonNesting + 3;
 
 /// What a Dataset is: files, the columns of them that the user asked for, and what is done with
 /// their rows.
@@ -31,7 +31,7 @@ struct Plan {
   std::vector<OperationPtr> operations;
 
   /// For a file: functions are in it by their names only. Throws Error(kInvalidArgument) if one has
-  /// none.
+  /// none, and if a name or a path is not UTF-8, which JSON would change.
   Json to_json() const;
   /// Why `to_json` throws; empty if it does not.
   std::string why_not_stored() const;

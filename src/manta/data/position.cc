@@ -1,10 +1,9 @@
 #include "manta/base/error.h"
+#include "manta/data/plan_limits_internal.h"
 #include "manta/data/position_internal.h"
 
 namespace manta::data {
 namespace {
-
-constexpr size_t kShownBytes = 200;
 
 [[noreturn]] void throw_bad(const std::string& position, const std::string& dataset,
                             const std::string& why) {
@@ -26,31 +25,26 @@ Json Position::to_json() const {
 }
 
 Position Position::from_json(const Json& json, const std::string& dataset) {
-  // What is not UTF-8 must not throw on its way into the message.
-  std::string text = json.dump(-1, ' ', true, Json::error_handler_t::replace);
-  if (text.size() > kShownBytes) text = text.substr(0, kShownBytes) + "...";
-  if (!json.is_object()) throw_bad(text, dataset, "a position is a JSON object");
   Position position;
-  auto read = [&](const char* key, int64_t& value) {
-    auto found = json.find(key);
-    if (found == json.end()) throw_bad(text, dataset, str("it has no '", key, "'"));
-    bool fits = found->is_number_integer() &&
-                (!found->is_number_unsigned() || found->get<uint64_t>() <= uint64_t{INT64_MAX});
-    if (!fits) throw_bad(text, dataset, str("'", key, "' is not a whole number of 64 bits"));
-    value = found->get<int64_t>();
-  };
-  read("epoch", position.epoch);
-  read("rows", position.rows);
-  read("window", position.window);
-  read("window_first_row", position.window_first_row);
+  try {
+    JsonFields fields(json, std::string("the position"));
+    position.epoch = fields.integer("epoch", 0, kMaxRows);
+    position.rows = fields.integer("rows", 0, kMaxRows);
+    position.window = fields.integer("window", 0, kMaxRows);
+    position.window_first_row = fields.integer("window_first_row", 0, kMaxRows);
+  } catch (const Error& error) {
+    throw_bad(short_text(json), dataset, error.what());
+  }
   check_position(position, dataset);
   return position;
 }
 
 void check_position(const Position& position, const std::string& dataset) {
-  if (position.epoch < 0 || position.rows < 0 || position.window < 0 ||
-      position.window_first_row < 0) {
-    throw_bad_position(position, dataset, "none of its numbers may be negative");
+  for (int64_t number :
+       {position.epoch, position.rows, position.window, position.window_first_row}) {
+    if (number >= 0 && number <= kMaxRows) continue;
+    throw_bad_position(position, dataset,
+                       str("each of its numbers must be from 0 to ", kMaxRows, ", not ", number));
   }
   if (position.rows == 0 && (position.window != 0 || position.window_first_row != 0)) {
     throw_bad_position(position, dataset, "before the first row the window is 0, from row 0 on");

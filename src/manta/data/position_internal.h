@@ -25,8 +25,8 @@ struct Position {
   }
 };
 
-/// Throws Error(kCorrupt) if no data set can be there: a negative number, or rows outside of the
-/// window that they should be in.
+/// Throws Error(kCorrupt) if no data set can be there: a number that is negative or beyond
+/// kMaxRows, or rows outside of the window that they should be in.
 void check_position(const Position& position, const std::string& dataset);
 /// Throws Error(kCorrupt): `dataset` cannot go on there, and why.
 [[noreturn]] void throw_bad_position(const Position& position, const std::string& dataset,

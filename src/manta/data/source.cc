@@ -7,12 +7,14 @@
 #include <parquet/file_reader.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "manta/base/error.h"
 #include "manta/data/data_files_internal.h"
 #include "manta/data/expression_internal.h"
-#include "manta/data/json_fields_internal.h"
+#include "manta/data/plan_limits_internal.h"
 #include "manta/data/source_internal.h"
+#include "manta/io/checksum.h"
 
 namespace manta::data {
 namespace {
@@ -41,6 +43,58 @@ auto reading(const std::string& doing, Call call) {
   } catch (const std::exception& error) {
     throw read_error(status_of(error), doing);
   }
+}
+
+// Of the bytes that the file's end says are its footer.
+std::string footer_checksum(arrow::io::RandomAccessFile& file, int64_t size,
+                            const std::string& doing) {
+  constexpr int64_t kEnd = 8;  // the footer's length, and four letters
+  auto read = [&](int64_t from, int64_t bytes) {
+    auto buffer = file.ReadAt(from, bytes);
+    if (!buffer.ok()) throw read_error(buffer.status(), doing);
+    return *buffer;
+  };
+  auto end = read(std::max<int64_t>(size - kEnd, 0), kEnd);
+  uint32_t length = 0;
+  if (end->size() == kEnd) std::memcpy(&length, end->data(), sizeof(length));
+  auto footer = read(std::max<int64_t>(size - kEnd - length, 0), length);
+  Checksum checksum;
+  checksum.add(footer->data(), static_cast<size_t>(footer->size()));
+  return checksum.hex();
+}
+
+std::vector<int64_t> rows_of(const parquet::FileMetaData& footer, const std::string& path) {
+  std::vector<int64_t> rows;
+  int64_t all_rows = 0;
+  for (int i = 0; i < footer.num_row_groups(); ++i) {
+    rows.push_back(footer.RowGroup(i)->num_rows());
+    if (rows.back() < 0 || rows.back() > kMaxRows - all_rows) {
+      throw Error(ErrorKind::kCorrupt,
+                  str("read_parquet: '", path, "' says that row group ", i, " has ", rows.back(),
+                      " rows; the file is damaged: write it again, or leave "
+                      "it out"));
+    }
+    all_rows += rows.back();
+  }
+  return rows;
+}
+
+[[noreturn]] void throw_changed(const std::string& path, const std::string& how) {
+  throw Error(ErrorKind::kCorrupt,
+              str("read_parquet: '", path, "' has changed since the plan was made: ", how,
+                  "; build the data set again"));
+}
+
+void require_same(const FileContent& before, const FileContent& now, const std::string& path) {
+  if (now.row_groups != before.row_groups) {
+    throw_changed(path, str("it had ", before.row_groups.size(), " row groups and has ",
+                            now.row_groups.size(), " now, or other numbers of rows in them"));
+  }
+  if (!before.size) return;
+  if (now.size != before.size) {
+    throw_changed(path, str("it had ", *before.size, " bytes and has ", *now.size));
+  }
+  if (now.footer != before.footer) throw_changed(path, "its footer is another one");
 }
 
 }  // namespace
@@ -74,29 +128,35 @@ Source::Source(const std::vector<std::string>& paths, std::vector<std::string> c
     throw Error(ErrorKind::kInvalidArgument, "read_parquet: no path was given");
   }
   require_distinct(columns_, "the columns of read_parquet");
-  files_ = find_files(paths);
-  footers_.resize(files_.size());
-  row_groups_.resize(files_.size());
+  for (auto& path : find_files(paths)) add_file(std::move(path));
   schema();
 }
 
+void Source::add_file(std::string path) {
+  files_.push_back(std::move(path));
+  contents_.push_back(std::make_unique<File>());
+}
+
 std::shared_ptr<arrow::Schema> Source::schema() {
+  {
+    std::lock_guard lock(mutex_);
+    if (schema_) return schema_;
+  }
+  auto schema = schema_of_file(0, *footer(0));
   std::lock_guard lock(mutex_);
-  if (schema_) return schema_;
-  auto schema = schema_of_file(0);
-  schema_ = schema;
+  if (!schema_) schema_ = std::move(schema);
   return schema_;
 }
 
-std::shared_ptr<arrow::Schema> Source::schema_of_file(int file) {
+std::shared_ptr<arrow::Schema> Source::schema_of_file(int file,
+                                                      const parquet::FileMetaData& footer) {
   const std::string& path = files_[static_cast<size_t>(file)];
-  auto footer = load_footer(file);
   std::string doing = str("read_parquet: reading the schema of '", path, "'");
   std::shared_ptr<arrow::Schema> all;
   auto status = reading(doing, [&] {
-    return parquet::arrow::FromParquetSchema(footer->schema(),
+    return parquet::arrow::FromParquetSchema(footer.schema(),
                                              parquet::default_arrow_reader_properties(),
-                                             footer->key_value_metadata(), &all);
+                                             footer.key_value_metadata(), &all);
   });
   if (!status.ok()) throw read_error(status, doing);
   // Only what can differ between rows counts: files may say differently whether nulls are allowed.
@@ -117,51 +177,45 @@ std::shared_ptr<arrow::Schema> Source::schema_of_file(int file) {
   return arrow::schema(fields);
 }
 
-std::shared_ptr<parquet::FileMetaData> Source::footer(int file) {
-  std::lock_guard lock(mutex_);
-  return load_footer(file);
+std::shared_ptr<parquet::FileMetaData> Source::footer(int index) {
+  File& file = *contents_[static_cast<size_t>(index)];
+  const std::string& path = files_[static_cast<size_t>(index)];
+  std::lock_guard lock(file.mutex);
+  if (file.footer) return file.footer;
+  auto opened = open_data_file(path);
+  std::string doing = str("read_parquet: '", path, "' is no Parquet file, or a damaged one");
+  auto footer = reading(doing, [&] { return parquet::ReadMetaData(opened.file); });
+  FileContent content{rows_of(*footer, path), opened.stamp.size,
+                      footer_checksum(*opened.file, opened.stamp.size, doing)};
+  if (file.content) require_same(*file.content, content, path);
+  if (index > 0) check_same_columns(index, *schema_of_file(index, *footer));
+  if (!file.content) file.content = std::move(content);
+  file.stamp = opened.stamp;
+  file.footer = std::move(footer);
+  return file.footer;
 }
 
-std::shared_ptr<parquet::FileMetaData> Source::load_footer(int file) {
-  auto index = static_cast<size_t>(file);
-  auto& footer = footers_[index];
-  if (footer) return footer;
-  const std::string& path = files_[index];
+DataFile Source::open_unchanged(int index) {
+  const std::string& path = files_[static_cast<size_t>(index)];
   auto opened = open_data_file(path);
-  auto loaded = reading(str("read_parquet: '", path, "' is no Parquet file, or a damaged one"),
-                        [&] { return parquet::ReadMetaData(opened); });
-  std::vector<int64_t> rows;
-  int64_t all_rows = 0;
-  for (int i = 0; i < loaded->num_row_groups(); ++i) {
-    rows.push_back(loaded->RowGroup(i)->num_rows());
-    if (rows.back() < 0 || rows.back() > kMaxRows - all_rows) {
-      throw Error(ErrorKind::kCorrupt,
-                  str("read_parquet: '", path, "' says that row group ", i, " has ", rows.back(),
-                      " rows; the file is damaged: write it again, or leave "
-                      "it out"));
-    }
-    all_rows += rows.back();
+  File& file = *contents_[static_cast<size_t>(index)];
+  std::lock_guard lock(file.mutex);
+  if (opened.stamp != file.stamp) {
+    throw_changed(path, "it was replaced or written to while the data set was in use");
   }
-  if (all_known_ && rows != row_groups_[index]) {
-    throw Error(ErrorKind::kCorrupt,
-                str("read_parquet: '", path, "' has changed since the plan was made: it had ",
-                    row_groups_[index].size(), " row groups and has ", rows.size(),
-                    " now, or other numbers of rows in them; build the data set again"));
-  }
-  row_groups_[index] = std::move(rows);
-  footer = std::move(loaded);
-  return footer;
+  return opened;
 }
 
 void Source::check_same_columns(int file, const arrow::Schema& schema) {
   const std::string& path = files_[static_cast<size_t>(file)];
+  auto first = this->schema();
   auto fail = [&](const std::string& what) {
     throw Error(ErrorKind::kInvalidArgument,
                 str("read_parquet: '", path, "' ", what, " as in '", files_[0],
                     "'; convert one of them, leave it out, or read only .columns on which all "
                     "files agree"));
   };
-  for (const auto& field : schema_->fields()) {
+  for (const auto& field : first->fields()) {
     auto other = schema.GetFieldByName(field->name());
     if (!other) fail(str("has no column '", field->name(), "'"));
     if (!other->type()->Equals(*field->type())) {
@@ -170,7 +224,7 @@ void Source::check_same_columns(int file, const arrow::Schema& schema) {
     }
   }
   for (const auto& field : schema.fields()) {
-    if (!schema_->GetFieldByName(field->name())) {
+    if (!first->GetFieldByName(field->name())) {
       fail(str("has a column '", field->name(), "' more, not the same columns"));
     }
   }
@@ -178,18 +232,19 @@ void Source::check_same_columns(int file, const arrow::Schema& schema) {
 
 const std::vector<Fragment>& Source::fragments() {
   schema();
-  std::lock_guard lock(mutex_);
-  if (!fragments_.empty() || all_known_) return fragments_;
+  {
+    std::lock_guard lock(mutex_);
+    if (all_known_) return fragments_;
+  }
   std::vector<Fragment> fragments;
   for (int file = 0; file < static_cast<int>(files_.size()); ++file) {
-    load_footer(file);
-    if (file > 0) check_same_columns(file, *schema_of_file(file));
-    const auto& rows = row_groups_[static_cast<size_t>(file)];
-    for (size_t i = 0; i < rows.size(); ++i) {
-      fragments.push_back({file, static_cast<int>(i), rows[i]});
+    auto footer = this->footer(file);
+    for (int i = 0; i < footer->num_row_groups(); ++i) {
+      fragments.push_back({file, i, footer->RowGroup(i)->num_rows()});
     }
   }
-  fragments_ = std::move(fragments);
+  std::lock_guard lock(mutex_);
+  if (!all_known_) fragments_ = std::move(fragments);
   all_known_ = true;
   return fragments_;
 }
@@ -221,7 +276,7 @@ void Source::read(const Fragment& fragment, const std::vector<std::string>& colu
   };
   auto reader = open_files_.take(fragment.file);
   if (!reader) {
-    auto file = open_data_file(files_[static_cast<size_t>(fragment.file)]);
+    auto file = open_unchanged(fragment.file).file;
     auto parquet_reader = reading(doing, [&] {
       return parquet::ParquetFileReader::Open(file, parquet::default_reader_properties(), footer);
     });
@@ -253,40 +308,47 @@ std::string Source::describe(const Fragment& fragment) const {
 
 Json Source::to_json() {
   fragments();
-  std::lock_guard lock(mutex_);
   Json files = Json::array();
   for (size_t i = 0; i < files_.size(); ++i) {
-    files.push_back({{"path", files_[i]}, {"row_groups", row_groups_[i]}});
+    std::lock_guard lock(contents_[i]->mutex);
+    const FileContent& content = *contents_[i]->content;
+    Json file = {{"path", files_[i]}, {"row_groups", content.row_groups}};
+    if (content.size) {
+      file["size"] = *content.size;
+      file["footer"] = content.footer;
+    }
+    files.push_back(std::move(file));
   }
   return {{"files", files}, {"columns", columns_}};
 }
 
-std::shared_ptr<Source> Source::from_json(const Json& json) {
-  JsonFields fields(json, "the source");
+std::shared_ptr<Source> Source::from_json(const JsonFields& fields) {
   std::shared_ptr<Source> source(new Source());
-  source->columns_ = fields.texts("columns");
+  source->columns_ = fields.texts("columns", kLongestName);
   require_distinct(source->columns_, "the columns of a plan's source");
   int64_t all_rows = 0;
-  for (const auto& each : fields.list("files")) {
-    int index = static_cast<int>(source->files_.size());
-    JsonFields file(each, str("file ", index));
+  size_t count = fields.array("files").size();
+  for (size_t index = 0; index < count; ++index) {
+    JsonFields file = fields.element("files", index);
     auto path = file.text("path");
-    if (path.empty() || path[0] != '/' || path.find('\0') != std::string::npos) {
-      file.fail("path", "an absolute path");
+    if (path.empty() || path[0] != '/') file.fail("path", "an absolute path");
+    FileContent content{row_counts(file, "row_groups"), {}, {}};
+    for (size_t i = 0; i < content.row_groups.size(); ++i) {
+      int64_t rows = content.row_groups[i];
+      if (rows > kMaxRows - all_rows) file.fail("row_groups", "small enough");
+      all_rows += rows;
+      source->fragments_.push_back({static_cast<int>(index), static_cast<int>(i), rows});
     }
-    auto rows = file.row_counts("row_groups");
-    for (size_t i = 0; i < rows.size(); ++i) {
-      if (rows[i] > kMaxRows - all_rows) file.fail("row_groups", "small enough");
-      all_rows += rows[i];
-      source->fragments_.push_back({index, static_cast<int>(i), rows[i]});
+    if (file.has("size")) {  // not in plans of older versions
+      content.size = file.integer("size", 0, INT64_MAX);
+      content.footer = file.text("footer");
     }
-    source->files_.push_back(std::move(path));
-    source->row_groups_.push_back(std::move(rows));
+    source->add_file(std::move(path));
+    source->contents_.back()->content = std::move(content);
   }
   if (source->files_.empty()) {
     throw Error(ErrorKind::kInvalidArgument, "a plan without files");
   }
-  source->footers_.resize(source->files_.size());
   source->all_known_ = true;
   return source;
 }

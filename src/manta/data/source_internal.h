@@ -4,11 +4,13 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "manta/base/error.h"
-#include "manta/base/json.h"
+#include "manta/base/json_input_internal.h"
+#include "manta/data/data_files_internal.h"
 #include "manta/data/open_files_internal.h"
 
 namespace arrow {
@@ -33,8 +35,18 @@ struct Fragment {
   bool operator==(const Fragment&) const = default;
 };
 
-/// Parquet files whose rows follow each other. Footers are read when something needs them, once.
-/// Safe to use from several threads.
+/// What a plan knows of a file, and by which it sees that the file has changed.
+struct FileContent {
+  std::vector<int64_t> row_groups;  ///< Rows of each.
+  /// Bytes of the file, and the checksum of its footer, which says where all values are and,
+  /// mostly, between what they lie. Nothing and "" in a plan of an older version.
+  std::optional<int64_t> size;
+  std::string footer;
+};
+
+/// Parquet files whose rows follow each other. Footers are read when something needs them, once; a
+/// file that has changed since then, or since the plan was stored, is Error(kCorrupt). Safe to use
+/// from several threads, which read different files at the same time.
 class Source {
  public:
   /// `paths` are files, folders and patterns: see `find_files`. `columns`: those that must be
@@ -58,22 +70,29 @@ class Source {
   std::string describe(const Fragment& fragment) const;
 
   Json to_json();
-  static std::shared_ptr<Source> from_json(const Json& json);
+  static std::shared_ptr<Source> from_json(const JsonFields& fields);
 
  private:
+  struct File {
+    std::mutex mutex;  ///< Of what follows. Held while the footer is read.
+    std::shared_ptr<parquet::FileMetaData> footer;  ///< Once it was read:
+    FileStamp stamp;                                ///< of the file that it was read from.
+    std::optional<FileContent> content;             ///< From JSON, or of the footer.
+  };
+
   Source() = default;
-  std::shared_ptr<parquet::FileMetaData> load_footer(int file);
-  std::shared_ptr<arrow::Schema> schema_of_file(int file);
+  void add_file(std::string path);
+  std::shared_ptr<arrow::Schema> schema_of_file(int file, const parquet::FileMetaData& footer);
   void check_same_columns(int file, const arrow::Schema& schema);
+  DataFile open_unchanged(int file);
 
   std::vector<std::string> files_;
   std::vector<std::string> columns_;
   OpenFiles open_files_;
-  std::mutex mutex_;  ///< Of everything below.
-  std::vector<std::shared_ptr<parquet::FileMetaData>> footers_;
+  std::vector<std::unique_ptr<File>> contents_;  ///< By file. A lock of one is taken before mutex_.
+  std::mutex mutex_;                             ///< Of everything below.
   std::shared_ptr<arrow::Schema> schema_;
   std::vector<Fragment> fragments_;
-  std::vector<std::vector<int64_t>> row_groups_;  ///< Rows per row group, per file, once known.
   bool all_known_ = false;
 };
 

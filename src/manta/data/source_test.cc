@@ -196,5 +196,89 @@ TEST(SourceTest, PatternsAreFilesInTheOrderOfTheirNames) {
               HasSubstr("no file matches the pattern"));
 }
 
+TEST(SourceTest, HiddenFoldersAreNotRead) {
+  ParquetFolder folder;
+  folder.write_rows("a.parquet", 0, 2, 10);
+  for (const char* name : {"_delta_log", "_temporary", ".ipynb_checkpoints", "year=2020"}) {
+    std::filesystem::create_directories(folder.file(str(name, "/inner")));
+    folder.write_rows(str(name, "/inner/b.parquet"), 10, 1, 10);
+  }
+  EXPECT_THAT(ints(*read_parquet(folder.path()).to_table(), "id"), ElementsAre(0, 1, 10));
+}
+
+TEST(SourceTest, AFolderThatIsGoneIsNoExceptionOfTheLibrary) {
+  ParquetFolder folder;
+  auto before = std::filesystem::current_path();
+  std::filesystem::create_directory(folder.file("gone"));
+  std::filesystem::current_path(folder.file("gone"));
+  std::filesystem::remove(folder.file("gone"));
+  auto of_name = message_of(ErrorKind::kNotFound, [] { read_parquet("a.parquet"); });
+  auto of_pattern = message_of(ErrorKind::kNotFound, [] { read_parquet("*.parquet"); });
+  std::filesystem::current_path(before);
+  EXPECT_THAT(of_name, HasSubstr("looked for it from a folder that does not exist any more"));
+  EXPECT_THAT(of_pattern, HasSubstr("looked from a folder that does not exist any more"));
+}
+
+std::shared_ptr<arrow::Table> numbers_from(int64_t first) {
+  return arrow::Table::Make(arrow::schema({arrow::field("x", arrow::int64())}),
+                            {array_from_json(arrow::int64(), {first, first + 1, first + 2})});
+}
+
+// As many bytes, row groups and rows as before.
+void replace_by_other_rows(ParquetFolder& folder, const std::string& name) {
+  auto size = std::filesystem::file_size(folder.file(name));
+  folder.write("new.parquet", *numbers_from(20), 2);
+  ASSERT_EQ(std::filesystem::file_size(folder.file("new.parquet")), size);
+  std::filesystem::rename(folder.file("new.parquet"), folder.file(name));
+}
+
+TEST(SourceTest, AFileThatChangedSinceThePlanWasStoredIsSaid) {
+  ParquetFolder folder;
+  auto path = folder.write("a.parquet", *numbers_from(10), 2);
+  Json json = read_parquet(path).to_json();
+  EXPECT_EQ(Dataset::from_json(json).to_json(), json);
+  replace_by_other_rows(folder, "a.parquet");
+  EXPECT_THAT(message_of(ErrorKind::kCorrupt, [&] { Dataset::from_json(json).to_table(); }),
+              AllOf(HasSubstr(path), HasSubstr("has changed"), HasSubstr("its footer is another")));
+  // A plan of an older version knows the numbers of rows only.
+  Json older = json;
+  older["source"]["files"][0].erase("size");
+  older["source"]["files"][0].erase("footer");
+  EXPECT_EQ(Dataset::from_json(older).count(), 3);
+  EXPECT_EQ(Dataset::from_json(older).to_json(), older);
+  folder.write("a.parquet", *numbers_from(10), 1);
+  EXPECT_THAT(message_of(ErrorKind::kCorrupt, [&] { Dataset::from_json(older).to_table(); }),
+              HasSubstr("it had 2 row groups and has 3"));
+}
+
+TEST(SourceTest, AFileThatChangedWhileThePlanIsInUseIsSaid) {
+  ParquetFolder folder;
+  auto path = folder.write("a.parquet", *numbers_from(10), 2);
+  auto dataset = read_parquet(path);
+  EXPECT_EQ(dataset.count(), 3);
+  replace_by_other_rows(folder, "a.parquet");
+  EXPECT_THAT(message_of(ErrorKind::kCorrupt, [&] { dataset.to_table(); }),
+              AllOf(HasSubstr(path), HasSubstr("was replaced or written to")));
+}
+
+TEST(SourceTest, AStoredPlanChecksTheColumnsOfEveryFile) {
+  ParquetFolder folder;
+  folder.write("a.parquet", *table_of({"x", "y"}), 10);
+  auto path = folder.write("b.parquet", *table_of({"x", "y"}), 10);
+  Json json = read_parquet(folder.path()).to_json();
+  json["source"]["files"][1].erase("size");  // as an older version wrote it
+  json["source"]["files"][1].erase("footer");
+  folder.write("b.parquet", *table_of({"x", "z"}), 10);
+  EXPECT_THAT(message_of(ErrorKind::kInvalidArgument, [&] { Dataset::from_json(json).to_table(); }),
+              AllOf(HasSubstr(path), HasSubstr("has no column 'y'")));
+}
+
+TEST(SourceTest, AnEpochIsTheUsersArgument) {
+  ParquetFolder folder;
+  auto dataset = read_parquet(folder.write("a.parquet", *table_of({"x"}), 10));
+  EXPECT_THAT(message_of(ErrorKind::kInvalidArgument, [&] { dataset.iter_batches({.epoch = -1}); }),
+              HasSubstr("an epoch of at least 0, not -1"));
+}
+
 }  // namespace
 }  // namespace manta::data

@@ -9,10 +9,10 @@
 #include <limits>
 #include <map>
 #include <mutex>
-#include <system_error>
 #include <thread>
 
 #include "manta/base/error.h"
+#include "manta/base/start_thread_internal.h"
 #include "manta/data/operation_internal.h"
 #include "manta/data/pipeline_internal.h"
 #include "manta/data/stream_internal.h"
@@ -39,29 +39,6 @@ int64_t guess_row_bytes(const Plan& plan, const std::vector<std::string>& column
   return bytes;
 }
 
-bool have_same_columns(const arrow::Schema& a, const arrow::Schema& b) {
-  if (a.num_fields() != b.num_fields()) return false;
-  for (int i = 0; i < a.num_fields(); ++i) {
-    if (a.field(i)->name() != b.field(i)->name() ||
-        !a.field(i)->type()->Equals(*b.field(i)->type()))
-      return false;
-  }
-  return true;
-}
-
-std::string describe_columns(const arrow::Schema& schema) {
-  std::vector<std::string> columns;
-  for (const auto& field : schema.fields()) {
-    columns.push_back(str(field->name(), ": ", field->type()->ToString()));
-  }
-  return join(columns);
-}
-
-// Only a function may; others that do not know how many rows they give remove some.
-bool may_add_rows(const OperationPtr& operation) {
-  return !dynamic_cast<const RowOperation*>(operation.get()) && !operation->rows_after(0, 0);
-}
-
 }  // namespace
 
 struct Stream::Impl {
@@ -83,26 +60,33 @@ struct Stream::Impl {
                       " threads and ", options.max_block_rows, " rows"));
     }
     check_start();
-    for (int i = 0; i < options.threads; ++i) {
-      try {
-        threads.emplace_back([this] { read(); });
-      } catch (const std::system_error& error) {
-        // The rows are the same with fewer.
-        if (!threads.empty()) break;
-        throw Error(ErrorKind::kResources,
-                    str("starting a thread to read data: ", error.what(),
-                        "; raise the limit of processes or of memory (ulimit -u, ulimit -v)"));
+    start_threads();
+  }
+
+  ~Impl() { stop(); }
+
+  void start_threads() {
+    threads.reserve(static_cast<size_t>(options.threads));
+    try {
+      for (int i = 0; i < options.threads; ++i) {
+        threads.push_back(start_thread("a thread to read data", [this] { read(); }));
       }
+    } catch (const Error&) {
+      if (threads.empty()) throw;  // the rows are the same with fewer
+    } catch (...) {
+      stop();
+      throw;
     }
   }
 
-  ~Impl() {
+  void stop() {
     {
       std::lock_guard lock(mutex);
       stopping = true;
     }
     changed.notify_all();
     for (auto& thread : threads) thread.join();
+    threads.clear();
   }
 
   void check_start() const {
@@ -115,7 +99,9 @@ struct Stream::Impl {
     int64_t most = 0;
     for (int64_t i = 0; i < start.window; ++i) most += file_rows(i);
     const auto& operations = pipeline.plan().operations;
-    if (start.window > 0 && std::any_of(operations.begin(), operations.end(), may_add_rows)) {
+    if (start.window > 0 &&
+        std::any_of(operations.begin(), operations.end(),
+                    [](const auto& operation) { return operation->may_add_rows(); })) {
       most = std::numeric_limits<int64_t>::max();
     }
     if (start.window_first_row < 0 || start.window_first_row > most) {

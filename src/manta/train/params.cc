@@ -10,9 +10,9 @@ namespace manta::train {
 namespace {
 
 constexpr const char* kParams = "/params.json";
-// Plans hold the names of their files and the arguments of their functions, and nest as deeply as
-// their expressions: 2,100 levels.
-constexpr JsonLimits kParamsLimits{.bytes = size_t{64} << 20, .depth = 2200};
+// Plans hold the names of their files and the arguments of their functions. They lie in three
+// objects: {"datasets": {"train": {"plan": ...
+constexpr JsonLimits kParamsLimits{.bytes = size_t{64} << 20, .depth = data::kMaxPlanNesting + 3};
 
 Json to_json(const Resources& resources) {
   return {{"cpus", resources.cpus},
