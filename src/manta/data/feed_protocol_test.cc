@@ -4,7 +4,10 @@
 #include <arrow/ipc/writer.h>
 #include <gmock/gmock.h>
 #include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <future>
 
 #include "manta/base/error_of_internal.h"
@@ -58,6 +61,52 @@ TEST(FeedReaderTest, ReadsOnWhileAWorkerTakesNothing) {
     ASSERT_EQ(failed->pass, pass);
   }
   EXPECT_TRUE(sent.get());
+  channel.reset();
+  reader.join();
+}
+
+rlimit files_allowed{};
+std::atomic<bool> leaves_one_file = false;
+
+// From here on the process may open one more file: the memory of a block, but no copy of it for the
+// worker.
+std::shared_ptr<arrow::RecordBatch> leave_one_file(
+    const std::shared_ptr<arrow::RecordBatch>& batch) {
+  if (!leaves_one_file.exchange(false)) return batch;
+  UniqueFd first(::dup(0)), second(::dup(0));
+  rlimit limit = files_allowed;
+  limit.rlim_cur = static_cast<rlim_t>(second.get());
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  return batch;
+}
+
+TEST(FeedReaderTest, ABlockThatCannotBeSentGivesItsMemoryBack) {
+  ParquetFolder folder;
+  auto dataset =
+      read_parquet(folder.write_rows("a.parquet", 0, 10, 10)).map_batches(leave_one_file);
+  dataset.count();
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &files_allowed), 0);
+  leaves_one_file = true;
+  auto [mine, other] = socket_pair();
+  std::vector<UniqueFd> ends;
+  ends.push_back(std::move(other));
+  // The budget has room for one block. More would be sent only if the worker wanted rows.
+  std::thread reader([&] {
+    serve_feed({{"train", dataset.plan()}}, std::move(ends), {.byte_budget = 256 << 10});
+  });
+  auto channel = std::make_unique<Channel>(std::move(mine));
+  OpenPass open;
+  open.dataset = "train";
+  EXPECT_TRUE(send<ToReader>(*channel, open));
+  auto message = receive<FromReader>(*channel);
+  while (std::holds_alternative<PassSchema>(message)) message = receive<FromReader>(*channel);
+  ::setrlimit(RLIMIT_NOFILE, &files_allowed);
+  EXPECT_TRUE(std::holds_alternative<PassFailed>(message));
+  open.pass = 1;
+  EXPECT_TRUE(send<ToReader>(*channel, open));
+  EXPECT_TRUE(std::holds_alternative<PassSchema>(receive<FromReader>(*channel)));
+  EXPECT_TRUE(std::holds_alternative<NewSegment>(receive<FromReader>(*channel)));
+  EXPECT_TRUE(std::holds_alternative<NewBlock>(receive<FromReader>(*channel)));
   channel.reset();
   reader.join();
 }
