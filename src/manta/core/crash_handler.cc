@@ -1,5 +1,7 @@
 // The part that runs in a process that crashes: in a signal handler only system calls and plain
-// memory are to be trusted, so no allocation, no lock, no stream.
+// memory are to be trusted, so no allocation, no lock, no stream. The one exception is the
+// unwinder, which reads the stack, and that may be damaged: a fault in it ends the process, and so
+// does an alarm if it does not return.
 
 #include <cxxabi.h>
 #include <dlfcn.h>
@@ -16,6 +18,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -35,9 +38,10 @@ constexpr bool kSanitizer = false;
 #endif
 
 constexpr int kMaxFrames = 64;
+constexpr unsigned kMostSeconds = 10;  // for writing the record
 constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 
-char crash_path[512];
+char crash_path[PATH_MAX];
 char uncaught[1024];
 pid_t watched_process = 0;
 std::atomic<pid_t> crashing_thread{0};
@@ -136,6 +140,24 @@ void write_record(Writer& out, const siginfo_t* info, const void* context) {
   for (; first < count; ++first) write_frame(out, reinterpret_cast<uintptr_t>(frames[first]) - 1);
 }
 
+// Ends the process if what follows takes too long.
+void set_alarm() {
+  struct sigaction standard {};
+  standard.sa_handler = SIG_DFL;
+  ::sigaction(SIGALRM, &standard, nullptr);
+  sigset_t alarms;
+  ::sigemptyset(&alarms);
+  ::sigaddset(&alarms, SIGALRM);
+  ::pthread_sigmask(SIG_UNBLOCK, &alarms, nullptr);
+  ::alarm(kMostSeconds);
+}
+
+// Whether the instruction will not fail again when the handler returns: the signal was sent by
+// somebody, or tells of broken memory that nobody has touched yet.
+bool comes_only_once(const siginfo_t& info) {
+  return info.si_code <= 0 || (info.si_signo == SIGBUS && info.si_code == BUS_MCEERR_AO);
+}
+
 void write_record(const siginfo_t* info, const void* context) {
   int fd = ::open(crash_path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0) return;
@@ -152,7 +174,9 @@ void on_crash(int signal, siginfo_t* info, void* context) {
   pid_t other = 0;
   if (::getpid() == watched_process) {  // not in a process that the user forked
     if (crashing_thread.compare_exchange_strong(other, thread)) {
+      set_alarm();
       write_record(info, context);
+      ::alarm(0);
     } else if (other != thread) {
       // The process ends with the first thread's signal; until then this one must not end it.
       for (int i = 0; i < 500; ++i) {
@@ -167,7 +191,7 @@ void on_crash(int signal, siginfo_t* info, void* context) {
   standard.sa_handler = SIG_DFL;
   ::sigaction(signal, &standard, nullptr);
   errno = error;
-  if (info->si_code <= 0) ::syscall(SYS_tgkill, ::getpid(), thread, signal);
+  if (comes_only_once(*info)) ::syscall(SYS_tgkill, ::getpid(), thread, signal);
 }
 
 [[noreturn]] void on_terminate() {

@@ -9,10 +9,11 @@
 
 namespace manta {
 
-// A worker that crashes writes down where, with nothing but system calls: signal, addresses of its
-// stack and the libraries that they lie in. Its parent, which is in good health, turns that into
-// names once the worker has ended, and puts them into the worker's log and into what it tells of
-// its end.
+// A worker that crashes writes down where, with system calls and libgcc's unwinder only (which is
+// loaded before, and takes no lock): addresses of its stack and the libraries that they lie in. If
+// that takes longer than 10 seconds, SIGALRM ends the worker. Its parent, which is in good health,
+// turns that into names once the worker has ended, and puts them into the worker's log and into
+// what it tells of its end.
 
 /// The file in the run's folder into which a process writes its crash.
 std::string crash_file(const std::string& session_folder, ProcessId process);
@@ -37,7 +38,7 @@ struct Crash {
   std::string lines(size_t begin, size_t count) const;
 };
 
-/// Reads and removes the file. Nothing if the process left none.
+/// Reads and removes the file, which may be cut anywhere. Nothing if the process left none.
 std::optional<Crash> take_crash(const std::string& file);
 
 /// Completes `exit` by the crash that the process left, and appends that to the process's log.

@@ -56,6 +56,8 @@ std::optional<Crash> take_crash(const std::string& file) {
     record.resize(static_cast<size_t>(in.gcount()));
   }
   ::unlink(file.c_str());
+  // The process may have been killed while it wrote: a line without an end is cut.
+  record.resize(record.rfind('\n') + 1);
   Crash crash;
   bool found_first = false;
   std::istringstream lines(record);
@@ -67,8 +69,10 @@ std::optional<Crash> take_crash(const std::string& file) {
     if (key == "address") crash.address = rest;
     if (key == "uncaught") crash.uncaught = rest;
     if (key != "frame") continue;
-    std::string module = rest.substr(std::min(rest.size(), rest.find(' ')) + 1);
-    std::string offset = rest.substr(0, rest.find(' '));
+    size_t end_of_offset = rest.find(' ');
+    if (end_of_offset == std::string::npos) continue;
+    std::string offset = rest.substr(0, end_of_offset);
+    std::string module = rest.substr(end_of_offset + 1);
     if (module == "?") {
       crash.frames.push_back(offset + " (no code of any library)");
       continue;
@@ -102,7 +106,7 @@ std::optional<Crash> take_crash(const std::string& file) {
 void report_crash(const std::string& file, const ProcessSpec& spec, pid_t pid, ProcessExit* exit) {
   auto crash = take_crash(file);
   if (!crash) return;
-  UniqueFd log(::open(spec.log_path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+  UniqueFd log(::open(spec.log_path.c_str(), O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC));
   struct stat info {};
   if (log && ::fstat(log.get(), &info) == 0) exit->log_end = info.st_size;
   if (!crash->frames.empty()) {

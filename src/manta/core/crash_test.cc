@@ -2,11 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <thread>
@@ -14,6 +16,7 @@
 #include "manta/base/error_of_internal.h"
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/core/actor.h"
+#include "manta/core/crash_internal.h"
 #include "manta/core/elf_symbols_internal.h"
 #include "manta/core/patience_internal.h"
 #include "manta/core/remote.h"
@@ -184,6 +187,71 @@ TEST(Crash, TheDriversOwnHandlersAreNotTouched) {
     struct sigaction action {};
     ASSERT_EQ(::sigaction(signal, nullptr, &action), 0);
     EXPECT_EQ(action.sa_handler, SIG_DFL) << signal;
+  }
+}
+
+// As if the machine had told of a page that is broken and that nobody has touched yet.
+TEST(Crash, ASignalThatDoesNotComeAgainEndsTheProcess) {
+  SKIP_UNDER_SANITIZERS();
+  EXPECT_THAT(message_of([] {
+                get(remote({.max_retries = 0},
+                           [] {
+                             siginfo_t info{};
+                             info.si_signo = SIGBUS;
+                             info.si_code = BUS_MCEERR_AO;
+                             ::syscall(SYS_rt_tgsigqueueinfo, ::getpid(), ::gettid(), SIGBUS,
+                                       &info);
+                           }),
+                    kPatience);
+              }),
+              HasSubstr("was killed by SIGBUS (signal 7)"));
+}
+
+TEST(Crash, IsWrittenDownInAFolderWithALongName) {
+  SKIP_UNDER_SANITIZERS();
+  TemporaryFolder folder;
+  std::string path = folder.path();
+  for (int i = 0; i < 5; ++i) path += "/" + std::string(200, 'x');
+  std::filesystem::create_directories(path);
+  std::string file = crash_file(path, 7);
+  pid_t child = ::fork();
+  if (child == 0) {
+    record_crashes(file);
+    crashes::write_to_null(1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(WTERMSIG(status), SIGSEGV);
+  auto crash = take_crash(file);
+  ASSERT_TRUE(crash);
+  EXPECT_EQ(crash->address, "0x0");
+}
+
+// The process may be killed while it writes.
+TEST(Crash, ARecordMayBeCutAnywhere) {
+  TemporaryFolder folder;
+  std::string file = folder / "crash";
+  ProcessSpec spec;
+  spec.name = "rank-0";
+  spec.log_path = folder / "log";
+  const std::string whole =
+      "thread rank-0\nuncaught uncaught std::runtime_error: text\naddress 0x10\n"
+      "frame 0x1a2 \nframe 0x7 ?\nframe 0x5 /no/such/libc.so.6\nframe 0x9 /no/such/thing\n";
+  for (size_t size = 0; size <= whole.size(); ++size) {
+    std::ofstream(file) << whole.substr(0, size);
+    ProcessExit exit;
+    exit.signal = SIGSEGV;
+    EXPECT_NO_THROW(report_crash(file, spec, 1, &exit)) << size;
+  }
+  EXPECT_FALSE(take_crash(file));
+  std::ofstream(file) << whole;
+  auto crash = take_crash(file);
+  ASSERT_TRUE(crash);
+  EXPECT_EQ(crash->frames.size(), 4u);
+  EXPECT_EQ(crash->frames[3], "thing+0x9");
+  for (const char* line : {"frame", "frame ", "frame 0x1a2", "frame  ", " ", "", "frame ?"}) {
+    std::ofstream(file) << line << "\n";
+    EXPECT_NO_THROW(take_crash(file)) << line;
   }
 }
 

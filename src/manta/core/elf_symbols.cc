@@ -13,7 +13,7 @@
 namespace manta {
 namespace {
 
-// A file in memory, of which nothing is believed: it may have been replaced by anything.
+// A file in memory.
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path) {
@@ -44,35 +44,48 @@ class MappedFile {
 
 }  // namespace
 
-std::string function_at(const std::string& path, uint64_t offset) {
+bool visit_functions(const std::string& path, uint32_t type,
+                     const std::function<bool(const FunctionSymbol&)>& visit) {
   MappedFile file(path);
   auto* elf = file.at<ElfW(Ehdr)>(0, 1);
-  if (!elf || std::memcmp(elf->e_ident, ELFMAG, SELFMAG) != 0) return "";
+  if (!elf || std::memcmp(elf->e_ident, ELFMAG, SELFMAG) != 0) return false;
   auto* sections = file.at<ElfW(Shdr)>(elf->e_shoff, elf->e_shnum);
-  if (!sections) return "";
-  for (uint32_t wanted : {SHT_SYMTAB, SHT_DYNSYM}) {
-    for (int i = 0; i < elf->e_shnum; ++i) {
-      const auto& table = sections[i];
-      if (table.sh_type != wanted || table.sh_link >= elf->e_shnum) continue;
-      uint64_t count = table.sh_size / sizeof(ElfW(Sym));
-      auto* symbols = file.at<ElfW(Sym)>(table.sh_offset, count);
-      const auto& strings = sections[table.sh_link];
-      auto* names = file.at<char>(strings.sh_offset, strings.sh_size);
-      if (!symbols || !names) continue;
-      for (uint64_t s = 0; s < count; ++s) {
-        const auto& symbol = symbols[s];
-        if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_shndx == SHN_UNDEF ||
-            offset < symbol.st_value || offset - symbol.st_value >= symbol.st_size ||
-            symbol.st_name >= strings.sh_size) {
-          continue;
-        }
-        const char* name = names + symbol.st_name;
-        size_t length = ::strnlen(name, strings.sh_size - symbol.st_name);
-        return demangle(std::string(name, length).c_str());
+  if (!sections) return false;
+  bool found = false;
+  for (int i = 0; i < elf->e_shnum; ++i) {
+    const auto& table = sections[i];
+    if (table.sh_type != type || table.sh_link >= elf->e_shnum) continue;
+    uint64_t count = table.sh_size / sizeof(ElfW(Sym));
+    auto* symbols = file.at<ElfW(Sym)>(table.sh_offset, count);
+    const auto& strings = sections[table.sh_link];
+    auto* names = file.at<char>(strings.sh_offset, strings.sh_size);
+    if (!symbols || !names) continue;
+    found = true;
+    for (uint64_t s = 0; s < count; ++s) {
+      const auto& symbol = symbols[s];
+      if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_shndx == SHN_UNDEF ||
+          symbol.st_name >= strings.sh_size) {
+        continue;
       }
+      const char* name = names + symbol.st_name;
+      size_t length = ::strnlen(name, strings.sh_size - symbol.st_name);
+      if (visit({symbol.st_value, symbol.st_size, {name, length}})) return true;
     }
   }
-  return "";
+  return found;
+}
+
+std::string function_at(const std::string& file, uint64_t offset) {
+  std::string found;
+  auto visit = [&](const FunctionSymbol& function) {
+    if (offset < function.address || offset - function.address >= function.size) return false;
+    found = demangle(std::string(function.name).c_str());
+    return true;
+  };
+  for (uint32_t type : {SHT_SYMTAB, SHT_DYNSYM}) {
+    if (found.empty()) visit_functions(file, type, visit);
+  }
+  return found;
 }
 
 }  // namespace manta

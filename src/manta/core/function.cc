@@ -1,10 +1,7 @@
 #include "manta/core/function.h"
 
 #include <elf.h>
-#include <fcntl.h>
 #include <link.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unwind.h>
 
 #include <cstdio>
@@ -15,6 +12,8 @@
 #include <shared_mutex>
 #include <unordered_map>
 #include <unordered_set>
+
+#include "manta/core/elf_symbols_internal.h"
 
 namespace manta {
 namespace {
@@ -73,44 +72,6 @@ const char* module_file(const Module& module) {
   return module.path.empty() ? "/proc/self/exe" : module.path.c_str();
 }
 
-// Calls `visit(value, name)` for every function symbol of the module's file. False if it has no
-// symbol table.
-template <class Visit>
-bool for_each_function_symbol(const Module& module, Visit&& visit) {
-  UniqueFd fd(::open(module_file(module), O_RDONLY | O_CLOEXEC));
-  struct stat info {};
-  if (!fd || ::fstat(fd.get(), &info) != 0) return false;
-  auto size = static_cast<size_t>(info.st_size);
-  void* mapped = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
-  if (mapped == MAP_FAILED) return false;
-  auto* file = static_cast<const char*>(mapped);
-  bool found = false;
-  auto* elf = reinterpret_cast<const ElfW(Ehdr)*>(file);
-  auto fits = [&](size_t offset, size_t length) {
-    return offset <= size && length <= size - offset;
-  };
-  if (fits(0, sizeof(*elf)) && fits(elf->e_shoff, elf->e_shnum * sizeof(ElfW(Shdr)))) {
-    auto* sections = reinterpret_cast<const ElfW(Shdr)*>(file + elf->e_shoff);
-    for (int i = 0; i < elf->e_shnum; ++i) {
-      const auto& table = sections[i];
-      if (table.sh_type != SHT_SYMTAB || table.sh_link >= elf->e_shnum ||
-          !fits(table.sh_offset, table.sh_size)) {
-        continue;
-      }
-      found = true;
-      const auto& names = sections[table.sh_link];
-      auto* symbols = reinterpret_cast<const ElfW(Sym)*>(file + table.sh_offset);
-      for (size_t s = 0; s < table.sh_size / sizeof(ElfW(Sym)); ++s) {
-        if (ELF64_ST_TYPE(symbols[s].st_info) != STT_FUNC || symbols[s].st_shndx == SHN_UNDEF)
-          continue;
-        if (visit(symbols[s].st_value, file + names.sh_offset + symbols[s].st_name)) break;
-      }
-    }
-  }
-  ::munmap(mapped, size);
-  return found;
-}
-
 const Module* find_module(const std::vector<Module>& modules, const BuildId& id) {
   for (const auto& module : modules) {
     if (module.build_id == id) return &module;
@@ -145,10 +106,11 @@ bool is_function_start(const CodeAddress& address) {
   const Module* module = find_module(modules, address.build_id);
   if (!module || !is_executable(*module, module->base + address.offset)) return false;
   bool starts = false;
-  bool has_symbols = for_each_function_symbol(*module, [&](uint64_t value, const char*) {
-    starts = starts || value == address.offset;
-    return starts;
-  });
+  bool has_symbols =
+      visit_functions(module_file(*module), SHT_SYMTAB, [&](const FunctionSymbol& symbol) {
+        starts = starts || symbol.address == address.offset;
+        return starts;
+      });
   if (has_symbols) return starts;
   auto* start = reinterpret_cast<char*>(module->base + address.offset);
   return _Unwind_FindEnclosingFunction(start + 1) == start;  // it looks at the byte before
@@ -232,8 +194,8 @@ std::string describe_code(const CodeAddress& address) {
   const Module* module = find_module(modules, address.build_id);
   std::string name;
   if (module) {
-    for_each_function_symbol(*module, [&](uint64_t value, const char* symbol) {
-      if (value == address.offset) name = demangle(symbol);
+    visit_functions(module_file(*module), SHT_SYMTAB, [&](const FunctionSymbol& symbol) {
+      if (symbol.address == address.offset) name = demangle(std::string(symbol.name).c_str());
       return !name.empty();
     });
   }
