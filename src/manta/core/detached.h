@@ -10,7 +10,7 @@ namespace manta {
 
 struct DetachedOptions {
   std::string name = {};      ///< For messages. Default: the function's own name.
-  std::string log_path = {};  ///< Receives its output. Default: /dev/null.
+  std::string log_path = {};  ///< Receives its output; no symbolic link. Default: /dev/null.
 };
 
 namespace detail {

@@ -19,7 +19,7 @@ struct InitOptions {
   /// Where each worker's output goes, one file each, kept afterwards. Default: a temporary folder,
   /// removed at the end.
   std::string log_folder = {};
-  /// Holds the run's socket and temporary files. Default: the system's temporary folder.
+  /// Holds the run's sockets and temporary files. Default: the system's temporary folder.
   std::string temporary_folder = {};
   /// How long actors may take to finish and to run their destructors when the run ends.
   std::chrono::milliseconds actor_grace{1000};

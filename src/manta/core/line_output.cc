@@ -1,6 +1,6 @@
 #include <cstdio>
+#include <ext/stdio_filebuf.h>
 #include <ext/stdio_sync_filebuf.h>
-#include <fstream>
 #include <iostream>
 #include <utility>
 #include <vector>
@@ -22,7 +22,7 @@ class WriteThrough {
     for (auto& [stream, file] : streams_) {
       auto* buffer = stream->rdbuf();
       bool usual = dynamic_cast<__gnu_cxx::stdio_sync_filebuf<Char>*>(buffer) ||
-                   dynamic_cast<std::basic_filebuf<Char>*>(buffer);
+                   dynamic_cast<__gnu_cxx::stdio_filebuf<Char>*>(buffer);
       // Leaked: streams are used to the very end.
       buffers_.push_back(usual ? new __gnu_cxx::stdio_sync_filebuf<Char>(file) : buffer);
     }

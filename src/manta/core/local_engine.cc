@@ -61,8 +61,8 @@ void LocalEngine::start_zygote() {
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_addopen(&actions, 1, log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND,
-                                     0600);
+  ::posix_spawn_file_actions_addopen(&actions, 1, log_path.c_str(),
+                                     O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
   ::posix_spawn_file_actions_adddup2(&actions, 1, 2);
   // Nothing else of the driver's is left open in the zygote: a pipe's reader would wait for its
   // end, say.

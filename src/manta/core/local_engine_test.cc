@@ -1,14 +1,20 @@
 // The engine by itself: processes that join nobody, started, watched and stopped.
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <thread>
 
+#include "manta/base/temporary_folder_internal.h"
 #include "manta/core/local_engine_internal.h"
 #include "manta/core/session_folder_internal.h"
 
@@ -108,6 +114,15 @@ TEST_F(LocalEngineTest, OfAGangThatCannotAllStartNoneDoes) {
   EXPECT_THAT(failed_, ElementsAre(ids[0], ids[1], ids[2]));
   EXPECT_THAT(why_, HasSubstr("its log file"));
   EXPECT_TRUE(pids_.empty());
+
+  // What is written through a link goes where somebody else wants it.
+  auto linked = spec("linked");
+  std::filesystem::create_symlink(folder_.path() + "/elsewhere", linked.log_path);
+  failed_.clear();
+  start({linked});
+  ASSERT_TRUE(eventually([&] { return !failed_.empty(); }));
+  EXPECT_THAT(why_, HasSubstr("its log file"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() + "/elsewhere"));
 }
 
 TEST_F(LocalEngineTest, KillEndsAStoppedProcessToo) {
@@ -135,6 +150,57 @@ TEST_F(LocalEngineTest, AProcessThatCannotJoinEndsByItself) {
   std::ifstream in(folder_.path() + "/lonely.log");
   std::string log((std::istreambuf_iterator<char>(in)), {});
   EXPECT_THAT(log, HasSubstr("lonely cannot join its run: connecting to"));
+}
+
+// The driver may start another one, which needs the folder, too.
+TEST(ZygoteTest, RemovesTheFolderOnlyIfTheDriverHasGone) {
+  for (bool driver_goes : {false, true}) {
+    TemporaryFolder folder;
+    StartAs start;
+    start.driver_pid = ::getpid();
+    start.session_folder = folder.path();
+    auto [ours, theirs] = socket_pair();
+    pid_t zygote = ::fork();
+    ASSERT_GE(zygote, 0);
+    if (zygote == 0) {
+      ours.reset();
+      ::dup2(::open("/dev/null", O_WRONLY), 2);
+      Channel channel(std::move(theirs));
+      run_zygote(channel, start, nullptr);
+    }
+    theirs.reset();
+    auto channel = std::make_unique<Channel>(std::move(ours));
+    Frame frame;
+    ASSERT_TRUE(channel->receive(&frame, Deadline::after(30s)));
+    if (driver_goes) {
+      channel.reset();
+    } else {
+      ASSERT_EQ(::send(channel->fd(), "nonsense, and more of it", 24, MSG_NOSIGNAL), 24);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(zygote, &status, 0), zygote);
+    EXPECT_EQ(std::filesystem::exists(folder.path()), !driver_goes);
+  }
+}
+
+// A program may send its output to a file of its own before its workers are forked.
+TEST(LineOutput, AStreamThatWritesToAFileIsLeftAlone) {
+  TemporaryFolder folder;
+  pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    std::ofstream file(folder / "mine");
+    std::cout.rdbuf(file.rdbuf());
+    line_buffer_output();
+    std::cout << "text";
+    std::cerr << "";
+    file.flush();
+    ::_exit(std::cout.rdbuf() == file.rdbuf() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(std::filesystem::file_size(folder / "mine"), 4u);
 }
 
 }  // namespace

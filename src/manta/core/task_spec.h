@@ -35,7 +35,8 @@ struct ActorOptions {
   /// In `ps`, in messages, and before its lines at the driver. Default: the type's name and a
   /// number.
   std::string process_name = {};
-  /// Its output is appended to this file. Default: one in the run's log folder.
+  /// Its output is appended to this file, not through a symbolic link. Default: one in the run's
+  /// log folder.
   std::string log_path = {};
 };
 

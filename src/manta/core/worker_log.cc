@@ -104,7 +104,8 @@ void WorkerLogs::stop() {
 
 WorkerLog::WorkerLog(WorkerLogs& logs, std::string name, std::string path)
     : logs_(logs), name_(std::move(name)), path_(std::move(path)) {
-  UniqueFd file(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  UniqueFd file(
+      ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600));
   struct stat info {};
   if (file && ::fstat(file.get(), &info) == 0) begin_ = shown_ = info.st_size;
   auto [earlier, end] = logs_.by_path_.equal_range(path_);
@@ -114,7 +115,8 @@ WorkerLog::WorkerLog(WorkerLogs& logs, std::string name, std::string path)
   logs_.by_path_.emplace(path_, this);
   if (!logs_.events_.is_open()) return;
   // The same number as that of an earlier one of the same file.
-  watch_ = ::inotify_add_watch(logs_.events_.native_handle(), path_.c_str(), IN_MODIFY);
+  watch_ =
+      ::inotify_add_watch(logs_.events_.native_handle(), path_.c_str(), IN_MODIFY | IN_DONT_FOLLOW);
   if (watch_ >= 0) logs_.watched_.emplace(watch_, this);
 }
 
@@ -135,7 +137,7 @@ void WorkerLog::put_line(std::string_view line) {
 }
 
 void WorkerLog::read_lines(bool last) {
-  UniqueFd file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  UniqueFd file(::open(path_.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   std::array<char, 65536> buffer;
   auto left = static_cast<size_t>(std::max(0L, end_ - shown_));
   ssize_t size =
@@ -171,7 +173,7 @@ bool WorkerLog::show(bool last) {
 }
 
 std::string WorkerLog::tail(int64_t end) const {
-  UniqueFd file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  UniqueFd file(::open(path_.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   struct stat info {};
   if (!file || ::fstat(file.get(), &info) != 0) return "";
   off_t last = std::min<off_t>(info.st_size, end_);

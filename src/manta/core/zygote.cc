@@ -21,6 +21,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Not through a link: somebody else may have laid it.
+UniqueFd open_log(const ProcessSpec& spec) {
+  return UniqueFd(
+      ::open(spec.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600));
+}
+
 class Zygote {
  public:
   Zygote(Channel& channel, const StartAs& start, char** argv)
@@ -55,8 +61,14 @@ class Zygote {
     for (const auto& [process, child] : children_) {
       if (!child.detached) ::waitpid(child.pid, nullptr, 0);
     }
-    std::error_code ignored;
-    fs::remove_all(start_.session_folder, ignored);
+  }
+
+  // A driver that lives starts another zygote, and needs the folder.
+  bool driver_is_gone() const {
+    UniqueFd driver(static_cast<int>(::syscall(SYS_pidfd_open, start_.driver_pid, 0)));
+    if (!driver) return errno == ESRCH;
+    pollfd watched[] = {{channel_.fd(), POLLIN, 0}, {driver.get(), POLLIN, 0}};
+    return ::poll(watched, 2, 0) > 0 && ((watched[0].revents & POLLHUP) || watched[1].revents);
   }
 
  private:
@@ -101,7 +113,12 @@ class Zygote {
     exit.process = process;
     if (WIFSIGNALED(status)) {
       exit.signal = WTERMSIG(status);
-      report_crash(crash_file(start_.session_folder, process), child.spec, child.pid, &exit);
+      try {
+        report_crash(crash_file(start_.session_folder, process), child.spec, child.pid, &exit);
+      } catch (const std::exception& error) {  // the others must not end for it
+        tell(ZygoteNotice{str("the crash of ", child.spec.name, " (pid ", child.pid,
+                              ") could not be looked into: ", error.what())});
+      }
     } else {
       exit.code = WEXITSTATUS(status);
     }
@@ -201,7 +218,7 @@ class Zygote {
 
   // Asked before the fork, so that one that cannot be keeps the others of its gang from starting.
   static bool can_become(const ProcessSpec& spec, std::string* why) {
-    UniqueFd log(::open(spec.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+    UniqueFd log = open_log(spec);
     if (!log) {
       *why = str("process '", spec.name, "': its log file '", spec.log_path,
                  "' cannot be opened: ", errno_text(errno));
@@ -247,7 +264,7 @@ void become(const ProcessSpec& spec) {
   ::prctl(PR_SET_NAME, spec.name.substr(0, 15).c_str());
   UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   ::dup2(null.get(), 0);
-  UniqueFd log(::open(spec.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  UniqueFd log = open_log(spec);
   if (!log) throw_errno(str("opening the log file '", spec.log_path, "'"));
   ::dup2(log.get(), 1);
   ::dup2(log.get(), 2);
@@ -258,14 +275,18 @@ void run_zygote(Channel& channel, const StartAs& start, char** argv) {
   ::setsid();  // a Ctrl-C at the terminal is for the driver
   ::prctl(PR_SET_NAME, "manta:zygote");
   Zygote zygote(channel, start, argv);
+  bool is_over = true;
   try {
     channel.send(
         [&](OutBuffer& out) { encode_message<FromZygote>(out, ZygoteReady{program_build_id()}); });
     zygote.serve();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "manta zygote: %s\n", error.what());
+    is_over = zygote.driver_is_gone();
   }
   zygote.end_all();
+  std::error_code ignored;
+  if (is_over) fs::remove_all(start.session_folder, ignored);
   ::_exit(0);
 }
 

@@ -85,8 +85,8 @@ struct ZygoteNotice {
 };
 using FromZygote = std::variant<ZygoteReady, GangStarted, GangFailed, ProcessExit, ZygoteNotice>;
 
-/// Serves the driver at the other end of `channel` until it closes; then ends every worker and
-/// exits.
+/// Serves the driver at the other end of `channel` until it closes; then ends every worker, removes
+/// the session's folder and exits. If it fails while the driver lives, the folder stays.
 [[noreturn]] void run_zygote(Channel& channel, const StartAs& start, char** argv);
 
 /// Makes this process what `spec` says: name and log file. Its output is line-buffered from here
