@@ -41,6 +41,7 @@ Hub::Peer& Hub::place_actor(Task& create, Grant grant) {
   std::string name = actor.create.process_name;
   if (name.empty()) name = str(plain(task_name(actor.create)), "-", next_worker_name_++);
   Peer& peer = add_process(name, actor.id, actor.create.log_path);
+  retire_idle_on(grant.gpu_ids);
   peer.grant = std::move(grant);
   actor.peer = peer.index;
   create.peer = peer.index;

@@ -145,6 +145,7 @@ class Hub final : public EngineEvents {
   void refuse(Peer& peer, uint64_t request, ErrorKind kind, std::string why);
 
   // hub_processes.cc
+  bool hears_enough_strangers();
   void accept();
   void on_connection(UniqueFd socket);
   void on_hello(const std::shared_ptr<AsyncChannel>& channel, const Hello& hello);
@@ -162,6 +163,7 @@ class Hub final : public EngineEvents {
   void release_grant(Peer& peer);
   void make_idle(Peer& peer);
   Peer* take_idle(const std::vector<int>& gpu_ids);
+  void retire_idle_on(const std::vector<int>& gpu_ids);
   void retire(Peer& peer);
   void look_after_processes();
   void arm_look_after();
@@ -218,6 +220,7 @@ class Hub final : public EngineEvents {
   std::vector<uint32_t> idle_;  // pool workers, the latest used last
   int starting_ = 0;            // pool workers
   uint64_t last_counted_loss_ = 0;
+  std::vector<std::weak_ptr<AsyncChannel>> unjoined_;  // accepted, and not yet of a peer
   int accept_failures_ = 0;
   int start_failures_ = 0;  // pool workers in a row that ended before they said hello
   int next_worker_name_ = 1;

@@ -12,7 +12,10 @@ constexpr std::chrono::seconds kExitDeadline{
     5};  // from the end of a channel to the end of its process
 constexpr std::chrono::milliseconds kLookAfter{20};
 constexpr std::chrono::seconds kIdleLimit{1};
-constexpr int kMaxAcceptFailures = 20;  // a tenth of a second apart
+constexpr std::chrono::milliseconds kAcceptPause{100};
+constexpr int kMaxAcceptFailures = 20;  // a pause apart
+// Connections that have not said what they are, beside those of processes that are expected.
+constexpr size_t kMaxStrangers = 64;
 
 bool same_secret(const std::string& a, const std::string& b) {
   if (a.size() != b.size()) return false;
@@ -30,7 +33,23 @@ bool holds_gpus(const Peer& peer) {
 
 // ---- Connections
 
+// More connections than that wait until others have joined or were closed.
+bool Hub::hears_enough_strangers() {
+  std::erase_if(unjoined_, [](const auto& each) {
+    auto channel = each.lock();
+    return !channel || channel->broken();
+  });
+  auto expected = std::count_if(peers_.begin(), peers_.end(), [](const auto& each) {
+    return each.first != 0 && !each.second->channel;
+  });
+  return unjoined_.size() >= kMaxStrangers + static_cast<size_t>(expected);
+}
+
 void Hub::accept() {
+  if (hears_enough_strangers()) {
+    accept_timer_ = loop_.after(kAcceptPause, [this] { accept(); });
+    return;
+  }
   acceptor_.async_accept(
       [this](boost::system::error_code error, boost::asio::local::stream_protocol::socket socket) {
         std::lock_guard lock(loop_.mutex);
@@ -53,13 +72,15 @@ void Hub::accept() {
             kill_process(*peer);
           }
         }
-        accept_timer_ = loop_.after(std::chrono::milliseconds(100), [this] { accept(); });
+        accept_timer_ = loop_.after(kAcceptPause, [this] { accept(); });
       });
 }
 
 void Hub::on_connection(UniqueFd socket) {
-  auto channel = std::make_shared<AsyncChannel>(loop_, std::move(socket), kMaxHello);
+  auto channel = std::make_shared<AsyncChannel>(loop_, std::move(socket), kMaxHello,
+                                                /*takes_fds=*/false);
   std::weak_ptr<AsyncChannel> weak = channel;
+  unjoined_.push_back(weak);
   std::shared_ptr<EventLoop::Timer> timer = loop_.after(options_.hello_deadline, [weak] {
     auto channel = weak.lock();
     if (!channel) return;
@@ -97,7 +118,8 @@ void Hub::on_hello(const std::shared_ptr<AsyncChannel>& channel, const Hello& he
   Peer& peer = *peers_.at(found->second);
   peer.deadline.reset();
   peer.channel = channel;
-  channel->set_max_body(kMaxFrameBody);
+  channel->trust();
+  std::erase_if(unjoined_, [&](const auto& each) { return each.lock() == channel; });
   uint32_t index = peer.index;
   channel->start([this, index](Frame& frame) { on_peer_frame(index, frame); },
                  [this, index](const std::string& why) {
@@ -259,28 +281,31 @@ void Hub::make_idle(Peer& peer) {
 }
 
 // The latest used one that may see these devices, or else one that has run nothing. Null if there
-// is none; then those that still have memory of these devices end.
+// is none.
 Hub::Peer* Hub::take_idle(const std::vector<int>& gpu_ids) {
   auto fits = [&](uint32_t index) { return peers_.at(index)->gpu_ids == gpu_ids; };
   auto is_fresh = [&](uint32_t index) { return !peers_.at(index)->gpu_ids; };
   auto found = std::find_if(idle_.rbegin(), idle_.rend(), fits);
-  if (found == idle_.rend()) found = std::find_if(idle_.rbegin(), idle_.rend(), is_fresh);
-  if (found != idle_.rend()) {
-    Peer& peer = *peers_.at(*found);
-    idle_.erase(std::next(found).base());
-    peer.gpu_ids = gpu_ids;
-    return &peer;
+  if (found == idle_.rend()) {
+    retire_idle_on(gpu_ids);
+    found = std::find_if(idle_.rbegin(), idle_.rend(), is_fresh);
   }
-  std::vector<Peer*> in_the_way;
-  for (uint32_t index : idle_) {
-    const auto& theirs = *peers_.at(index)->gpu_ids;
-    bool shares = std::any_of(theirs.begin(), theirs.end(), [&](int id) {
-      return std::find(gpu_ids.begin(), gpu_ids.end(), id) != gpu_ids.end();
-    });
-    if (shares) in_the_way.push_back(peers_.at(index).get());
+  if (found == idle_.rend()) return nullptr;
+  Peer& peer = *peers_.at(*found);
+  idle_.erase(std::next(found).base());
+  peer.gpu_ids = gpu_ids;
+  return &peer;
+}
+
+// Ends idle workers that still have memory of one of these devices, which another process gets.
+void Hub::retire_idle_on(const std::vector<int>& gpu_ids) {
+  for (uint32_t index : std::vector(idle_)) {
+    Peer& peer = *peers_.at(index);
+    if (!holds_gpus(peer)) continue;
+    bool shares = std::find_first_of(peer.gpu_ids->begin(), peer.gpu_ids->end(), gpu_ids.begin(),
+                                     gpu_ids.end()) != peer.gpu_ids->end();
+    if (shares) retire(peer);
   }
-  for (Peer* peer : in_the_way) retire(*peer);
-  return nullptr;
 }
 
 // Nobody needs it any more.

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include "manta/core/hub_internal.h"
@@ -19,11 +20,11 @@ const std::string kToken = "0123456789abcdef0123456789abcdef";
 
 class HubTest : public testing::Test {
  protected:
-  HubTest() : folder_("") {
+  explicit HubTest(std::chrono::milliseconds hello_deadline = 50ms) : folder_("") {
     HubOptions options;
     options.session_folder = options.log_folder = folder_.path();
     options.address = {folder_.path() + "/hub.sock", kToken};
-    options.hello_deadline = 50ms;
+    options.hello_deadline = hello_deadline;
     LocalEngineOptions engine{{.cpus = 2}, options.address, folder_.path(), {"hub_test"}};
     options.make_engine = [engine](EventLoop& loop, EngineEvents& events) {
       return std::make_unique<LocalEngine>(loop, engine, events);
@@ -161,6 +162,27 @@ TEST(HubEngineTest, AGangIsStartedByOneCallAndFailsAsOne) {
   for (const auto& handle : handles) hub.post(Fetch{handle->id});
   client->on_closed("over");
   hub.stop();
+
+class PatientHubTest : public HubTest {
+ protected:
+  PatientHubTest() : HubTest(10min) {}
+};
+
+TEST_F(PatientHubTest, OnlySoManyStrangersAreHeardAtATime) {
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 64; ++i) silent.push_back(connect_unix(folder_.path() + "/hub.sock"));
+  Channel talks = connect();
+  talks.send([&](OutBuffer& out) { encode_message<ToHub>(out, Hello{}); });
+  pollfd polled{talks.fd(), POLLIN, 0};
+  EXPECT_EQ(::poll(&polled, 1, 300), 0);
+  silent.clear();
+  EXPECT_EQ(answer(talks), "wrong token");
+}
+
+TEST_F(PatientHubTest, AStrangersDescriptorsAreRefused) {
+  Channel channel = connect();
+  channel.send([&](OutBuffer& out) { out.push(0, "", {{channel.fd(), nullptr}}); });
+  EXPECT_EQ(answer(channel), "");
 }
 
 }  // namespace

@@ -8,8 +8,8 @@ namespace manta {
 using boost::asio::posix::stream_descriptor;
 using boost::system::error_code;
 
-AsyncChannel::AsyncChannel(EventLoop& loop, UniqueFd socket, size_t max_body)
-    : loop_(loop), socket_(loop.context), decoder_(max_body) {
+AsyncChannel::AsyncChannel(EventLoop& loop, UniqueFd socket, size_t max_body, bool takes_fds)
+    : loop_(loop), socket_(loop.context), decoder_(max_body, takes_fds) {
   ::fcntl(socket.get(), F_SETFL, ::fcntl(socket.get(), F_GETFL) | O_NONBLOCK);
   socket_.assign(socket.release());
 }

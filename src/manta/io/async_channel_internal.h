@@ -18,7 +18,8 @@ class AsyncChannel : public std::enable_shared_from_this<AsyncChannel> {
   /// Called once, with the reason; empty when the peer closed in good order.
   using OnClose = std::function<void(const std::string& why)>;
 
-  AsyncChannel(EventLoop& loop, UniqueFd socket, size_t max_body);
+  /// `max_body` and `takes_fds` as for FrameDecoder, until `trust` is called.
+  AsyncChannel(EventLoop& loop, UniqueFd socket, size_t max_body, bool takes_fds = true);
 
   /// Begins to read. Called again, it only replaces the callbacks.
   void start(OnFrame on_frame, OnClose on_close);
@@ -37,7 +38,7 @@ class AsyncChannel : public std::enable_shared_from_this<AsyncChannel> {
   void close();
   /// Writes what is pending, as far as the socket takes it, then closes.
   void flush_and_close();
-  void set_max_body(size_t max_body) { decoder_.set_max_body(max_body); }
+  void trust() { decoder_.trust(); }
 
  private:
   void wait_readable();

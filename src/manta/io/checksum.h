@@ -32,7 +32,7 @@ struct FileDigest {
 
 /// Reads all of a file. Throws Error(kIo) naming it.
 FileDigest digest_file(const std::string& path);
-/// Reads an open file from its beginning; `path` is for messages.
+/// Reads an open file from where its descriptor stands to its end; `path` is for messages.
 FileDigest digest_file(int fd, const std::string& path);
 
 }  // namespace manta

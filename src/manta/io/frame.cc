@@ -64,6 +64,10 @@ IoStatus FrameDecoder::receive(int socket, int flags) {
       fds_.emplace_back(fd);
     }
   }
+  if (!takes_fds_ && !fds_.empty()) {
+    fds_.clear();
+    throw Error(ErrorKind::kCorrupt, "received a descriptor from a peer that may not send any");
+  }
   if (message.msg_flags & MSG_CTRUNC) {
     throw Error(ErrorKind::kResources,
                 "descriptors of large objects were lost on the way: too many open files in this "

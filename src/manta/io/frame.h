@@ -30,18 +30,24 @@ enum class IoStatus { kDone, kWouldBlock, kClosed };
 /// Cuts a byte stream into frames. Throws Error(kCorrupt) on anything that is not one.
 class FrameDecoder {
  public:
-  explicit FrameDecoder(size_t max_body = kMaxFrameBody) : max_body_(max_body) {}
+  /// Without `takes_fds`, a descriptor that comes is an error, not kept.
+  explicit FrameDecoder(size_t max_body = kMaxFrameBody, bool takes_fds = true)
+      : max_body_(max_body), takes_fds_(takes_fds) {}
 
   /// One recvmsg(2) on `socket`, blocking or not as the socket is. kClosed at end of file; throws
   /// Error(kCorrupt) when that comes in the middle of a frame.
   IoStatus receive(int socket, int flags = 0);
   /// Takes the next whole frame, if there is one.
   bool next(Frame* frame);
-  /// Raised once a peer has proved who it is.
-  void set_max_body(size_t max_body) { max_body_ = max_body; }
+  /// Once a peer has proved who it is: frames of any size that is allowed, with descriptors.
+  void trust() {
+    max_body_ = kMaxFrameBody;
+    takes_fds_ = true;
+  }
 
  private:
   size_t max_body_;
+  bool takes_fds_;
   std::string buffer_;
   size_t begin_ = 0;   // of what has not been handed out
   size_t end_ = 0;     // of what has been received

@@ -234,12 +234,34 @@ TEST_F(FrameTest, WhatIsNoFrameIsCorrupt) {
 }
 
 TEST_F(FrameTest, TheLimitOfABodyCanBeSet) {
-  decoder_.set_max_body(10);
-  write_raw(header(10) + "0123456789" + header(11));
-  ASSERT_EQ(decoder_.receive(reader_.get()), IoStatus::kDone);
+  FrameDecoder decoder(10);
+  write_raw(header(10) + "0123456789" + header(11) + "0123456789a");
+  ASSERT_EQ(decoder.receive(reader_.get()), IoStatus::kDone);
   Frame frame;
-  ASSERT_TRUE(decoder_.next(&frame));
-  EXPECT_EQ(error_of([&] { decoder_.next(&frame); }).kind(), ErrorKind::kCorrupt);
+  ASSERT_TRUE(decoder.next(&frame));
+  EXPECT_EQ(error_of([&] { decoder.next(&frame); }).kind(), ErrorKind::kCorrupt);
+  decoder.trust();
+  EXPECT_TRUE(decoder.next(&frame));
+}
+
+// Also without a frame that names them.
+TEST_F(FrameTest, DescriptorsFromAStrangerAreNotKept) {
+  FrameDecoder decoder(100, /*takes_fds=*/false);
+  auto send_two = [&] {
+    out_.push(1, "", {{reader_.get(), nullptr}, {reader_.get(), nullptr}});
+    ASSERT_EQ(out_.flush(writer_.get()), IoStatus::kDone);
+  };
+  send_two();
+  Error error = error_of([&] { decoder.receive(reader_.get()); });
+  EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
+  EXPECT_THAT(error.what(), testing::HasSubstr("may not send any"));
+  FrameDecoder trusted(100, false);
+  trusted.trust();
+  send_two();
+  ASSERT_EQ(trusted.receive(reader_.get()), IoStatus::kDone);
+  Frame frame;
+  ASSERT_TRUE(trusted.next(&frame));
+  EXPECT_EQ(frame.fds.size(), 2u);
 }
 
 TEST_F(FrameTest, ACloseBetweenFramesIsClean) {

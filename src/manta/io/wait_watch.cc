@@ -50,6 +50,7 @@ void WaitWatch::Scope::begin(const Wait& wait) {
     return;
   }
   exceptions_ = std::uncaught_exceptions();
+  if (exceptions_ == 0) watch_->thrown_from_ = {};  // the loop has caught what threw it out
   watch_->in_scope_ = true;
   watch_->enter(wait);
 }

@@ -49,7 +49,8 @@ class WaitWatch {
   Seen read() const;
   bool others_take_part() const { return others_take_part_.load(std::memory_order_relaxed); }
 
-  /// In what the loop waited when it last was thrown out of a wait. For the loop's thread.
+  /// In what the loop waited when it was thrown out of a wait; nothing once it has caught that and
+  /// waits again. For the loop's thread.
   const Wait& thrown_from() const { return thrown_from_; }
 
   /// Waits for as long as it lives. Inside another wait it changes nothing.

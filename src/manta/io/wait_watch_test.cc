@@ -43,6 +43,9 @@ TEST(WaitWatchTest, OneThatIsLeftByAnExceptionIsRemembered) {
   EXPECT_EQ(watch.thrown_from().kind, Wait::kReport);
   EXPECT_EQ(watch.thrown_from().number, 7);
   EXPECT_EQ(watch.read().wait.kind, Wait::kNone);
+  // The loop has caught it and goes on: what fails later fails elsewhere.
+  { WaitWatch::Scope scope(&watch, "barrier"); }
+  EXPECT_EQ(watch.thrown_from().kind, Wait::kNone);
 }
 
 TEST(WaitWatchTest, NobodyKnowsForWhatALoopOfSeveralThreadsWaits) {

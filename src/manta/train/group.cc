@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "manta/base/log.h"
 #include "manta/base/random_token.h"
 #include "manta/base/start_thread_internal.h"
 #include "manta/core/init.h"
@@ -16,7 +17,8 @@
 namespace manta::train {
 namespace {
 
-// Killed processes that are still there after this are a bug.
+// How long a process that was killed may take to end: the kernel may have to write its core dump,
+// or wait for a disk.
 constexpr std::chrono::seconds kStopDeadline{30};
 
 std::string new_address() {
@@ -130,7 +132,8 @@ void Group::stop() {
                      }) != done.end();
     if (!has_ended) kill(members_[i]);
   }
-  wait(runs_, static_cast<int>(runs_.size()), kStopDeadline);
+  auto [ended, left] = wait(runs_, static_cast<int>(runs_.size()), kStopDeadline);
+  if (!left.empty()) warn_of_those_left(left);
   for (const auto& run : runs_) {
     try {
       get(run, std::chrono::seconds(0));
@@ -138,6 +141,19 @@ void Group::stop() {
     }
   }
   members_.clear();
+}
+
+void Group::warn_of_those_left(const std::vector<ObjectRef<void>>& left) const {
+  std::string names;
+  for (const auto& ref : left) {
+    auto place = std::find_if(runs_.begin(), runs_.end(),
+                              [&](const auto& run) { return run.handle() == ref.handle(); });
+    int rank = ranks_[static_cast<size_t>(place - runs_.begin())];
+    names += str(names.empty() ? "" : ", ", process_name(rank));
+  }
+  log_warning(str("of attempt ", plan_.attempt, ", these processes have not ended ",
+                  kStopDeadline.count(), " s after they were killed: ", names,
+                  "; what they hold, such as CPUs and memory, is not free"));
 }
 
 void Group::acknowledge(int64_t index) {

@@ -20,8 +20,8 @@ namespace manta::train {
 /// there are data sets, which start all or none. What happens to them goes to the queue.
 ///
 /// They connect to a Unix socket of the group's own, which listens until all have joined. A
-/// connection that has not joined may send one frame of 4 KB within 10 seconds; 64 such are
-/// accepted at a time.
+/// connection that has not joined may send one frame of 4 KB, without descriptors, within 10
+/// seconds; 64 such are accepted at a time.
 class Group {
  public:
   struct Plan {
@@ -55,6 +55,7 @@ class Group {
   void watch(size_t member);
   void run_thread(void (Group::*body)());
   bool is_stopping();
+  void warn_of_those_left(const std::vector<ObjectRef<void>>& left) const;
   void wake();
   void accept();
   void read(Connection& connection);

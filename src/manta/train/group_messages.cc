@@ -66,8 +66,8 @@ void Group::accept() {
   UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (socket) {
     accept_failures_ = 0;
-    connections_.push_back(std::make_unique<Connection>(
-        Connection{std::move(socket), FrameDecoder(kMaxJoin), {}, {}, Clock::now()}));
+    connections_.push_back(std::make_unique<Connection>(Connection{
+        std::move(socket), FrameDecoder(kMaxJoin, /*takes_fds=*/false), {}, {}, Clock::now()}));
     return;
   }
   if (errno == EINTR || errno == EAGAIN || errno == ECONNABORTED) return;
@@ -140,7 +140,7 @@ void Group::on(Connection& connection, Join& message) {
     throw Error(ErrorKind::kCorrupt, "it has no right to join");
   }
   connection.rank = message.rank;
-  connection.decoder.set_max_body(kMaxFrameBody);
+  connection.decoder.trust();
   joined_[message.rank] = &connection;
   if (joined_.size() < ranks_.size()) return;
   listener_.reset();
@@ -207,7 +207,10 @@ template void Group::send(int rank, const BeginReading& message);
 
 // What the socket does not take now is sent when it does.
 void Group::flush(Connection& connection) {
-  if (connection.out.flush(connection.socket.get()) != IoStatus::kWouldBlock) return;
+  IoStatus status = connection.out.flush(connection.socket.get());
+  // Nobody reads it any more. What the process had said before may still be there to be read.
+  if (status == IoStatus::kClosed) connection.out = {};
+  if (status != IoStatus::kWouldBlock) return;
   if (connection.out.size() <= kMaxUnread) return;
   fail(connection, ErrorKind::kTimeout,
        str("it has left ", connection.out.size(), " bytes from the driver unread"));
