@@ -111,7 +111,8 @@ Json parse_json(std::string_view text, const std::string& what, const JsonLimits
     Json::sax_parse(text.begin(), text.end(), &builder);
     return builder.take();
   } catch (const std::bad_alloc&) {
-    builder.fail("needs more memory than there is");
+    throw Error(ErrorKind::kResources,
+                str("no memory for the values in the ", text.size(), " bytes of ", what));
   }
 }
 
@@ -129,6 +130,28 @@ bool is_utf8(const Json& json) {
   } catch (const Json::type_error&) {
     return false;
   }
+}
+
+std::string readable_text(const Json& json, const std::string& what, const std::string& advice,
+                          const JsonLimits& limits, int indent) {
+  check_depth(json, what, limits.depth);  // before it is printed, which is recursive
+  std::string text = json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
+  try {
+    parse_json(text, what, limits);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kCorrupt) throw;
+    throw Error(ErrorKind::kInvalidArgument,
+                str(error.what(), ", so it would not be read again: ", advice));
+  }
+  return text;
+}
+
+size_t count_values(const Json& json) {
+  size_t count = 1;
+  if (json.is_structured()) {
+    for (const Json& part : json) count += count_values(part);
+  }
+  return count;
 }
 
 JsonFields::JsonFields(const Json& object, JsonDocument document, std::string path)

@@ -21,8 +21,9 @@ struct JsonLimits {
   size_t values = 4'000'000;  ///< A value of one byte may take a hundred in memory.
 };
 
-/// Parses a text that may hold anything. Throws only Error(kCorrupt), whose message begins with
-/// `what`: if it is not JSON, has a key twice in one object, or exceeds a limit.
+/// Parses a text that may hold anything. Throws Error(kCorrupt), whose message begins with `what`,
+/// if it is not JSON, has a key twice in one object, or exceeds a limit; Error(kResources) if there
+/// is no memory for it.
 Json parse_json(std::string_view text, const std::string& what, const JsonLimits& limits = {});
 
 /// Throws Error(kInvalidArgument) if `json` has more levels than parse_json would take: what is
@@ -40,6 +41,16 @@ struct JsonDocument {
   std::string name;  ///< How messages begin, e.g. "'/runs/a/params.json'".
   ErrorKind kind;    ///< Of the errors.
 };
+
+/// The text of `json` and a line end, for a file that parse_json reads with these limits: NaN
+/// becomes null, and bytes that are not UTF-8 are replaced. Throws Error(kInvalidArgument), whose
+/// message begins with `what` and ends with `advice`, if parse_json would refuse it. `indent` as
+/// Json::dump. Costs as much as reading it.
+std::string readable_text(const Json& json, const std::string& what, const std::string& advice,
+                          const JsonLimits& limits = {}, int indent = -1);
+
+/// How many values there are, each array and object counted with what is in it.
+size_t count_values(const Json& json);
 
 /// The fields of an object that may hold anything. What is missing, of another type or out of range
 /// is an Error of the document's kind that names the document, the field, its value and what was

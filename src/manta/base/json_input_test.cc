@@ -58,6 +58,30 @@ TEST(JsonInputTest, LimitsHoldWhileItReads) {
             ErrorKind::kInvalidArgument);
 }
 
+TEST(JsonInputTest, WhatIsWrittenIsReadAgain) {
+  Json good = {{"a", {1, 2}}, {"nan", NAN}, {"bytes", "\xff"}};
+  EXPECT_EQ(count_values(good), 6u);
+  std::string text = readable_text(good, "it", "less", {.values = 6});
+  EXPECT_EQ(text, "{\"a\":[1,2],\"bytes\":\"\xef\xbf\xbd\",\"nan\":null}\n");
+  EXPECT_NO_THROW(parse_json(text, "it", {.bytes = text.size(), .values = 6}));
+  struct {
+    Json json;
+    JsonLimits limits;
+    const char* message;
+  } cases[] = {
+      {good, {.values = 5}, "it has more than 5 values, so it would not be read again: less"},
+      {good, {.bytes = text.size() - 1}, "bytes; at most"},
+      {good, {.depth = 1}, "it has more than 1 arrays and objects inside each other"},
+      // They become the same when they are replaced.
+      {{{"\xff", 1}, {"\xfe", 2}}, {}, "twice in one object"},
+  };
+  for (const auto& one : cases) {
+    Error error = error_of([&] { readable_text(one.json, "it", "less", one.limits); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << one.message;
+    EXPECT_THAT(error.what(), HasSubstr(one.message));
+  }
+}
+
 TEST(JsonInputTest, FieldsAreCheckedByTypeAndRange) {
   Json json = {{"one", 1},
                {"minus", -1},

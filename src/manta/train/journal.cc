@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <memory>
 #include <string_view>
-#include <tuple>
 
 #include "manta/base/error.h"
 #include "manta/train/checkpoint_store_internal.h"
@@ -22,8 +21,13 @@ namespace {
 
 constexpr size_t kPiece = 1 << 18;
 constexpr size_t kShownBytes = 80;
-// What is larger than this is not the journal of a run.
-constexpr size_t kLargestJournal = size_t{4} << 30;
+// What reports leave of the journal to other events.
+constexpr size_t kBytesLeft = 2 * kLongestEvent;
+constexpr size_t kValuesLeft = 100'000;
+// What an event takes beside a report's metrics and positions.
+constexpr size_t kRestOfEvent = 4096;
+constexpr size_t kRestOfValues = 100;
+constexpr const char* kAdvice = "report smaller metrics";
 constexpr JsonLimits kJournalLimits{.bytes = kLongestEvent};
 
 // Checks the fields that History uses.
@@ -50,21 +54,27 @@ JournalEvent parse(std::string_view line, const std::string& what) {
   return event;
 }
 
-// The events and how many bytes of the file they take.
-std::pair<std::vector<JournalEvent>, size_t> scan(int fd, const std::string& path) {
+struct Scanned {
+  std::vector<JournalEvent> events;
+  size_t bytes = 0;   // of the file, that they take
+  size_t values = 0;  // of all of them
+};
+
+Scanned scan(int fd, const std::string& path, size_t most_values = kMostValues) {
   size_t size = check_regular(fd, path);
   if (size > kLargestJournal)
     throw Error(ErrorKind::kCorrupt,
                 str("'", path, "' has ", size, " bytes; at most ", kLargestJournal, " are read"));
-  std::vector<JournalEvent> events;
+  Scanned found;
+  auto& [events, used, values] = found;
   std::string text;  // from the beginning of a line
-  size_t used = 0, searched = 0;
+  size_t searched = 0;
   auto buffer = std::make_unique<char[]>(kPiece);
   for (off_t at = 0;;) {
     ssize_t got = ::pread(fd, buffer.get(), kPiece, at);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw_errno(str("reading '", path, "'"));
-    if (got == 0) return {std::move(events), used};
+    if (got == 0) return found;
     at += got;
     text.append(buffer.get(), static_cast<size_t>(got));
     size_t begin = 0;
@@ -73,12 +83,18 @@ std::pair<std::vector<JournalEvent>, size_t> scan(int fd, const std::string& pat
       try {
         events.push_back(parse(std::string_view(text).substr(begin, end - begin), what));
       } catch (const Error& error) {
+        if (error.kind() != ErrorKind::kCorrupt) throw;
         // The last line may be torn, and what has come of it may end in anything.
-        if (used + end + 1 - begin >= size) return {std::move(events), used};
+        if (used + end + 1 - begin >= size) return found;
         throw Error(ErrorKind::kCorrupt,
                     str(error.what(), "; it begins with '",
                         text.substr(begin, std::min(end - begin, kShownBytes)), "'"));
       }
+      values += count_values(events.back().details);
+      if (values > most_values)
+        throw Error(ErrorKind::kCorrupt,
+                    str("'", path, "' has more than ", most_values, " values up to line ",
+                        events.size(), "; more are not read"));
       used += end + 1 - begin;
       begin = end + 1;
     }
@@ -107,25 +123,43 @@ Journal::Journal(std::string path) : path_(std::move(path)) {
                 str("'", path_,
                     "' has another name (a hard link), which appending to it would "
                     "change, too; copy the run folder and take the copy"));
-  size_t used = 0;
-  std::tie(events_, used) = scan(fd_.get(), path_);
-  if (::ftruncate(fd_.get(), static_cast<off_t>(used)) != 0)
+  Scanned found = scan(fd_.get(), path_);
+  events_ = std::move(found.events);
+  values_ = found.values;
+  if (::ftruncate(fd_.get(), static_cast<off_t>(found.bytes)) != 0)
     throw_errno(str("cutting the last line of '", path_, "'"));
 }
 
+void check_report(int64_t index, const Json& metrics, const Json& positions) {
+  JsonLimits limits = kJournalLimits;
+  limits.bytes -= kRestOfEvent;
+  limits.depth -= 1;
+  limits.values -= kRestOfValues;
+  readable_text({{"metrics", metrics}, {"positions", positions}},
+                str("what report ", index, " keeps of its metrics and of the places in the data"),
+                kAdvice, limits);
+}
+
 void Journal::append(const JournalEvent& event) {
-  check_depth(event.details, str("the event '", event.event, "'"), kJournalLimits.depth - 1);
-  std::string line = to_text({{"time", event.time},
-                              {"attempt", event.attempt},
-                              {"event", event.event},
-                              {"details", event.details}}) +
-                     "\n";
-  if (line.size() > kLongestEvent)
-    throw Error(ErrorKind::kInvalidArgument,
-                str("a line of ", line.size(), " bytes for '", path_, "': at most ", kLongestEvent,
-                    " are read again; report smaller metrics"));
+  bool is_report = event.event == kReport;
+  std::string line =
+      readable_text({{"time", event.time},
+                     {"attempt", event.attempt},
+                     {"event", event.event},
+                     {"details", event.details}},
+                    str("the event '", event.event, "'", is_report ? ", with its metrics," : ""),
+                    kAdvice, kJournalLimits);
   struct stat before {};
   if (::fstat(fd_.get(), &before) != 0) throw_errno(str("looking at '", path_, "'"));
+  size_t bytes = static_cast<size_t>(before.st_size) + line.size();
+  size_t values = values_ + count_values(event.details);
+  if (bytes > kLargestJournal - (is_report ? kBytesLeft : 0) ||
+      values > kMostValues - (is_report ? kValuesLeft : 0))
+    throw Error(
+        ErrorKind::kInvalidArgument,
+        str("the event '", event.event, "' does not fit into '", path_, "': with it there ",
+            "would be ", bytes, " bytes and ", values, " values, and at most ", kLargestJournal,
+            " and ", kMostValues, " are read again; report less often, or smaller metrics"));
   try {
     write_all(fd_.get(), line.data(), line.size(), path_);
   } catch (const Error&) {
@@ -133,12 +167,13 @@ void Journal::append(const JournalEvent& event) {
     if (::ftruncate(fd_.get(), before.st_size) != 0) fd_.reset();
     throw;
   }
+  values_ = values;
 }
 
-std::vector<JournalEvent> read_journal(const std::string& path) {
+std::vector<JournalEvent> read_journal(const std::string& path, size_t most_values) {
   std::filesystem::path file = path;
   UniqueFd fd = open_file(file.parent_path(), file.filename(), O_RDONLY);
-  return scan(fd.get(), path).first;
+  return scan(fd.get(), path, most_values).events;
 }
 
 void History::apply(const JournalEvent& event) {

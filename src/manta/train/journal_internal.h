@@ -24,8 +24,16 @@ struct JournalEvent {
 /// The time of an event that happens now.
 double seconds_since_epoch();
 
-/// A longer line is neither written nor read.
+/// A longer line is neither written nor read,
 inline constexpr size_t kLongestEvent = size_t{16} << 20;
+/// nor is a longer journal,
+inline constexpr size_t kLargestJournal = size_t{4} << 30;
+/// nor one whose events have more JSON values: they are held in memory, 100 bytes and more each.
+inline constexpr size_t kMostValues = 32'000'000;
+
+/// Throws Error(kInvalidArgument), which names report and metrics, unless the journal can keep
+/// these.
+void check_report(int64_t index, const Json& metrics, const Json& positions);
 
 /// Appends events to <run>/journal.jsonl, one JSON object per line. Each is one write(2), so a
 /// reader or a killed driver's successor sees whole lines, but possibly for the last one.
@@ -37,20 +45,22 @@ class Journal {
   explicit Journal(std::string path);
   /// What was there when it was opened; empty when it is called again.
   std::vector<JournalEvent> take_events() { return std::exchange(events_, {}); }
-  /// Throws Error(kIo), e.g. when the disk is full; Error(kInvalidArgument) if it is longer than
-  /// kLongestEvent or nested too deeply. The event is not in the journal then.
+  /// Throws Error(kIo), e.g. when the disk is full; Error(kInvalidArgument) if the event, or the
+  /// journal with it, would not be read again. The event is not in the journal then. The last bytes
+  /// and values are left to other events than reports: a run that is full can still be ended.
   void append(const JournalEvent& event);
 
  private:
   std::string path_;
   UniqueFd fd_;
   std::vector<JournalEvent> events_;
+  size_t values_ = 0;  // of all events in the file
 };
 
 /// All events, their fields checked: a report names the checkpoint of its own index, or none. A
 /// torn last line is left out: its event never happened. Throws Error(kNotFound), or
 /// Error(kCorrupt) naming the line if another one is not an event, or as open_file.
-std::vector<JournalEvent> read_journal(const std::string& path);
+std::vector<JournalEvent> read_journal(const std::string& path, size_t most_values = kMostValues);
 
 /// A committed report.
 struct ReportRecord {

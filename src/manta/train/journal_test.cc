@@ -185,6 +185,34 @@ TEST(JournalTest, AFullDiskLeavesTheEventsBefore) {
   EXPECT_EQ(read_journal(path).size(), 2u);
 }
 
+// The last bytes are left to what ends a run.
+TEST(JournalTest, NoReportIsAppendedToAFullOne) {
+  TemporaryFolder folder;
+  std::string path = folder / "journal.jsonl";
+  Journal journal(path);
+  fs::resize_file(path, kLargestJournal - 1'000'000);  // takes no place on the disk
+  Error error = error_of([&] { journal.append(report_event(1, 0, 0)); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.what(), AllOf(HasSubstr(path), HasSubstr("report less often")));
+  EXPECT_EQ(fs::file_size(path), kLargestJournal - 1'000'000);
+  journal.append({1, 0, kRunEnded, {{"outcome", "failed"}}});
+  error = error_of([&] { journal.append({1, 0, "x", {{"x", std::string(1'000'000, 'x')}}}); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+}
+
+TEST(JournalTest, AllValuesTogetherAreLimited) {
+  TemporaryFolder folder;
+  std::string path = folder / "journal.jsonl";
+  {
+    Journal journal(path);
+    for (int i = 0; i < 10; ++i) journal.append({1, 0, "note", {{"list", {1, 2, 3}}}});
+  }
+  EXPECT_EQ(read_journal(path, 50).size(), 10u);
+  Error error = error_of([&] { read_journal(path, 49); });
+  EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
+  EXPECT_THAT(error.what(), AllOf(HasSubstr(path), HasSubstr("more than 49 values up to line 10")));
+}
+
 TEST(HistoryTest, EachReportOnceFromTheAttemptThatLasted) {
   History none = history({});
   EXPECT_THAT(none.reports(), IsEmpty());

@@ -15,7 +15,6 @@ constexpr const char* kChecksum = "checksum";
 constexpr int kVersion = 2;
 // 600,000 files.
 constexpr JsonLimits kManifestLimits{.bytes = size_t{64} << 20};
-constexpr size_t kRestOfEvent = 4096;  // of an event in the journal, beside metrics and positions
 
 // Over the values, as they are printed: that does not depend on how the file is laid out.
 std::string checksum_of(Json manifest) {
@@ -48,19 +47,12 @@ void check_files(const JsonFields& manifest, const std::string& document) {
 
 void write_manifest(const std::string& checkpoint, Json manifest) {
   // The journal must be able to keep the report, too: else there would be a checkpoint without one.
-  check_depth(manifest, "the manifest of a checkpoint, with the metrics of its report,",
-              kManifestLimits.depth - 2);
-  size_t report = to_text(manifest.at("metrics")).size() + to_text(manifest.at("positions")).size();
+  check_report(manifest.at("report"), manifest.at("metrics"), manifest.at("positions"));
   manifest["version"] = kVersion;
   manifest[kChecksum] = checksum_of(manifest);
-  std::string text = to_text(manifest, 1) + "\n";
-  if (text.size() > kManifestLimits.bytes || report > kLongestEvent - kRestOfEvent)
-    throw Error(
-        ErrorKind::kInvalidArgument,
-        str("the manifest of '", checkpoint, "' would have ", text.size(), " bytes, the metrics ",
-            report, "; at most ", kManifestLimits.bytes, " and ", kLongestEvent - kRestOfEvent,
-            " are read again: report smaller metrics, or fewer files"));
-  replace_file(checkpoint + "/" + kManifest, text);
+  std::string what = str("the manifest of '", checkpoint, "', with the names of its files,");
+  replace_file(checkpoint + "/" + kManifest,
+               readable_text(manifest, what, "report fewer files", kManifestLimits, /*indent=*/1));
 }
 
 Json read_manifest(const std::string& checkpoint) {

@@ -68,12 +68,9 @@ Json params_of(const Training& training) {
 }
 
 std::string params_text(const Json& params) {
-  check_depth(params, "what params.json keeps of the trainer's options", kParamsLimits.depth);
-  std::string text = to_text(params, 1) + "\n";
-  if (text.size() <= kParamsLimits.bytes) return text;
-  throw Error(ErrorKind::kInvalidArgument,
-              str("params.json would have ", text.size(), " bytes; at most ", kParamsLimits.bytes,
-                  " are read again: give large tables as files, not in train_loop_config"));
+  return readable_text(
+      params, "what params.json keeps of train_loop_config and the trainer's other options",
+      "give large tables as files, not in train_loop_config", kParamsLimits, /*indent=*/1);
 }
 
 Json read_params(const std::string& run_folder) {

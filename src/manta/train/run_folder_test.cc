@@ -226,6 +226,11 @@ TEST(RunFolderTest, WhatFailsDoesNotUseUpTheName) {
   error = error_of([&] { RunFolder::create(config, {{"text", std::string(65 << 20, 'x')}}); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_FALSE(fs::exists(storage / "run"));
+  Json many = Json::array_t(JsonLimits().values, Json(0));
+  error = error_of([&] { RunFolder::create(config, {{"train_loop_config", {{"x", many}}}}); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("train_loop_config"), HasSubstr("4000000 values")));
+  EXPECT_FALSE(fs::exists(storage / "run"));
   // One that fails after the journal was made.
   fs::create_directories(storage / "run/progress.csv/x");
   EXPECT_EQ(error_of([&] { RunFolder::create(config, {}); }).kind(), ErrorKind::kIo);
@@ -239,9 +244,19 @@ TEST(RunFolderTest, AReportThatCouldNotBeReadAgainIsRefused) {
   run->note(attempt_started(0, 0));
   Json deep = Json::array();
   for (int i = 0; i < 200; ++i) deep = Json::array({std::move(deep)});
-  for (const Json& metrics : {Json({{"deep", deep}}), Json({{"text", std::string(17 << 20, 'x')}})})
-    EXPECT_EQ(error_of([&] { run->report(0, 0, metrics, {}, ""); }).kind(),
-              ErrorKind::kInvalidArgument);
+  CheckpointStore store(run->path(), {});
+  Json many = Json::array_t(JsonLimits().values - 10, Json(0));
+  for (const Json& metrics : {Json({{"deep", deep}}), Json({{"text", std::string(17 << 20, 'x')}}),
+                              Json({{"many", many}})}) {
+    Error error = error_of([&] { run->report(0, 0, metrics, {}, ""); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_THAT(error.what(), HasSubstr("metrics"));
+    CheckpointFolder folder(store.staging_folder(0, 0, 0));
+    folder.write("model", "m");
+    error = error_of([&] { store.commit({.metrics = metrics}, {{0, folder.files()}}); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_THAT(error.what(), HasSubstr("metrics"));
+  }
   run->report(0, 0, {{"loss", 1}}, {}, "");
   EXPECT_EQ(read_journal(run->path() + "/journal.jsonl").size(), 2u);
 }
