@@ -100,6 +100,14 @@ void Controller::on(const Reported& event) {
 
 void Controller::on(const Wrote& event) {
   if (phase_ != Phase::kRunning || event.index < next_commit_) return;
+  MANTA_CHECK(event.rank >= 0 && event.rank < num_workers_, str("rank ", event.rank));
+  int64_t reports = ranks_[static_cast<size_t>(event.rank)].reports;
+  if (event.index >= reports) {  // would never be complete
+    return fail({event.rank, ErrorKind::kCorrupt,
+                 str("it wrote the checkpoint of report ", event.index, " when report ", reports,
+                     " was due"),
+                 false, true});
+  }
   pending_[event.index].written.emplace(event.rank, event.files);
   commit_next();
 }
@@ -155,6 +163,11 @@ void Controller::on(const Failed& event) {
   if (event.activity && event.failure.rank >= 0 && event.failure.rank < num_workers_) {
     ranks_[static_cast<size_t>(event.failure.rank)].activity = *event.activity;
     if (stands_still()) return;
+    if (event.failure.kind == ErrorKind::kTimeout) {
+      if (auto likely = find_standstill(ranks_, Evidence::kLikely))
+        return fail({likely->rank, ErrorKind::kTimeout,
+                     str(likely->message, " (", event.failure.message, ")")});
+    }
   }
   if (cause_) return;
   cause_ = event.failure;

@@ -309,6 +309,38 @@ TEST(ControllerTest, ARankThatHasReturnedIsTheCauseOfWhatBreaksOffInOthers) {
   }
 }
 
+// The reader may have been slow: that is explained, and tried again.
+TEST(ControllerTest, AWaitForRowsThatWasGivenUpIsNoReasonNotToStartAgain) {
+  Story story(2, 1);
+  Activity in_rows{.kind = Wait::kRows, .number = 0, .what = "for rows", .passes = 1};
+  in_rows.taken = {{0, 9}};
+  Activity in_barrier{.kind = Wait::kCollective, .number = 0, .what = "in a barrier"};
+  in_barrier.collectives = in_barrier.passes = 1;
+  in_barrier.taken = {{0, 4}};
+  EXPECT_EQ(story(Waits{0, 0, in_rows}), "");
+  EXPECT_EQ(story(Waits{0, 1, in_barrier}), "");
+  Failed timeout{0, {1, ErrorKind::kTimeout, "waited 5 s", true}, in_barrier};
+  EXPECT_EQ(story(timeout), "stop 0");
+  EXPECT_EQ(story(GroupStopped{0}), "start 1 from none next 0");
+  EXPECT_THAT(story.notes[0].details["message"].get<std::string>(),
+              AllOf(HasSubstr("it waits in a barrier that rank 0 never joins: rank 0 waits for "
+                              "rows"),
+                    HasSubstr("(waited 5 s)")));
+  // A peer that was lost says nothing about the order of steps.
+  EXPECT_EQ(story(Waits{1, 0, in_rows}), "");
+  EXPECT_EQ(story(Failed{1, {1, ErrorKind::kWorkerLost, "lost", true}, in_barrier}), "timer 1");
+}
+
+TEST(ControllerTest, FilesOfAReportThatWasNotMadeAreAFailure) {
+  Story story(2, -1);
+  EXPECT_EQ(story(report(0, 0, 0, true)), "");
+  EXPECT_EQ(story(Wrote{0, 0, 0, kFiles}), "");
+  EXPECT_EQ(story(Wrote{0, 1, 0, kFiles}), "stop 0");
+  EXPECT_EQ(story(GroupStopped{0}), "end failed");
+  EXPECT_EQ(story.end->failure->kind, ErrorKind::kCorrupt);
+  EXPECT_THAT(story.end->failure->message, HasSubstr("of report 0 when report 0 was due"));
+}
+
 TEST(ControllerTest, WhatAFinishedRankToldLateCountsForNothing) {
   Story story(2, -1);
   EXPECT_EQ(story(Finished{0, 0, 5, 0}), "");

@@ -11,8 +11,8 @@ bool has_returned(const RankView& rank) {
   return rank.finished || rank.activity.kind == Wait::kReturned;
 }
 
-// It has taken more batches of the pass than the other, but begun fewer collectives: the reader
-// keeps no more rows for it than it can while the other has not taken its own.
+// It has taken more batches of the pass than the other, but begun fewer collectives. If the reader
+// has no room for more rows until the other has taken its own, it waits for the other.
 bool is_ahead_in_data(const RankView& waits, const RankView& other) {
   if (other.activity.kind != Wait::kCollective ||
       waits.activity.collectives > other.activity.number) {
@@ -24,14 +24,15 @@ bool is_ahead_in_data(const RankView& waits, const RankView& other) {
          mine->second > theirs->second;
 }
 
-bool waits_for(const RankView& waits, const RankView& other) {
+bool waits_for(const RankView& waits, const RankView& other, Evidence evidence) {
   int64_t number = waits.activity.number;
   switch (waits.activity.kind) {
     case Wait::kCollective:
       return other.activity.collectives <= number;
     case Wait::kRows:
       if (other.finished) return false;  // the reader does without it
-      return other.activity.passes <= number || is_ahead_in_data(waits, other);
+      return other.activity.passes <= number ||
+             (evidence == Evidence::kLikely && is_ahead_in_data(waits, other));
     case Wait::kReport:
     case Wait::kReturned:
       return other.reports <= number;
@@ -45,7 +46,8 @@ bool waits_for(const RankView& waits, const RankView& other) {
 // who wait only for them, and so on. Ranks that wait for each other are never reached.
 class Outlook {
  public:
-  explicit Outlook(const std::vector<RankView>& ranks) : ranks_(ranks), good_(ranks.size(), false) {
+  Outlook(const std::vector<RankView>& ranks, Evidence evidence)
+      : ranks_(ranks), evidence_(evidence), good_(ranks.size(), false) {
     for (bool changed = true; changed;) {
       changed = false;
       for (size_t rank = 0; rank < ranks.size(); ++rank) {
@@ -62,7 +64,7 @@ class Outlook {
   std::vector<int> hopeless(size_t rank) const {
     std::vector<int> found;
     for (size_t other = 0; other < ranks_.size(); ++other) {
-      if (other == rank || !waits_for(ranks_[rank], ranks_[other])) continue;
+      if (other == rank || !waits_for(ranks_[rank], ranks_[other], evidence_)) continue;
       // Whoever has returned begins nothing any more. But when it ends, the reader does without it.
       bool never = has_returned(ranks_[other]) && ranks_[rank].activity.kind != Wait::kRows;
       if (never || !good_[other]) found.push_back(static_cast<int>(other));
@@ -72,6 +74,7 @@ class Outlook {
 
  private:
   const std::vector<RankView>& ranks_;
+  const Evidence evidence_;
   std::vector<bool> good_;
 };
 
@@ -83,7 +86,8 @@ std::string what_it_does(int rank, const std::vector<RankView>& ranks) {
   if (activity.kind != Wait::kReport) return str(text, " waits ", activity.what);
   std::vector<int> missing;
   for (size_t other = 0; other < ranks.size(); ++other) {
-    if (waits_for(view, ranks[other])) missing.push_back(static_cast<int>(other));
+    if (waits_for(view, ranks[other], Evidence::kCertain))
+      missing.push_back(static_cast<int>(other));
   }
   return str(text, " waits ", activity.what, ", which ", name_ranks(missing),
              missing.size() == 1 ? " has" : " have", " not made");
@@ -111,8 +115,8 @@ std::string explain(size_t rank, const std::vector<int>& hopeless,
 
 }  // namespace
 
-std::optional<Standstill> find_standstill(const std::vector<RankView>& ranks) {
-  Outlook outlook(ranks);
+std::optional<Standstill> find_standstill(const std::vector<RankView>& ranks, Evidence evidence) {
+  Outlook outlook(ranks, evidence);
   // A collective says most about where the ranks have parted.
   for (auto kind : {Wait::kCollective, Wait::kRows, Wait::kReport}) {
     for (size_t rank = 0; rank < ranks.size(); ++rank) {

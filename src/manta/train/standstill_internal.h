@@ -33,6 +33,15 @@ struct RankView {
   bool finished = false;
 };
 
+/// What is taken for a wait that never ends.
+enum class Evidence {
+  kCertain,
+  /// Also that a rank waits for rows of which another has taken fewer batches: the reader may have
+  /// no room for more until the other takes its own. But it may just be slow. So this is no reason
+  /// to stop ranks, only an explanation when they have waited too long.
+  kLikely,
+};
+
 struct Standstill {
   int rank = 0;         ///< One that waits,
   std::string message;  ///< and for what, and why it will never come.
@@ -41,9 +50,11 @@ struct Standstill {
 /// Whether some rank waits for what will never come: for a rank that has returned, or for one that
 /// waits for the first. Ranks whose last word is that they run may still do anything.
 ///
-/// The ranks tell at different moments, and an activity may be long over when it arrives. That does
-/// no harm: a wait ends only when the others have done something, and what they had done is part of
-/// what they tell. So ranks that seem to wait for each other do.
-std::optional<Standstill> find_standstill(const std::vector<RankView>& ranks);
+/// The ranks tell at different moments, and an activity may be long over when it arrives. With
+/// kCertain that does no harm: a wait for a collective, for a report or for a pass to begin ends
+/// only when the others have done something, and what they had done is part of what they tell. So
+/// ranks that seem to wait for each other do.
+std::optional<Standstill> find_standstill(const std::vector<RankView>& ranks,
+                                          Evidence evidence = Evidence::kCertain);
 
 }  // namespace manta::train
