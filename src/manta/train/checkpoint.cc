@@ -28,7 +28,7 @@ UniqueFd open_member(const std::string& path, const Json& file) {
     fd = train::open_file(path, name, O_RDONLY);
     size = train::check_regular(fd.get(), path + "/" + name);
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kIo) throw;
+    if (!train::is_damage(error)) throw;
     damaged(path, error.what());
   }
   if (size != expected)

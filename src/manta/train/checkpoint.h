@@ -10,6 +10,9 @@
 #include "manta/base/json.h"
 
 namespace manta {
+namespace train {
+class CheckpointStore;
+}
 
 /// A committed directory of files: it exists completely, with a manifest of sizes and checksums, or
 /// not at all. A value: it names the directory.
@@ -33,6 +36,8 @@ class Checkpoint {
   const Json& manifest() const { return manifest_; }
 
  private:
+  friend class train::CheckpointStore;  // renames a checkpoint that it has looked at
+
   std::string path_;
   Json manifest_;
 };

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <utility>
 
@@ -50,17 +51,16 @@ bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
-// Not into one that is there: what is in it would become part of the checkpoint.
-void make_folder_anew(const std::string& path) {
-  struct stat above {};
-  std::string parent = fs::path(path).parent_path();
-  if (::stat(parent.c_str(), &above) != 0 || ::mkdir(path.c_str(), above.st_mode & 0777) != 0)
-    throw_errno(str("creating the folder '", path, "'"));
-}
-
 void rename_or_throw(const std::string& from, const std::string& to) {
   if (::rename(from.c_str(), to.c_str()) != 0)
     throw_errno(str("renaming '", from, "' to '", to, "'"));
+}
+
+// A good checkpoint must not be passed over because it could not be read just now.
+void throw_unless_damaged(const Error& error, const std::string& checkpoint) {
+  if (is_damage(error)) return;
+  throw Error(error.kind(), str("whether '", checkpoint, "' is damaged cannot be told: ",
+                                error.what(), "; try again, or remove that folder to do without"));
 }
 
 void check_names(const std::map<int, std::vector<CheckpointFile>>& files_by_rank, int64_t index) {
@@ -117,6 +117,7 @@ CheckpointStore::CheckpointStore(std::string run_folder, CheckpointConfig config
       auto points = score(checkpoint.metrics(), *index);
       stored_[*index] = {std::move(checkpoint), points};
     } catch (const Error& error) {
+      throw_unless_damaged(error, path(name));
       log_warning(str(error.what(), "; it is not used"));
     }
   }
@@ -160,21 +161,21 @@ Checkpoint CheckpointStore::commit(
                      {"files", Json::array()},        {"metrics", report.metrics},
                      {"positions", report.positions}};
     fs::remove_all(partial, ignored);
-    make_folder_anew(partial);
+    make_folder_anew(partial);  // what was in it would become part of the checkpoint
     move_files(files_by_rank, report, partial, manifest);
     write_manifest(partial, std::move(manifest));
+    Checkpoint checkpoint = Checkpoint::open(partial);  // as whoever goes on from it
+    checkpoint.path_.resize(checkpoint.path_.size() - std::strlen(kPartial));
     discard(name);
     rename_or_throw(partial, path(name));
-    stored_[report.index] = {Checkpoint::open(path(name)), points};
+    stored_[report.index] = {std::move(checkpoint), points};
   } catch (...) {
     fs::remove_all(partial, ignored);
     fs::remove_all(staging, ignored);
     throw;
   }
   fs::remove_all(staging, ignored);
-  Checkpoint checkpoint = stored_[report.index].checkpoint;
-  keep_only_the_best();
-  return checkpoint;
+  return stored_[report.index].checkpoint;
 }
 
 void CheckpointStore::move_files(const std::map<int, std::vector<CheckpointFile>>& files_by_rank,
@@ -214,7 +215,7 @@ std::vector<int64_t> CheckpointStore::best_last() const {
 }
 
 void CheckpointStore::keep_only_the_best() {
-  if (config_.num_to_keep == 0) return;
+  if (config_.num_to_keep == 0 || stored_.empty()) return;
   std::vector<int64_t> order = best_last();
   int64_t latest = stored_.rbegin()->first;
   auto surplus = static_cast<int64_t>(order.size()) - config_.num_to_keep;
@@ -251,6 +252,7 @@ std::optional<Checkpoint> CheckpointStore::find_latest_valid(int64_t at_most) {
     try {
       return Checkpoint::from_directory(latest->second.checkpoint.path());
     } catch (const Error& error) {
+      throw_unless_damaged(error, latest->second.checkpoint.path());
       log_warning(
           str(error.what(), "; ",
               latest == stored_.begin() ? "there is none before it" : "the one before it is used"));

@@ -36,23 +36,29 @@ void check_checkpoint_config(const CheckpointConfig& config);
 /// ones may be damaged; their checksums tell, and find_latest_valid() takes the one before.
 class CheckpointStore {
  public:
-  /// Looks at what is there.
+  /// Looks at what is there. Warns of those that are damaged, and does without them. Throws
+  /// Error(kIo) or Error(kResources) if that cannot be told.
   CheckpointStore(std::string run_folder, CheckpointConfig config);
 
   /// Where one rank writes its files of one report.
   std::string staging_folder(int attempt, int64_t index, int rank) const;
 
-  /// Makes a checkpoint of the files that the ranks wrote to their staging folders, then removes
-  /// those that are not to be kept. One without the metric that the score is taken from ranks last;
-  /// the first such one is warned of. Throws Error(kInvalidArgument) if two ranks wrote the same
-  /// name, Error(kIo), or Error(kCorrupt) if a file is not as long as its writer said; then there
-  /// is no checkpoint, and the files are gone.
+  /// Makes a checkpoint of the files that the ranks wrote to their staging folders. One without the
+  /// metric that the score is taken from ranks last; the first such one is warned of. Throws
+  /// Error(kInvalidArgument) if two ranks wrote the same name, Error(kIo), or Error(kCorrupt) if a
+  /// file is not as long as its writer said; then there is no checkpoint, and the files are gone.
   Checkpoint commit(const CheckpointReport& report,
                     const std::map<int, std::vector<CheckpointFile>>& files_by_rank);
 
+  /// Removes those that CheckpointConfig::num_to_keep leaves no place for, never the latest. To be
+  /// called when the latest commit's report is on record: until then a restart begins with the one
+  /// before.
+  void keep_only_the_best();
+
   /// The latest whose sizes and checksums are right, of the report `at_most` or one before. Warns
   /// about those that are not, and forgets them: a later commit of the same report replaces them.
-  /// Reads all of its files.
+  /// Reads all of its files. Throws Error(kIo) or Error(kResources) if it cannot tell whether one
+  /// is damaged: nothing is forgotten then.
   std::optional<Checkpoint> find_latest_valid(int64_t at_most = INT64_MAX);
 
   /// The checkpoint of one report, if it is there. Looks only at the sizes.
@@ -75,7 +81,6 @@ class CheckpointStore {
   std::vector<int64_t> best_last() const;
   void move_files(const std::map<int, std::vector<CheckpointFile>>& files_by_rank,
                   const CheckpointReport& report, const std::string& partial, Json& manifest);
-  void keep_only_the_best();
   void discard(const std::string& name);
 
   std::string run_folder_;

@@ -1,11 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <random>
 #include <thread>
@@ -40,8 +42,10 @@ std::vector<CheckpointFile> write_files(const CheckpointStore& store, int64_t in
 }
 
 Checkpoint commit(CheckpointStore& store, int64_t index, const Json& metrics = Json::object()) {
-  return store.commit({.index = index, .metrics = metrics},
-                      {{0, write_files(store, index, 0, {"model"})}});
+  Checkpoint made = store.commit({.index = index, .metrics = metrics},
+                                 {{0, write_files(store, index, 0, {"model"})}});
+  store.keep_only_the_best();
+  return made;
 }
 
 TEST(CheckpointStoreTest, FilesOfAllRanksBecomeOneCheckpoint) {
@@ -102,6 +106,69 @@ TEST(CheckpointStoreTest, AFileThatIsNotWhatItsWriterSaidIsAnError) {
   store.clean_up();
   EXPECT_THAT(names_in(run.path()), ElementsAre("checkpoint_000000"));
   commit(store, 1);
+  EXPECT_EQ(store.find_latest_valid()->manifest()["report"], 1);
+}
+
+// What its own manifest does not let stand is found before it has the name of a checkpoint.
+TEST(CheckpointStoreTest, ACommitThatCannotBeReadLeavesNoCheckpoint) {
+  TemporaryFolder run;
+  CheckpointStore store(run.path(), {});
+  auto files =
+      write_files(store, 0, 0, {"manifest.json.new"});  // the manifest's way takes its name
+  EXPECT_EQ(error_of([&] {
+              store.commit({.index = 0}, {{0, files}});
+            }).kind(),
+            ErrorKind::kCorrupt);
+  store.clean_up();
+  EXPECT_THAT(names_in(run.path()), IsEmpty());
+  EXPECT_FALSE(store.find_latest_valid());
+}
+
+// Until its report is in the journal, a restart would begin with the one before.
+TEST(CheckpointStoreTest, ACommitRemovesNoOther) {
+  TemporaryFolder run;
+  CheckpointStore store(run.path(), {.num_to_keep = 1});
+  for (int64_t index : {0, 1})
+    store.commit({.index = index}, {{0, write_files(store, index, 0, {"model"})}});
+  EXPECT_EQ(store.find_latest_valid(0)->manifest()["report"], 0);
+  store.keep_only_the_best();
+  EXPECT_FALSE(store.find_latest_valid(0));
+  EXPECT_EQ(store.find_latest_valid()->manifest()["report"], 1);
+}
+
+// How many descriptors this process can still open.
+class DescriptorLimit {
+ public:
+  explicit DescriptorLimit(int left) {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    int lowest = ::dup(0);
+    ::close(lowest);
+    rlimit limit{static_cast<rlim_t>(lowest + left), before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  ~DescriptorLimit() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST(CheckpointStoreTest, WhatCannotBeReadJustNowIsNotTakenForDamaged) {
+  TemporaryFolder run;
+  CheckpointStore store(run.path(), {});
+  for (int64_t index : {0, 1}) commit(store, index);
+  auto error_with_one_left = [](const std::function<void()>& body) {
+    DescriptorLimit limit(1);  // for a folder; none for a file in it
+    try {
+      body();
+    } catch (const Error& error) {
+      return str(kind_name(error.kind()), ": ", error.what());
+    }
+    return std::string("nothing was thrown");
+  };
+  for (const auto& message : {error_with_one_left([&] { store.find_latest_valid(); }),
+                              error_with_one_left([&] { CheckpointStore(run.path(), {}); })})
+    EXPECT_THAT(message, AllOf(testing::StartsWith("io: "), HasSubstr(run / "checkpoint_00000"),
+                               HasSubstr("Too many open files")));
   EXPECT_EQ(store.find_latest_valid()->manifest()["report"], 1);
 }
 
@@ -253,6 +320,7 @@ TEST(CheckpointStoreTest, KilledDuringCommits) {
           auto first = write_files(store, index, 0, {"model", "parts/optimizer"});
           auto second = write_files(store, index, 1, {"parts/rank-1"});
           store.commit({.index = index, .world_size = 2}, {{0, first}, {1, second}});
+          store.keep_only_the_best();
         }
       } catch (const std::exception& error) {
         ::_exit(1);

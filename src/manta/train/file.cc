@@ -38,7 +38,8 @@ const char* kind_of(mode_t mode) {
   // A link gives ELOOP, a socket ENXIO, something else than a folder ENOTDIR.
   if (exists && (error == ELOOP || error == ENXIO || error == ENOTDIR || error == EISDIR))
     refuse(path, info.st_mode, expected);
-  if (error == ENOENT) throw Error(ErrorKind::kNotFound, str("'", path, "' does not exist"));
+  if (error == ENOENT || error == ENAMETOOLONG)
+    throw Error(ErrorKind::kNotFound, str("'", path, "' does not exist"));
   errno = error;
   throw_errno(str("opening '", path, "'"));
 }
@@ -64,7 +65,18 @@ std::string folder_of(const std::string& path) {
 
 std::string name_of(const std::string& path) { return fs::path(path).filename(); }
 
+// As mkdir, which sets errno.
+bool make_folder_like_parent(const std::string& path) {
+  struct stat above {};
+  return ::stat(folder_of(path).c_str(), &above) == 0 &&
+         ::mkdir(path.c_str(), above.st_mode & 0777) == 0;
+}
+
 }  // namespace
+
+bool is_damage(const Error& error) {
+  return error.kind() == ErrorKind::kCorrupt || error.kind() == ErrorKind::kNotFound;
+}
 
 size_t check_regular(int fd, const std::string& path) {
   struct stat info {};
@@ -97,7 +109,14 @@ UniqueFd open_file(const std::string& folder, const std::string& name, int flags
 
 bool has_folder(const std::string& folder, const std::string& name) {
   struct stat info {};
-  return ::lstat((folder + "/" + name).c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+  std::string path = folder + "/" + name;
+  if (::lstat(path.c_str(), &info) == 0) return S_ISDIR(info.st_mode);
+  if (errno != ENOENT && errno != ENOTDIR) throw_errno(str("looking at '", path, "'"));
+  return false;
+}
+
+void make_folder_anew(const std::string& path) {
+  if (!make_folder_like_parent(path)) throw_errno(str("creating the folder '", path, "'"));
 }
 
 void make_folders(const std::string& path) {
@@ -105,8 +124,7 @@ void make_folders(const std::string& path) {
   if (::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return;
   std::string above = folder_of(path);
   if (above != path) make_folders(above);
-  if (::stat(above.c_str(), &info) != 0) throw_errno(str("looking at '", above, "'"));
-  if (::mkdir(path.c_str(), info.st_mode & 0777) == 0) return;
+  if (make_folder_like_parent(path)) return;
   int error = errno;
   // Another rank may have been faster.
   if (error == EEXIST && ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return;

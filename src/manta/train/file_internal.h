@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <string>
 
+#include "manta/base/error.h"
 #include "manta/base/json.h"
 #include "manta/base/json_input_internal.h"
 #include "manta/io/unique_fd.h"
@@ -13,6 +14,10 @@
 /// is in it is never followed if it is a link, never waited for if it is a pipe, and read within
 /// limits. The path of the folder itself is the user's own and may lead over links.
 namespace manta::train {
+
+/// Whether what was read is damaged or missing. Any other error (too many open files, a disk that
+/// does not answer) says nothing about it, and may be gone at the next try.
+bool is_damage(const Error& error);
 
 /// Opens the file `name` ("a", or "a/b") in `folder`, with O_CREAT also a new one, whose mode is
 /// that of the folder without the right to execute. Throws Error(kNotFound) if there is none,
@@ -24,8 +29,12 @@ UniqueFd open_file(const std::string& folder, const std::string& name, int flags
 /// its size.
 size_t check_regular(int fd, const std::string& path);
 
-/// True if there is a folder of that name in it: not a link to one.
+/// True if there is a folder of that name in it: not a link to one. Throws Error(kIo).
 bool has_folder(const std::string& folder, const std::string& name);
+
+/// Makes a folder that must not be there yet, with the mode of the one that it is in (less the
+/// umask). Throws Error(kIo).
+void make_folder_anew(const std::string& path);
 
 /// Makes the folder and those above it that are missing. Each has the mode of the one above it
 /// (less the umask), so that what is in a private folder is private. Throws Error(kIo).

@@ -12,6 +12,8 @@
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/core/object_ref.h"
 #include "manta/core/remote.h"
+#include "manta/core/session_folder_internal.h"
+#include "manta/train/journal_internal.h"
 #include "manta/train/session.h"
 #include "manta/train/trainer.h"
 #include "manta/train/training_internal.h"
@@ -19,6 +21,7 @@
 namespace manta::train {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
@@ -80,9 +83,80 @@ TEST(RestartTest, StepsBackFromADamagedCheckpoint) {
     EXPECT_EQ(begins, one.begins);
     for (int damaged : one.damaged)
       EXPECT_THAT(warnings, HasSubstr(str("checkpoint_00000", damaged, "' is damaged")));
+    EXPECT_EQ(warnings.find("the run begins anew") != std::string::npos, one.damaged.size() == 3);
     EXPECT_NO_THROW(Checkpoint::from_directory(result.checkpoint.path()));
     EXPECT_EQ(result.best_checkpoints.size(), 4u);
   }
+}
+
+// The second report has one metric more, for which progress.csv cannot be written anew: its
+// checkpoint is committed, the report is not.
+void spoil_the_second_report() {
+  auto context = get_context();
+  std::string files = context.run_folder + "/mine";
+  fs::create_directories(files);
+  std::ofstream(files + "/model") << "weights";
+  Checkpoint from = get_checkpoint();
+  if (!from) train::report({{"n", 0}}, files);
+  if (!from) fs::create_directories(context.run_folder + "/progress.csv.new/in the way");
+  train::report({{"n", 1}, {"from", from ? from.metrics().at("n").get<int>() : -1}}, files);
+}
+
+TEST(RestartTest, ACheckpointIsKeptUntilTheReportAfterItIsOnRecord) {
+  TemporaryFolder storage;
+  Training run = training(spoil_the_second_report, storage.path());
+  run.run.checkpoint_config.num_to_keep = 1;
+  EXPECT_THAT(message_of([&] { run_training(run); }), HasSubstr("progress.csv.new"));
+  EXPECT_NO_THROW(Checkpoint::from_directory(storage / "run/checkpoint_000000"));
+  fs::remove_all(storage / "run/progress.csv.new");
+  fs::remove_all(storage / "run/checkpoint_000001");
+  run.restore_from = storage / "run";
+  EXPECT_EQ(run_training(run).metrics.at("from"), 0);
+  EXPECT_FALSE(fs::exists(storage / "run/checkpoint_000000"));
+}
+
+// Lays something in the place of the sockets that the next groups will listen on.
+void keep_the_next_group_from_starting(const Json& config) {
+  for (int i = 0; i < 20; ++i)
+    fs::create_directory(config.at("session").get<std::string>() + str("/train-", i, ".sock"));
+  throw std::runtime_error("once");
+}
+
+TEST(RestartTest, AGroupThatCannotBeStartedAgainIsAFailureLikeOthers) {
+  TemporaryFolder storage;
+  Training run = training(keep_the_next_group_from_starting, storage.path());
+  run.config = {{"session", current_session_folder()}};
+  run.run.failure_config.max_failures = 2;
+  Error error = error_of([&] { run_training(run); });
+  EXPECT_EQ(error.kind(), ErrorKind::kIo);
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("the driver failed"), HasSubstr(".sock")));
+  History journal = history(read_journal(storage / "run/journal.jsonl"));
+  EXPECT_EQ(journal.failures(), 3);
+  EXPECT_EQ(journal.outcome(), "failed");
+  EXPECT_EQ(journal.last_attempt(), 2);
+  for (int i = 0; i < 20; ++i) fs::remove(current_session_folder() + str("/train-", i, ".sock"));
+}
+
+struct ThrowsANumber : CheckpointSource {
+  void stage() override {}
+  void write(CheckpointFolder&) override { throw 42; }
+};
+
+TEST(RestartTest, WhateverACheckpointSourceThrowsIsTold) {
+  TemporaryFolder storage;
+  TrainLoop loop = [] { train::report({{"n", 1}}, std::make_shared<ThrowsANumber>()); };
+  EXPECT_THAT(message_of([&] { run_training(training(loop, storage.path())); }),
+              HasSubstr("rank 0 failed: writing the checkpoint of report 0: it threw something "
+                        "that is no std::exception"));
+}
+
+// In messages about it, too.
+TEST(RestartTest, TextThatIsNotUtf8) {
+  TemporaryFolder storage;
+  Training run = training([] { train::report(Json("a \xff")); }, storage.path());
+  EXPECT_THAT(message_of([&] { run_training(run); }), HasSubstr("metrics must be a JSON object"));
+  run.config = "a \xff";
+  EXPECT_THAT(message_of([&] { check_training(run); }), HasSubstr("must be a JSON object"));
 }
 
 void do_nothing() {}

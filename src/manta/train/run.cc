@@ -10,6 +10,7 @@
 #include "manta/core/session_folder_internal.h"
 #include "manta/data/plan_internal.h"
 #include "manta/train/checkpoint_store_internal.h"
+#include "manta/train/file_internal.h"
 #include "manta/train/group_internal.h"
 #include "manta/train/interrupt_internal.h"
 #include "manta/train/manifest_internal.h"
@@ -92,7 +93,11 @@ class Run {
     if (!training_.restore_from.empty()) check_capacity(training_.scaling);
     Controller::Start start;
     store_.clean_up();
-    if (!training_.restore_from.empty()) start = folder_->resume(store_.find_latest_valid());
+    if (!training_.restore_from.empty()) {
+      auto latest = store_.find_latest_valid();
+      if (!latest && !folder_->history().checkpoints().empty()) warn_of_new_beginning();
+      start = folder_->resume(latest);
+    }
     checked_ = start.checkpoint;
     Controller controller(training_.scaling.num_workers, training_.run.failure_config, start);
     auto began = Clock::now();
@@ -148,7 +153,28 @@ class Run {
     for (const auto& action : actions) std::visit([&](const auto& each) { perform(each); }, action);
   }
 
+  void warn_of_new_beginning() const {
+    log_warning(str("no checkpoint in '", folder_->path(),
+                    "' can be used any more: the run begins anew, and reports that it had made "
+                    "are made again"));
+  }
+
+  // A failure like any other: it counts, and is in the journal. But what is wrong from the outset
+  // with what the user asked for, fit() throws at once.
   void perform(const StartGroup& action) {
+    try {
+      start_group(action);
+    } catch (const Error& error) {
+      bool asked_for =
+          error.kind() == ErrorKind::kInvalidArgument || error.kind() == ErrorKind::kResources;
+      if (asked_for && !had_group_) throw;
+      Failure failure{kDriver, error.kind(), error.what()};
+      failure.fatal = is_damage(error);  // of the checkpoint that the run began with
+      events_.push(Failed{action.attempt, std::move(failure)});
+    }
+  }
+
+  void start_group(const StartGroup& action) {
     Group::Plan plan;
     plan.attempt = action.attempt;
     plan.next_report = action.next_report;
@@ -162,6 +188,7 @@ class Run {
       std::optional<int64_t> usable;
       if (checkpoint) usable = checkpoint->manifest().at("report").get<int64_t>();
       if (usable != action.checkpoint) {
+        if (!usable) warn_of_new_beginning();
         events_.push(CheckpointDamaged{action.attempt, usable});
         return;
       }
@@ -176,6 +203,7 @@ class Run {
     group_.reset();
     store_.clean_up();
     group_ = std::make_unique<Group>(training_, std::move(plan), events_);
+    had_group_ = true;
     waits_since_ = Clock::now();
   }
 
@@ -200,6 +228,7 @@ class Run {
         checkpoint = checkpoint_name(action.index);
       }
       folder_->report(action.attempt, action.index, action.metrics, action.positions, checkpoint);
+      if (action.has_checkpoint) store_.keep_only_the_best();
       progress_.report(action.index, action.metrics, checkpoint);
     } catch (const Error& error) {
       done.error = error.what();
@@ -267,6 +296,7 @@ class Run {
   Progress progress_;
   EventQueue events_;
   std::unique_ptr<Group> group_;
+  bool had_group_ = false;
   std::optional<int64_t> checked_;  // a checkpoint that was read just now
   std::optional<std::pair<int, Deadline>> timer_;
   std::optional<Clock::time_point> waits_since_;
@@ -310,9 +340,9 @@ void check_training(const Training& training) {
                     run.failure_config.max_failures, ")"));
   }
   if (!training.config.is_object() && !training.config.is_null()) {
-    throw Error(ErrorKind::kInvalidArgument,
-                str("train_loop_config must be a JSON object; received ",
-                    training.config.dump().substr(0, 100)));
+    throw Error(
+        ErrorKind::kInvalidArgument,
+        str("train_loop_config must be a JSON object; received ", short_text(training.config)));
   }
   check_checkpoint_config(run.checkpoint_config);
   check_resources(training.scaling.resources_per_worker, "scaling_config.resources_per_worker");

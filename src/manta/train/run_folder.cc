@@ -104,8 +104,7 @@ bool has_run(const std::string& folder) {
 // For the output of the run's processes. What they write to a link or a pipe would go elsewhere.
 void make_log_folder(const std::string& folder) {
   std::string logs = folder + "/logs";
-  if (!has_folder(folder, "logs") && ::mkdir(logs.c_str(), mode_of(folder)) != 0)
-    throw_errno(str("creating the folder '", logs, "'"));
+  if (!has_folder(folder, "logs")) make_folder_anew(logs);
   std::error_code error;
   for (fs::directory_iterator it(logs, error), end; !error && it != end; it.increment(error)) {
     struct stat info {};

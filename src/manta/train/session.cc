@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "manta/base/json_input_internal.h"
 #include "manta/base/log.h"
 #include "manta/base/start_thread_internal.h"
 #include "manta/train/session_internal.h"
@@ -71,7 +72,6 @@ Session::Session(std::shared_ptr<Channel> channel, BeginTraining begin)
     feed_ = std::make_shared<data::FeedClient>(std::move(feed), begin_.rank, begin_.world_size,
                                                timeout());
   }
-  current_session = this;
   writer_ = start_thread("the thread that writes checkpoints", [this] { write(); });
   try {
     receiver_ = start_thread("the thread that hears the driver", [this] { receive(); });
@@ -79,6 +79,7 @@ Session::Session(std::shared_ptr<Channel> channel, BeginTraining begin)
     end_threads();
     throw;
   }
+  current_session = this;
 }
 
 Session::~Session() {
@@ -117,7 +118,7 @@ void Session::report(const Json& metrics, std::shared_ptr<CheckpointSource> chec
   if (!metrics.is_object()) {
     throw Error(ErrorKind::kInvalidArgument,
                 str("metrics must be a JSON object such as {{\"loss\", 0.5}}; received ",
-                    metrics.dump().substr(0, 100)));
+                    short_text(metrics)));
   }
   if (begin_.rank == 0 && !begin_.checkpoint.empty() && !std::exchange(gave_checkpoint_, true)) {
     log_warning(
@@ -336,20 +337,27 @@ void Session::write() {
       job.second->write(folder);
       job.second.reset();
       send(SendFiles{job.first, folder.files()});
+    } catch (const Error& error) {
+      fail_to_write(job.first, error.kind(), error.what());
     } catch (const std::exception& error) {
-      auto* ours = dynamic_cast<const Error*>(&error);
-      ErrorKind kind = ours ? ours->kind() : ErrorKind::kIo;
-      std::string message = str("writing the checkpoint of report ", job.first, ": ", error.what());
-      {
-        std::lock_guard lock(mutex_);
-        write_error_ = Error(kind, message);
-        changed_.notify_all();
-      }
-      try {
-        send(SendFailure{kind, message, false});
-      } catch (const std::exception&) {  // the driver has gone
-      }
+      fail_to_write(job.first, ErrorKind::kIo, error.what());
+    } catch (...) {
+      fail_to_write(job.first, ErrorKind::kUserCode,
+                    "it threw something that is no std::exception");
     }
+  }
+}
+
+void Session::fail_to_write(int64_t index, ErrorKind kind, const std::string& why) {
+  std::string message = str("writing the checkpoint of report ", index, ": ", why);
+  {
+    std::lock_guard lock(mutex_);
+    write_error_ = Error(kind, message);
+    changed_.notify_all();
+  }
+  try {
+    send(SendFailure{kind, message, false});
+  } catch (const std::exception&) {  // the driver has gone
   }
 }
 

@@ -68,6 +68,7 @@ class Session {
   bool receive_one();
   void end_threads();
   void write();
+  void fail_to_write(int64_t index, ErrorKind kind, const std::string& why);
   void tell_activity();
   Activity activity(const Wait& wait) const;
   void send_progress();
