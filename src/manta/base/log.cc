@@ -22,7 +22,7 @@ spdlog::logger& logger() {
 
 void write(spdlog::level::level_enum level, const std::string& message) {
   if (!logger().should_log(level)) return;
-  AboveStatusLine above;
+  AboveStatusLines above;
   logger().log(level, "{}", message);
 }
 

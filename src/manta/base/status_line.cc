@@ -4,37 +4,44 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <map>
 #include <thread>
+#include <vector>
 
 #include "manta/base/deadline.h"
+#include "manta/base/error.h"
 #include "manta/base/status_line_internal.h"
 
 namespace manta {
 namespace {
 
-constexpr size_t kUsualWidth = 80;
 constexpr size_t kSafeWrite = 4096;  // poll(2) says of a pipe that it takes so much at once
 // For somebody else's lines. Who writes past us may be held up for longer, by a stopped terminal.
 constexpr std::chrono::milliseconds kPatience{100};
 constexpr std::chrono::milliseconds kPause{2};
 
 // Leaked on purpose: threads may still write while static objects are destroyed.
-struct StatusLine {
+struct StatusArea {
   std::mutex mutex;
-  std::string text;
-  bool shown = false;
+  std::map<uint64_t, std::string> lines;  // by the number of their owners
+  uint64_t next_number = 0;
+  size_t shown = 0;      // rows
   bool in_line = false;  // what was written last has no end yet
 };
 
-StatusLine& status_line() {
-  static auto* instance = new StatusLine;
+StatusArea& status_area() {
+  static auto* instance = new StatusArea;
   return *instance;
 }
 
-size_t terminal_width() {
+struct TerminalSize {
+  size_t rows = 24, columns = 80;
+};
+
+TerminalSize terminal_size() {
   winsize size{};
-  bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : kUsualWidth;
+  bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0;
+  return known ? TerminalSize{size.ws_row, size.ws_col} : TerminalSize{};
 }
 
 // How much was written; 0 if that would have to wait, as on a terminal that Ctrl-S has stopped.
@@ -50,15 +57,41 @@ bool write_now(const std::string& text) {
   return write_now(text.data(), text.size()) == text.size();
 }
 
-void clear(StatusLine& line) {
-  if (line.shown && write_now("\r\033[K")) line.shown = false;
+// Takes the cursor from the end of the area's last row to the beginning of its first.
+std::string erasing(size_t rows) {
+  std::string codes = "\r\033[K";
+  for (size_t i = 1; i < rows; ++i) codes += "\033[A\033[K";
+  return codes;
 }
 
-void draw(StatusLine& line) {
-  if (line.in_line) return;
-  if (line.text.empty()) return clear(line);
-  // In the last column the cursor would go on to the next line.
-  if (write_now("\r\033[K" + cut_to_width(line.text, terminal_width() - 1))) line.shown = true;
+void clear(StatusArea& area) {
+  if (area.shown > 0 && write_now(erasing(area.shown))) area.shown = 0;
+}
+
+// Half of the terminal at most, so that lines above them can be read.
+std::vector<std::string> rows_of(const StatusArea& area) {
+  TerminalSize terminal = terminal_size();
+  size_t room = std::max<size_t>(1, terminal.rows / 2);
+  std::vector<std::string> rows;
+  for (const auto& [number, text] : area.lines) {
+    // In the last column the cursor would go on to the next line.
+    if (!text.empty()) rows.push_back(cut_to_width(text, terminal.columns - 1));
+  }
+  if (rows.size() > room) {
+    std::string rest = str("and ", rows.size() - room + 1, " more");
+    rows.resize(room - 1);
+    rows.push_back(cut_to_width(rest, terminal.columns - 1));
+  }
+  return rows;
+}
+
+void draw(StatusArea& area) {
+  if (area.in_line) return;
+  auto rows = rows_of(area);
+  if (rows.empty()) return clear(area);
+  std::string text = erasing(area.shown);
+  for (size_t i = 0; i < rows.size(); ++i) text += (i == 0 ? "" : "\n") + rows[i];
+  if (write_now(text)) area.shown = rows.size();
 }
 
 // Up to the end of a line, if there is one so near.
@@ -72,39 +105,50 @@ bool continues_character(char byte) { return (static_cast<unsigned char>(byte) &
 
 }  // namespace
 
-void set_status_line(const std::string& text) {
-  StatusLine& line = status_line();
+StatusLine::StatusLine()
+    : number_([] {
+        std::lock_guard lock(status_area().mutex);
+        return status_area().next_number++;
+      }()) {}
+
+StatusLine::~StatusLine() {
+  std::lock_guard lock(status_area().mutex);
+  if (status_area().lines.erase(number_) > 0) draw(status_area());
+}
+
+void StatusLine::set(const std::string& text) {
+  StatusArea& area = status_area();
   // Not a timed_mutex, which ThreadSanitizer does not know.
-  std::unique_lock lock(line.mutex, std::try_to_lock);
+  std::unique_lock lock(area.mutex, std::try_to_lock);
   for (Deadline end = Deadline::after(kPatience); !lock && !end.passed();) {
     std::this_thread::sleep_for(kPause);
     (void)lock.try_lock();
   }
   if (!lock) return;
-  line.text = text;
-  draw(line);
+  area.lines[number_] = text;
+  draw(area);
 }
 
 bool write_lines(std::string& lines) {
   if (lines.empty()) return true;
-  StatusLine& line = status_line();
-  std::unique_lock lock(line.mutex, std::try_to_lock);
+  StatusArea& area = status_area();
+  std::unique_lock lock(area.mutex, std::try_to_lock);
   if (!lock) return false;
-  clear(line);
+  clear(area);
   size_t done = 0;
-  while (!line.shown && done < lines.size()) {
+  while (area.shown == 0 && done < lines.size()) {
     size_t written = write_now(lines.data() + done, next_chunk(lines, done));
     if (written == 0) break;
     done += written;
-    line.in_line = lines[done - 1] != '\n';
+    area.in_line = lines[done - 1] != '\n';
   }
   lines.erase(0, done);
-  draw(line);
+  draw(area);
   return lines.empty();
 }
 
-AboveStatusLine::AboveStatusLine() : lock_(status_line().mutex) { clear(status_line()); }
-AboveStatusLine::~AboveStatusLine() { draw(status_line()); }
+AboveStatusLines::AboveStatusLines() : lock_(status_area().mutex) { clear(status_area()); }
+AboveStatusLines::~AboveStatusLines() { draw(status_area()); }
 
 std::string cut_to_width(const std::string& text, size_t width) {
   size_t characters = 0;

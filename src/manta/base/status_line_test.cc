@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <iostream>
+#include <memory>
+#include <vector>
 
 #include "manta/base/status_line_internal.h"
 
@@ -49,19 +51,20 @@ class Terminal {
 
 TEST(StatusLineTest, IsReplacedAndStaysBelowOtherLines) {
   Terminal terminal;
-  set_status_line("step 1");
+  StatusLine status;
+  status.set("step 1");
   terminal.expect("\r\033[Kstep 1");
-  set_status_line("step 2");
+  status.set("step 2");
   terminal.expect("\r\033[Kstep 2");
   {
-    AboveStatusLine above;
+    AboveStatusLines above;
     std::cerr << "a line\n";
   }
   terminal.expect("\r\033[Ka line\r\n\r\033[Kstep 2");
-  set_status_line("");
+  status.set("");
   terminal.expect("\r\033[K");
   {
-    AboveStatusLine above;
+    AboveStatusLines above;
     std::cerr << "the last\n";
   }
   terminal.expect("the last\r\n");
@@ -69,15 +72,17 @@ TEST(StatusLineTest, IsReplacedAndStaysBelowOtherLines) {
 
 TEST(StatusLineTest, IsCutToTheTerminal) {
   Terminal terminal;
-  set_status_line("123456789 123456789 123456789");
+  StatusLine status;
+  status.set("123456789 123456789 123456789");
   terminal.expect("\r\033[K123456789 123456789");
-  set_status_line("");
+  status.set("");
   terminal.expect("\r\033[K");
 }
 
 TEST(StatusLineTest, LinesAreWrittenAboveIt) {
   Terminal terminal;
-  set_status_line("step 1");
+  StatusLine status;
+  status.set("step 1");
   std::string lines = "one\ntwo\n";
   EXPECT_TRUE(write_lines(lines));
   EXPECT_EQ(lines, "");
@@ -88,8 +93,40 @@ TEST(StatusLineTest, LinesAreWrittenAboveIt) {
   lines = "four\n";
   EXPECT_TRUE(write_lines(lines));
   terminal.expect("four\r\n\r\033[Kstep 1");
-  set_status_line("");
+  status.set("");
   terminal.expect("\r\033[K");
+}
+
+TEST(StatusLineTest, EveryOwnerHasALine) {
+  Terminal terminal;
+  StatusLine a;
+  auto b = std::make_unique<StatusLine>();
+  b->set("b 1");
+  terminal.expect("\r\033[Kb 1");
+  a.set("a 1");
+  terminal.expect("\r\033[Ka 1\r\nb 1");
+  b->set("b 2");
+  terminal.expect("\r\033[K\033[A\033[Ka 1\r\nb 2");
+  std::string line = "one\n";
+  EXPECT_TRUE(write_lines(line));
+  terminal.expect("\r\033[K\033[A\033[Kone\r\n\r\033[Ka 1\r\nb 2");
+  b.reset();
+  terminal.expect("\r\033[K\033[A\033[Ka 1");
+  std::vector<std::unique_ptr<StatusLine>> many;
+  for (int i = 0; i < 9; ++i) {
+    many.push_back(std::make_unique<StatusLine>());
+    many.back()->set(std::to_string(i));
+  }
+  // Half of ten rows.
+  std::string four_rows = "\033[A\033[K\033[A\033[K\033[A\033[K\033[A\033[K";
+  std::string drawn = "\r\033[Ka 1\r\n0\r\033[K\033[A\033[Ka 1\r\n0\r\n1";
+  drawn += "\r\033[K\033[A\033[K\033[A\033[Ka 1\r\n0\r\n1\r\n2";
+  drawn += "\r\033[K\033[A\033[K\033[A\033[K\033[A\033[Ka 1\r\n0\r\n1\r\n2\r\n3";
+  terminal.expect(drawn);
+  for (int left_out = 2; left_out <= 6; ++left_out) {
+    terminal.expect("\r\033[K" + four_rows + "a 1\r\n0\r\n1\r\n2\r\nand " +
+                    std::to_string(left_out) + " more");
+  }
 }
 
 TEST(StatusLineTest, WhatNobodyReadsIsNotWaitedFor) {

@@ -84,10 +84,10 @@ bool TorchTrainer::can_restore(const std::string& path) {
          std::filesystem::exists(path + "/journal.jsonl", error);
 }
 
-Result TorchTrainer::fit() {
+RunHandle TorchTrainer::start() {
   auto training = to_training(options_, restore_from_);
   training.resume_error = resume_error_;
-  return train::run_training(training);
+  return RunHandle(std::move(training));
 }
 
 }  // namespace manta

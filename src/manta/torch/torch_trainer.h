@@ -48,10 +48,7 @@ class TorchTrainer final : public Trainer {
   /// Whether there is a run at `path`.
   static bool can_restore(const std::string& path);
 
-  /// Blocks until the run ends. Throws the error of the worker that failed first, once
-  /// `failure_config.max_failures` restarts are used up; Error(kCancelled) after Ctrl-C. What was
-  /// reported until then stays on disk.
-  Result fit() override;
+  RunHandle start() override;
 
  private:
   TorchTrainer(TorchTrainerOptions options, std::string restore_from);

@@ -16,8 +16,12 @@ void EventQueue::push(SendProgress progress) {
 
 std::optional<EventQueue::Item> EventQueue::pop(Deadline deadline) {
   std::unique_lock lock(mutex_);
-  if (!changed_.wait_until(lock, deadline.at(), [&] { return !items_.empty(); }))
+  auto there_is_one = [&] { return !items_.empty(); };
+  if (deadline.is_never()) {
+    changed_.wait(lock, there_is_one);
+  } else if (!changed_.wait_until(lock, deadline.at(), there_is_one)) {
     return std::nullopt;
+  }
   Item item = std::move(items_.front());
   items_.pop_front();
   return item;

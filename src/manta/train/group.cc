@@ -12,6 +12,7 @@
 #include "manta/core/init.h"
 #include "manta/core/session_folder_internal.h"
 #include "manta/io/collective_region.h"
+#include "manta/train/active_runs_internal.h"
 #include "manta/train/group_internal.h"
 
 namespace manta::train {
@@ -26,7 +27,7 @@ std::string new_address() {
   return str(current_session_folder(), "/train-", count++, ".sock");
 }
 
-std::string process_name(int rank) {
+std::string member_name(int rank) {
   return rank == kDataReader ? "data-reader" : str("rank-", rank);
 }
 
@@ -69,8 +70,9 @@ void Group::start() {
     ranks_.push_back(kDataReader);
   }
   for (size_t i = 0; i < ranks_.size(); ++i) {
-    options[i].process_name = process_name(ranks_[i]);
-    options[i].log_path = str(plan_.run_folder, "/logs/", options[i].process_name, ".log");
+    std::string name = member_name(ranks_[i]);
+    options[i].process_name = ActiveRun::count() > 1 ? str(plan_.run_name, "/", name) : name;
+    options[i].log_path = str(plan_.run_folder, "/logs/", name, ".log");
   }
   members_ = actor_group<Member>(options);
   for (size_t i = 0; i < members_.size(); ++i) {
@@ -149,7 +151,7 @@ void Group::warn_of_those_left(const std::vector<ObjectRef<void>>& left) const {
     auto place = std::find_if(runs_.begin(), runs_.end(),
                               [&](const auto& run) { return run.handle() == ref.handle(); });
     int rank = ranks_[static_cast<size_t>(place - runs_.begin())];
-    names += str(names.empty() ? "" : ", ", process_name(rank));
+    names += str(names.empty() ? "" : ", ", member_name(rank));
   }
   log_warning(str("of attempt ", plan_.attempt, ", these processes have not ended ",
                   kStopDeadline.count(), " s after they were killed: ", names,
@@ -181,7 +183,9 @@ void Group::begin() {
   int workers = training_.scaling.num_workers;
   BeginReading reading;
   reading.timeout_ms = training_.run.collective_timeout.count();
-  reading.threads = std::max(1, static_cast<int>(cluster_resources().cpus));
+  // Readers of several runs share the processors.
+  int runs = std::max(1, ActiveRun::count());
+  reading.threads = std::max(1, static_cast<int>(cluster_resources().cpus) / runs);
   for (const auto& [name, dataset] : training_.datasets) {
     reading.plans[name] = data::WirePlan(*dataset.plan());
   }

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <thread>
 
+#include "manta/base/error.h"
 #include "manta/base/status_line_internal.h"
+#include "manta/train/active_runs_internal.h"
 #include "manta/train/progress_internal.h"
 
 namespace manta::train {
@@ -65,13 +67,15 @@ std::string summarize(const Json& metrics, size_t max_length) {
   return text;
 }
 
-Progress::Progress(bool verbose, bool terminal, int num_workers)
-    : verbose_(verbose), terminal_(terminal), num_workers_(num_workers) {}
+Progress::Progress(std::string run_name, bool verbose, bool terminal, int num_workers)
+    : run_name_(std::move(run_name)),
+      verbose_(verbose),
+      terminal_(terminal),
+      num_workers_(num_workers) {}
 
 Progress::~Progress() {
   Deadline deadline = Deadline::after(kLastWords);
   while (!write_lines(pending_) && !deadline.passed()) std::this_thread::sleep_for(kLater);
-  if (terminal_ && verbose_) set_status_line("");
 }
 
 void Progress::update(const SendProgress& progress) {
@@ -101,9 +105,13 @@ void Progress::report(int64_t index, const Json& metrics, const std::string& che
 
 void Progress::say(const std::string& text) {
   if (!verbose_) return;
-  pending_ += "manta: " + text + "\n";
+  pending_ += str("manta: ", label(), text, "\n");
   last_shown_ = Clock::now();
   write();
+}
+
+std::string Progress::label() const {
+  return ActiveRun::count() > 1 && !run_name_.empty() ? run_name_ + ": " : "";
 }
 
 void Progress::write() { write_lines(pending_); }
@@ -134,7 +142,7 @@ std::string Progress::line() const {
 void Progress::show() {
   if (!verbose_) return;
   if (!terminal_) return say(line());
-  set_status_line(line());
+  status_.set(label() + line());
   last_shown_ = Clock::now();
 }
 

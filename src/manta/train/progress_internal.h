@@ -6,6 +6,7 @@
 
 #include "manta/base/deadline.h"
 #include "manta/base/json.h"
+#include "manta/base/status_line_internal.h"
 #include "manta/train/messages_internal.h"
 
 namespace manta::train {
@@ -14,8 +15,9 @@ namespace manta::train {
 /// between; on a terminal as a last line that is kept current, otherwise as a line now and then.
 class Progress {
  public:
-  /// `verbose` false: nothing at all. `terminal`: whether standard error is one.
-  Progress(bool verbose, bool terminal, int num_workers);
+  /// The name stands before each line while there are several runs. `verbose` false: nothing at
+  /// all. `terminal`: whether standard error is one.
+  Progress(std::string run_name, bool verbose, bool terminal, int num_workers);
   ~Progress();
 
   /// About how many rows an epoch of that data set has, until it is known.
@@ -26,6 +28,7 @@ class Progress {
   void say(const std::string& text);
   /// What standard error has not taken yet. Nothing here ever waits for it; call this now and then.
   void write();
+  bool has_more_to_write() const { return !pending_.empty(); }
 
   /// The current line, without colours or carriage returns.
   std::string line() const;
@@ -33,7 +36,11 @@ class Progress {
  private:
   void show();
 
+  std::string label() const;
+
+  const std::string run_name_;
   const bool verbose_, terminal_;
+  StatusLine status_;
   const int num_workers_;
   std::map<std::string, int64_t> expected_;
   SendProgress last_;

@@ -64,7 +64,7 @@ TEST(Progress, NumbersThatTellNothing) {
 
 // A run that stands still: its rate falls with every message, to 1e-300 and less.
 TEST(Progress, ARunThatStandsStillHasNoEnd) {
-  Progress progress(false, false, 1);
+  Progress progress("run", false, false, 1);
   SendProgress news{.dataset = "train", .steps = 1, .rows = 1, .epoch_rows = 1};
   news.epoch_total = 1'000'000'000;
   progress.update(news);
@@ -86,7 +86,7 @@ TEST(Progress, MetricsAreSummedUp) {
 }
 
 TEST(Progress, TheLineSaysWhereTheRunIs) {
-  Progress progress(false, false, 2);
+  Progress progress("run", false, false, 2);
   EXPECT_EQ(progress.line(), "");
   progress.expect("train", 4000);
   SendProgress news{.dataset = "train", .steps = 10, .rows = 500, .epoch_rows = 1000};

@@ -3,16 +3,17 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "manta/base/interrupts_internal.h"
 #include "manta/base/log.h"
 #include "manta/core/client_internal.h"
 #include "manta/core/init.h"
 #include "manta/core/ledger_internal.h"
 #include "manta/core/session_folder_internal.h"
 #include "manta/data/plan_internal.h"
+#include "manta/train/active_runs_internal.h"
 #include "manta/train/checkpoint_store_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/group_internal.h"
-#include "manta/train/interrupt_internal.h"
 #include "manta/train/manifest_internal.h"
 #include "manta/train/params_internal.h"
 #include "manta/train/progress_internal.h"
@@ -21,8 +22,8 @@
 namespace manta::train {
 namespace {
 
-// How soon Ctrl-C is noticed.
-constexpr std::chrono::milliseconds kLook{50};
+// How soon output that standard error did not take is tried again.
+constexpr std::chrono::milliseconds kWriteAgain{50};
 // How long a group may take to start before the user is told what it waits for.
 constexpr std::chrono::seconds kPatience{3};
 
@@ -30,6 +31,10 @@ std::string name_of(int rank) {
   if (rank == kDataReader) return "the data reader";
   if (rank == kDriver) return "the driver";
   return str("rank ", rank);
+}
+
+std::string name_of(const RunFolder& folder) {
+  return std::filesystem::path(folder.path()).filename().string();
 }
 
 // A run starts its processes from the driver. Told before there is a folder, which would keep the
@@ -76,12 +81,13 @@ std::map<std::string, data::Position> positions_in(const Checkpoint& checkpoint)
 /// Does what the controller decides, and tells it what comes of it.
 class Run {
  public:
-  explicit Run(const Training& training)
+  Run(const Training& training, EventQueue& events)
       : training_(training),
+        events_(events),
         folder_(training.restore_from.empty() ? RunFolder::create(training.run, params_of(training))
                                               : RunFolder::open(training.restore_from)),
         store_(folder_->path(), training.run.checkpoint_config),
-        progress_(training.run.verbose, ::isatty(STDERR_FILENO) == 1,
+        progress_(name_of(*folder_), training.run.verbose, ::isatty(STDERR_FILENO) == 1,
                   training.scaling.num_workers) {
     for (const auto& [name, dataset] : training.datasets) {
       progress_.expect(name, dataset.plan()->estimated_rows());
@@ -104,10 +110,6 @@ class Run {
     perform(controller.begin());
     while (!controller.ended()) {
       auto item = events_.pop(next_deadline());
-      if (interrupts_.interrupted() && !told_of_interrupt_) {
-        told_of_interrupt_ = true;
-        perform(controller.handle(Interrupted{}));
-      }
       say_if_waiting();
       progress_.write();
       if (item && item->progress) progress_.update(*item->progress);
@@ -136,8 +138,14 @@ class Run {
 
  private:
   Deadline next_deadline() const {
-    Deadline look = Deadline::after(kLook);
-    return timer_ && timer_->second.at() < look.at() ? timer_->second : look;
+    Deadline next = timer_ ? timer_->second : Deadline::never();
+    auto at_latest = [&](std::chrono::nanoseconds delay) {
+      Deadline other = Deadline::after(delay);
+      if (other.at() < next.at()) next = other;
+    };
+    if (waits_since_) at_latest(*waits_since_ + kPatience - Clock::now());
+    if (progress_.has_more_to_write()) at_latest(kWriteAgain);
+    return next;
   }
 
   // A group that cannot start because others hold what it needs.
@@ -179,7 +187,7 @@ class Run {
     plan.attempt = action.attempt;
     plan.next_report = action.next_report;
     plan.run_folder = folder_->path();
-    plan.run_name = std::filesystem::path(plan.run_folder).filename().string();
+    plan.run_name = name_of(*folder_);
     if (action.checkpoint) {
       // It may have been damaged since its commit: then every attempt to go on from it would fail.
       bool checked = std::exchange(checked_, std::nullopt) == action.checkpoint;
@@ -289,12 +297,12 @@ class Run {
   }
 
   const Training& training_;
-  InterruptGuard interrupts_;
-  bool told_of_interrupt_ = false;
+  EventQueue& events_;
+  ActiveRun active_;
   std::unique_ptr<RunFolder> folder_;
   CheckpointStore store_;
   Progress progress_;
-  EventQueue events_;
+  InterruptListener interrupts_{[this] { events_.push(Interrupted{}); }};
   std::unique_ptr<Group> group_;
   bool had_group_ = false;
   std::optional<int64_t> checked_;  // a checkpoint that was read just now
@@ -348,11 +356,14 @@ void check_training(const Training& training) {
   check_resources(training.scaling.resources_per_worker, "scaling_config.resources_per_worker");
 }
 
-Result run_training(const Training& training) {
+void check_start(const Training& training) {
   check_training(training);
   check_driver(training);
-  if (training.restore_from.empty()) check_capacity(training.scaling);  // before there is a folder
-  return Run(training).execute();
+  if (training.restore_from.empty()) check_capacity(training.scaling);
+}
+
+Result run_training(const Training& training, EventQueue& events) {
+  return Run(training, events).execute();
 }
 
 }  // namespace manta::train

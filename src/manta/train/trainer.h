@@ -7,15 +7,21 @@
 #include "manta/core/archive_json.h"
 #include "manta/core/function.h"
 #include "manta/train/config.h"
+#include "manta/train/run_handle.h"
 
 namespace manta {
 
-/// Trains a model. A trainer is a description until fit() is called.
+/// Trains a model. A trainer is a description until fit() or start() is called.
 class Trainer {
  public:
   virtual ~Trainer() = default;
-  /// Blocks until the run has ended.
-  virtual Result fit() = 0;
+  /// Starts a run and returns at once. Several may go on at a time: what they need and is in use,
+  /// they wait for.
+  virtual RunHandle start() = 0;
+  /// Blocks until the run ends. Throws the error of the worker that failed first, once
+  /// `failure_config.max_failures` restarts are used up; Error(kCancelled) after Ctrl-C. What was
+  /// reported until then stays on disk.
+  Result fit() { return start().result(); }
 };
 
 namespace detail {

@@ -11,6 +11,8 @@
 
 namespace manta::train {
 
+class EventQueue;
+
 /// Everything about a data-parallel run: what a trainer of any framework makes of its options.
 struct Training {
   std::string trainer;  ///< "TorchTrainer"
@@ -33,7 +35,13 @@ Resources resources_of_worker(const ScalingConfig& scaling);
 /// Throws Error(kInvalidArgument) if the options make no sense.
 void check_training(const Training& training);
 
-/// Blocks until the run has ended.
+/// As well if it cannot begin in this process, or the machine could never hold it; before there is
+/// a folder.
+void check_start(const Training& training);
+
+/// Blocks until the run has ended. What `events` gets from others, Interrupted, ends it in order.
+Result run_training(const Training& training, EventQueue& events);
+/// In one call: checks, starts, waits.
 Result run_training(const Training& training);
 
 /// The longest RunConfig::collective_timeout. Ten years, so that sums of times do not overflow.

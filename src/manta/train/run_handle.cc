@@ -1,0 +1,54 @@
+#include "manta/train/run_handle.h"
+
+#include <future>
+#include <thread>
+
+#include "manta/base/start_thread_internal.h"
+#include "manta/train/event_queue_internal.h"
+#include "manta/train/training_internal.h"
+
+namespace manta {
+
+struct RunHandle::State {
+  train::Training training;
+  train::EventQueue events;
+  std::shared_future<Result> result;
+  std::thread thread;
+};
+
+RunHandle::RunHandle(train::Training training) : state_(std::make_unique<State>()) {
+  train::check_start(training);
+  state_->training = std::move(training);
+  std::packaged_task<Result()> run(
+      [state = state_.get()] { return train::run_training(state->training, state->events); });
+  state_->result = run.get_future().share();
+  state_->thread = start_thread("the thread of a training run", std::move(run));
+}
+
+RunHandle::RunHandle(RunHandle&&) noexcept = default;
+
+RunHandle& RunHandle::operator=(RunHandle&& other) noexcept {
+  std::swap(state_, other.state_);
+  return *this;
+}
+
+RunHandle::~RunHandle() {
+  if (!state_) return;
+  stop();
+  state_->thread.join();
+}
+
+void RunHandle::stop() { state_->events.push(train::Interrupted{}); }
+
+bool RunHandle::done() const {
+  return state_->result.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
+Result RunHandle::result() const { return state_->result.get(); }
+
+namespace train {
+
+Result run_training(const Training& training) { return RunHandle(training).result(); }
+
+}  // namespace train
+}  // namespace manta
