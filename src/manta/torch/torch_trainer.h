@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -51,11 +52,9 @@ class TorchTrainer final : public Trainer {
   RunHandle start() override;
 
  private:
-  TorchTrainer(TorchTrainerOptions options, std::string restore_from);
+  explicit TorchTrainer(train::Training training);
 
-  TorchTrainerOptions options_;
-  std::string restore_from_;
-  std::string resume_error_;  // see train::Training
+  std::shared_ptr<const train::Training> training_;
 };
 
 }  // namespace manta

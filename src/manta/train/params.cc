@@ -126,7 +126,8 @@ RunConfig run_config_from(const JsonFields& json) {
 
 }  // namespace
 
-Training training_from_params(const std::string& run_folder) {
+Training training_from_params(const std::string& run_folder,
+                              const std::map<std::string, Dataset>& given) {
   std::string document = str("'", run_folder, kParams, "'");
   Json json = read_params(run_folder);
   JsonFields params(json, document);
@@ -138,7 +139,7 @@ Training training_from_params(const std::string& run_folder) {
   JsonFields datasets = params.object("datasets");
   for (const auto& [name, entry] : datasets.json().items()) {
     JsonFields dataset = datasets.object(name);
-    if (!dataset.has("plan")) continue;
+    if (!dataset.has("plan") || given.contains(name)) continue;
     std::string where = str(document, ", datasets.", name, ".plan");
     training.datasets.emplace(name, dataset_from(dataset.any("plan"), where));
   }

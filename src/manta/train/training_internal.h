@@ -52,6 +52,22 @@ inline constexpr std::chrono::milliseconds kLongestTimeout = std::chrono::hours(
 Json read_params(const std::string& run_folder);
 /// Makes of it what it says: everything but the loop. Checks every field: throws Error(kCorrupt)
 /// naming the file, the field and its value.
-Training training_from_params(const std::string& run_folder);
+/// Of data sets that are `given` anew the stored plan is not read: it may be why they are.
+Training training_from_params(const std::string& run_folder,
+                              const std::map<std::string, Dataset>& given = {});
+
+/// What a restored run does otherwise. What is not set is as it was.
+struct RestoreChanges {
+  std::optional<Json> config;
+  std::optional<ScalingConfig> scaling;
+  std::optional<RunConfig> run;
+  std::map<std::string, Dataset> datasets;  ///< In place of those of the same name, or new ones.
+};
+/// The run in a folder as a trainer of that name goes on with it: everything but the loop. Throws
+/// Error(kInvalidArgument) if it is another trainer's, or a data set has to be given.
+Training restore_training(const std::string& run_folder, const std::string& trainer,
+                          const RestoreChanges& changes);
+/// Whether there is a run.
+bool is_run_folder(const std::string& path);
 
 }  // namespace manta::train

@@ -1,0 +1,85 @@
+// A trainer of another framework, in one file: all that it adds is what its loop is called.
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "manta/base/error_of_internal.h"
+#include "manta/base/temporary_folder_internal.h"
+#include "manta/train/session.h"
+#include "manta/train/trainer.h"
+#include "manta/train/training_internal.h"
+
+namespace manta::train {
+namespace {
+
+using testing::HasSubstr;
+
+class ToyTrainer final : public Trainer {
+ public:
+  ToyTrainer(TrainLoop loop, const Json& config, const RunConfig& run) {
+    training_.trainer = "ToyTrainer";
+    training_.config = config;
+    training_.run = run;
+    set_loop(loop);
+  }
+
+  static ToyTrainer restore(const std::string& path, TrainLoop loop,
+                            const RestoreChanges& changes = {}) {
+    ToyTrainer trainer(loop, {}, {});
+    trainer.training_ = restore_training(path, "ToyTrainer", changes);
+    trainer.set_loop(loop);
+    return trainer;
+  }
+
+  RunHandle start() override { return RunHandle(training_); }
+
+ private:
+  void set_loop(const TrainLoop& loop) {
+    training_.loop = loop.function();
+    training_.loop_takes_config = loop.takes_config();
+  }
+
+  Training training_;
+};
+
+// Counts to config["limit"]; breaks at config["break_at"].
+void count_up(const Json& config) {
+  Checkpoint from = get_checkpoint();
+  std::string files = get_context().run_folder + "/mine";
+  std::filesystem::create_directories(files);
+  for (int n = from ? from.metrics().at("n").get<int>() + 1 : 0; n < config.at("limit"); ++n) {
+    if (config.value("break_at", -1) == n) throw std::runtime_error("broken");
+    std::ofstream(files + "/state") << n;
+    train::report({{"n", n}}, files);
+  }
+}
+
+TEST(ToyTrainerTest, RunsFailsAndIsRestored) {
+  TemporaryFolder storage;
+  RunConfig run{.name = "toy", .storage_path = storage.path(), .verbose = false};
+  ToyTrainer trainer(count_up, {{"limit", 5}, {"break_at", 2}}, run);
+  EXPECT_THAT(message_of([&] { trainer.fit(); }), HasSubstr("broken"));
+
+  std::string path = storage / "toy";
+  ASSERT_TRUE(is_run_folder(path));
+  RestoreChanges mended{.config = Json{{"limit", 4}}, .scaling = {}, .run = {}, .datasets = {}};
+  Result result = ToyTrainer::restore(path, count_up, mended).fit();
+  EXPECT_EQ(result.metrics.at("n"), 3);
+  EXPECT_EQ(result.metrics_history.size(), 4u);
+}
+
+TEST(ToyTrainerTest, AnothersRunIsRefused) {
+  TemporaryFolder storage;
+  RunConfig run{.name = "toy", .storage_path = storage.path(), .verbose = false};
+  ToyTrainer(count_up, {{"limit", 1}}, run).fit();
+  EXPECT_THAT(message_of([&] { restore_training(storage / "toy", "OtherTrainer", {}); }),
+              HasSubstr("is of a ToyTrainer, not of a OtherTrainer"));
+  EXPECT_THAT(message_of([&] { restore_training(storage / "none", "ToyTrainer", {}); }),
+              HasSubstr("is no run folder"));
+  EXPECT_FALSE(is_run_folder(storage / "none"));
+}
+
+}  // namespace
+}  // namespace manta::train
