@@ -21,8 +21,8 @@ std::vector<std::string> seeds() {
                                  {"empty", torch::zeros({0, 4}, torch::kUInt8)}},
                                 {{"format", "pt"}});
   std::string bytes;
-  for (const auto& piece : image.pieces()) {
-    bytes.append(static_cast<const char*>(piece.data), piece.size);
+  for (const auto& part : image.parts()) {
+    bytes.append(static_cast<const char*>(part.data), part.size);
   }
   return {bytes};
 }

@@ -75,7 +75,7 @@ bool ShardPass::next(StepSlice* slice) {
   }
   const FeedClient& feed = *state_->feed;
   Rows mine = slice_of(*step, feed.rank(), feed.world_size());
-  slice->pieces.clear();
+  slice->parts.clear();
   slice->first_row = mine.first_row;
   slice->rows = mine.rows;
   slice->step_rows = step->rows;
@@ -83,7 +83,7 @@ bool ShardPass::next(StepSlice* slice) {
   for (const auto& block : blocks_) {
     int64_t begin = std::max(mine.first_row, block.first_row);
     int64_t end = std::min(mine.first_row + mine.rows, end_of(block));
-    if (begin < end) slice->pieces.push_back({block.batch, begin - block.first_row, end - begin});
+    if (begin < end) slice->parts.push_back({block.batch, begin - block.first_row, end - begin});
     if (block.first_row < row_) {  // in the end the window of the last row that is taken
       const auto& last = *std::prev(
           std::partition_point(block.windows.begin(), block.windows.end(),
@@ -102,11 +102,11 @@ bool ShardPass::next(StepSlice* slice) {
 }
 
 std::shared_ptr<arrow::RecordBatch> to_batch(const StepSlice& slice) {
-  Batches parts;
-  for (const auto& piece : slice.pieces) {
-    parts.push_back(piece.batch->Slice(piece.offset, piece.rows));
+  Batches batches;
+  for (const auto& part : slice.parts) {
+    batches.push_back(part.batch->Slice(part.offset, part.rows));
   }
-  return concatenate(parts);
+  return concatenate(batches);
 }
 
 }  // namespace data

@@ -35,14 +35,14 @@ struct ShardState {
   std::atomic<int64_t> pass_steps{0};   // taken in it
 };
 
-/// A worker's part of one step: consecutive rows, in as many pieces as there are blocks.
+/// A worker's part of one step: consecutive rows, in as many parts as there are blocks.
 struct StepSlice {
-  struct Piece {
+  struct Part {
     std::shared_ptr<arrow::RecordBatch> batch;
     int64_t offset = 0;
     int64_t rows = 0;
   };
-  std::vector<Piece> pieces;
+  std::vector<Part> parts;
   int64_t first_row = 0;  ///< Of the epoch.
   int64_t rows = 0;
   int64_t step_rows = 0;  ///< Of all workers.
@@ -70,7 +70,7 @@ class ShardPass {
   std::unique_ptr<FeedClient::Pass> pass_;
 };
 
-/// The pieces as one batch; without a copy if there is only one.
+/// The parts as one batch; without a copy if there is only one.
 std::shared_ptr<arrow::RecordBatch> to_batch(const StepSlice& slice);
 
 }  // namespace manta::data

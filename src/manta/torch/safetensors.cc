@@ -237,13 +237,13 @@ class Reader {
 
 Safetensors read_safetensors(const std::string& path) { return Reader(path).read(); }
 
-std::vector<CheckpointFolder::Piece> SafetensorsImage::pieces() const {
-  std::vector<CheckpointFolder::Piece> pieces = {{header.data(), header.size()}};
+std::vector<CheckpointFolder::Bytes> SafetensorsImage::parts() const {
+  std::vector<CheckpointFolder::Bytes> parts = {{header.data(), header.size()}};
   for (const NamedTensor& item : tensors) {
     if (item.tensor.nbytes() == 0) continue;
-    pieces.push_back({item.tensor.const_data_ptr(), item.tensor.nbytes()});
+    parts.push_back({item.tensor.const_data_ptr(), item.tensor.nbytes()});
   }
-  return pieces;
+  return parts;
 }
 
 SafetensorsImage make_safetensors(std::vector<NamedTensor> tensors,

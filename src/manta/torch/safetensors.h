@@ -26,12 +26,12 @@ struct Safetensors {
 /// Error(kCorrupt) naming the file and the tensor if anything in the header does not add up.
 Safetensors read_safetensors(const std::string& path);
 
-/// What such a file consists of: the pieces, in order. They point into the header and into the
+/// What such a file consists of: the parts, in order. They point into the header and into the
 /// tensors, so both must stay.
 struct SafetensorsImage {
   std::string header;
   std::vector<NamedTensor> tensors;  ///< In the order of the file: wide types first, then by name.
-  std::vector<CheckpointFolder::Piece> pieces() const;
+  std::vector<CheckpointFolder::Bytes> parts() const;
 };
 
 /// The tensors must be contiguous and on the CPU. Throws Error(kInvalidArgument) if a name appears

@@ -36,8 +36,8 @@ class SafetensorsTest : public testing::Test {
   }
   static std::string join(const SafetensorsImage& image) {
     std::string joined;
-    for (const auto& piece : image.pieces()) {
-      joined.append(static_cast<const char*>(piece.data), piece.size);
+    for (const auto& part : image.parts()) {
+      joined.append(static_cast<const char*>(part.data), part.size);
     }
     return joined;
   }

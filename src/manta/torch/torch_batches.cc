@@ -23,13 +23,13 @@ int index_of(const arrow::Schema& schema, const std::string& name) {
 
 TorchBatch::TorchBatch(std::shared_ptr<arrow::RecordBatch> batch, TorchDtypes dtypes)
     : rows_(batch->num_rows()), dtypes_(std::move(dtypes)) {
-  pieces_.push_back({std::move(batch), 0, rows_});
+  parts_.push_back({std::move(batch), 0, rows_});
   check_dtypes();
 }
 
 void TorchBatch::check_dtypes() const {
-  if (dtypes_.columns.empty() || pieces_.empty()) return;
-  for (const auto& [name, dtype] : dtypes_.columns) index_of(*pieces_[0].batch->schema(), name);
+  if (dtypes_.columns.empty() || parts_.empty()) return;
+  for (const auto& [name, dtype] : dtypes_.columns) index_of(*parts_[0].batch->schema(), name);
 }
 
 torch::Dtype TorchBatch::common_dtype(const std::vector<std::string>& names) const {
@@ -55,18 +55,18 @@ void TorchBatch::fill(const std::string& name, torch::Tensor& result, int64_t pl
   auto* to = static_cast<char*>(result.mutable_data_ptr());
   auto width = static_cast<int64_t>(result.element_size());
   int64_t row = 0;
-  for (const Piece& piece : pieces_) {
-    auto array = piece.batch->column(index_of(*piece.batch->schema(), name));
+  for (const Part& part : parts_) {
+    auto array = part.batch->column(index_of(*part.batch->schema(), name));
     detail::copy_column({.name = name,
                          .array = *array,
-                         .offset = piece.offset,
-                         .rows = piece.rows,
+                         .offset = part.offset,
+                         .rows = part.rows,
                          .first_row = row,
                          .to = to + (row * stride + place) * width,
                          .stride = stride,
                          .dtype = result.scalar_type(),
                          .inexact = inexact});
-    row += piece.rows;
+    row += part.rows;
   }
 }
 
@@ -75,9 +75,8 @@ torch::Tensor TorchBatch::operator[](const std::string& name) const {
   if (auto found = dtypes_.columns.find(name); found != dtypes_.columns.end()) {
     return column(name, found->second);
   }
-  if (pieces_.empty())
-    throw Error(ErrorKind::kNotFound, "a TorchBatch without rows has no columns");
-  const arrow::Schema& schema = *pieces_[0].batch->schema();
+  if (parts_.empty()) throw Error(ErrorKind::kNotFound, "a TorchBatch without rows has no columns");
+  const arrow::Schema& schema = *parts_[0].batch->schema();
   return column(name, detail::own_dtype(*schema.field(index_of(schema, name))->type(), name));
 }
 
@@ -102,10 +101,10 @@ torch::Tensor TorchBatch::columns(const std::vector<std::string>& names, torch::
 
 bool TorchBatches::advance() {
   data::StepSlice slice;
-  batch_.pieces_.clear();
+  batch_.parts_.clear();
   if (!pass_->next(&slice)) return false;
-  for (auto& piece : slice.pieces) {
-    batch_.pieces_.push_back({std::move(piece.batch), piece.offset, piece.rows});
+  for (auto& part : slice.parts) {
+    batch_.parts_.push_back({std::move(part.batch), part.offset, part.rows});
   }
   batch_.rows_ = slice.rows;
   batch_.first_row_ = slice.first_row;

@@ -86,7 +86,7 @@ class TorchBatch {
 
  private:
   friend class TorchBatches;
-  struct Piece {
+  struct Part {
     std::shared_ptr<arrow::RecordBatch> batch;
     int64_t offset = 0;
     int64_t rows = 0;
@@ -95,7 +95,7 @@ class TorchBatch {
   torch::Dtype common_dtype(const std::vector<std::string>& names) const;
   void fill(const std::string& name, torch::Tensor& result, int64_t place, Inexact inexact) const;
 
-  std::vector<Piece> pieces_;
+  std::vector<Part> parts_;
   int64_t rows_ = 0;
   int64_t first_row_ = 0;
   TorchDtypes dtypes_;

@@ -67,7 +67,7 @@ class TorchSource final : public CheckpointSource {
     for (TensorFile& file : files_) {
       // The key by which Python's libraries know whose layout the names follow.
       SafetensorsImage image = make_safetensors(std::move(file.tensors), {{"format", "pt"}});
-      folder.write(file.name, image.pieces());
+      folder.write(file.name, image.parts());
     }
     folder.write(state_.name, state_.text);
     staged_ = StagedTensors();

@@ -64,13 +64,13 @@ class CheckpointFolder {
   explicit CheckpointFolder(std::string path);
   const std::string& path() const { return path_; }
 
-  /// Writes one file from pieces, in order. Names are as for check_file_name, each once. Throws
+  /// Writes one file from parts, in order. Names are as for check_file_name, each once. Throws
   /// Error(kIo) naming the file, e.g. when the disk is full; what was written of it is removed.
-  struct Piece {
+  struct Bytes {
     const void* data = nullptr;
     size_t size = 0;
   };
-  void write(const std::string& name, const std::vector<Piece>& pieces);
+  void write(const std::string& name, const std::vector<Bytes>& parts);
   void write(const std::string& name, const std::string& text);
   /// Copies a file that exists. Throws Error(kNotFound) if it does not.
   void copy(const std::string& name, const std::string& from);

@@ -93,9 +93,9 @@ CheckpointFolder::CheckpointFolder(std::string path) : path_(std::move(path)) {
   train::make_folders(path_);
 }
 
-void CheckpointFolder::write(const std::string& name, const std::vector<Piece>& pieces) {
+void CheckpointFolder::write(const std::string& name, const std::vector<Bytes>& parts) {
   Output output(*this, name);
-  for (const Piece& piece : pieces) output.write(piece.data, piece.size);
+  for (const Bytes& part : parts) output.write(part.data, part.size);
   output.finish();
 }
 
