@@ -162,6 +162,7 @@ TEST(HubEngineTest, AGangIsStartedByOneCallAndFailsAsOne) {
   for (const auto& handle : handles) hub.post(Fetch{handle->id});
   client->on_closed("over");
   hub.stop();
+}
 
   class PatientHubTest : public HubTest {
    protected:

@@ -7,10 +7,14 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
 
+#include "manta/base/error_of_internal.h"
+#include "manta/base/start_thread_internal.h"
 #include "manta/core/session_folder_internal.h"
 #include "manta/data/parquet_fixture_internal.h"
 #include "manta/train/group_internal.h"
@@ -198,6 +202,30 @@ TEST_F(GroupTest, AWorkerThatDoesNotReadHoldsUpNobody) {
   EXPECT_EQ(reported->rank, 0);
   group->stop();
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which need address space
+TEST(SessionTest, IsNotTheProcesssOneWithoutItsThreads) {
+  // In a process of its own, which has no address space left for a stack.
+  pid_t pid = ::fork();
+  if (pid == 0) {
+    auto [ours, theirs] = socket_pair();
+    auto channel = std::make_shared<Channel>(std::move(ours));
+    rlimit none{1 << 20, 1 << 20};
+    ::setrlimit(RLIMIT_AS, &none);
+    auto take_a_stack = [] { start_thread("a test's thread", [] { ::pause(); }).detach(); };
+    try {
+      for (int i = 0; i < 1000; ++i) take_a_stack();  // those of threads that have ended
+    } catch (const Error&) {
+    }
+    Error error = error_of([&] { Session session(channel, BeginTraining()); });
+    bool good = error.kind() == ErrorKind::kResources && !Session::current_or_null();
+    ::_exit(good ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(pid, &status, 0), pid);
+  EXPECT_EQ(status, 0);
+}
+#endif
 
 TEST(KeyValueStoreTest, AnswersWhoWaits) {
   KeyValueStore store;

@@ -215,6 +215,10 @@ TEST(RunFolderTest, OnlyItsOwnerGoesOnWithIt) {
   EXPECT_NO_THROW(RunFolder::open(storage / "run"));  // root may
 }
 
+// Keys that are the same one when they are written: the reader refuses it. (It also counts values,
+// which JsonInputTest looks at: four million take long.)
+const Json kTwice = {{"\xfe", 1}, {"\xff", 2}};
+
 TEST(RunFolderTest, WhatFailsDoesNotUseUpTheName) {
   TemporaryFolder storage;
   RunConfig config{.name = "run", .storage_path = storage.path()};
@@ -226,10 +230,9 @@ TEST(RunFolderTest, WhatFailsDoesNotUseUpTheName) {
   error = error_of([&] { RunFolder::create(config, {{"text", std::string(65 << 20, 'x')}}); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_FALSE(fs::exists(storage / "run"));
-  Json many = Json::array_t(JsonLimits().values, Json(0));
-  error = error_of([&] { RunFolder::create(config, {{"train_loop_config", {{"x", many}}}}); });
+  error = error_of([&] { RunFolder::create(config, {{"train_loop_config", kTwice}}); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
-  EXPECT_THAT(error.what(), AllOf(HasSubstr("train_loop_config"), HasSubstr("4000000 values")));
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("train_loop_config"), HasSubstr("twice")));
   EXPECT_FALSE(fs::exists(storage / "run"));
   // One that fails after the journal was made.
   fs::create_directories(storage / "run/progress.csv/x");
@@ -245,9 +248,8 @@ TEST(RunFolderTest, AReportThatCouldNotBeReadAgainIsRefused) {
   Json deep = Json::array();
   for (int i = 0; i < 200; ++i) deep = Json::array({std::move(deep)});
   CheckpointStore store(run->path(), {});
-  Json many = Json::array_t(JsonLimits().values - 10, Json(0));
-  for (const Json& metrics : {Json({{"deep", deep}}), Json({{"text", std::string(17 << 20, 'x')}}),
-                              Json({{"many", many}})}) {
+  for (const Json& metrics :
+       {Json({{"deep", deep}}), Json({{"text", std::string(17 << 20, 'x')}}), kTwice}) {
     Error error = error_of([&] { run->report(0, 0, metrics, {}, ""); });
     EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
     EXPECT_THAT(error.what(), HasSubstr("metrics"));
