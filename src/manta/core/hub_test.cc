@@ -164,27 +164,27 @@ TEST(HubEngineTest, AGangIsStartedByOneCallAndFailsAsOne) {
   hub.stop();
 }
 
-  class PatientHubTest : public HubTest {
-   protected:
-    PatientHubTest() : HubTest(10min) {}
-  };
+class PatientHubTest : public HubTest {
+ protected:
+  PatientHubTest() : HubTest(10min) {}
+};
 
-  TEST_F(PatientHubTest, OnlySoManyStrangersAreHeardAtATime) {
-    std::vector<UniqueFd> silent;
-    for (int i = 0; i < 64; ++i) silent.push_back(connect_unix(folder_.path() + "/hub.sock"));
-    Channel talks = connect();
-    talks.send([&](OutBuffer& out) { encode_message<ToHub>(out, Hello{}); });
-    pollfd polled{talks.fd(), POLLIN, 0};
-    EXPECT_EQ(::poll(&polled, 1, 300), 0);
-    silent.clear();
-    EXPECT_EQ(answer(talks), "wrong token");
-  }
+TEST_F(PatientHubTest, OnlySoManyStrangersAreHeardAtATime) {
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 64; ++i) silent.push_back(connect_unix(folder_.path() + "/hub.sock"));
+  Channel talks = connect();
+  talks.send([&](OutBuffer& out) { encode_message<ToHub>(out, Hello{}); });
+  pollfd polled{talks.fd(), POLLIN, 0};
+  EXPECT_EQ(::poll(&polled, 1, 300), 0);
+  silent.clear();
+  EXPECT_EQ(answer(talks), "wrong token");
+}
 
-  TEST_F(PatientHubTest, AStrangersDescriptorsAreRefused) {
-    Channel channel = connect();
-    channel.send([&](OutBuffer& out) { out.push(0, "", {{channel.fd(), nullptr}}); });
-    EXPECT_EQ(answer(channel), "");
-  }
+TEST_F(PatientHubTest, AStrangersDescriptorsAreRefused) {
+  Channel channel = connect();
+  channel.send([&](OutBuffer& out) { out.push(0, "", {{channel.fd(), nullptr}}); });
+  EXPECT_EQ(answer(channel), "");
+}
 
 }  // namespace
 }  // namespace manta
