@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "manta/data/expression.h"
-#include "manta/data/source_internal.h"
 
 namespace parquet {
+class FileMetaData;
 class Statistics;
-}
+}  // namespace parquet
 
 namespace manta::data {
 
@@ -35,6 +35,7 @@ std::vector<Bound> bounds_of(const Plan& plan);
 /// statistics that do not tell: without both ends, of an unknown order, of NaN.
 bool excludes(const Bound& bound, const parquet::Statistics& statistics);
 /// Whether the statistics of a row group say that none of its rows fulfils all bounds.
-bool excluded(const std::vector<Bound>& bounds, Source& source, const Fragment& fragment);
+bool excluded(const std::vector<Bound>& bounds, const parquet::FileMetaData& footer,
+              int row_group_number);
 
 }  // namespace manta::data

@@ -32,17 +32,6 @@ std::shared_ptr<arrow::Table> to_arrow_table(const Dataset& dataset, const data:
 
 namespace data {
 
-Dataset read_parquet(const std::string& path, const ReadParquetOptions& options) {
-  return read_parquet(std::vector<std::string>{path}, options);
-}
-
-Dataset read_parquet(const std::vector<std::string>& paths, const ReadParquetOptions& options) {
-  auto plan = std::make_shared<Plan>();
-  plan->source = std::make_shared<Source>(paths, options.columns);
-  plan->columns = plan->source->schema()->field_names();
-  return Dataset(std::move(plan));
-}
-
 std::vector<int64_t> rows_per_fragment(const std::shared_ptr<const Plan>& plan) {
   const auto& fragments = plan->source->fragments();
   std::vector<int64_t> rows(fragments.size(), 0);

@@ -38,18 +38,19 @@ std::string Dataset::explain() const {
   auto& source = *plan_->source;
   const auto& fragments = source.fragments();
   int64_t rows = 0;
+  bool known = true;
   std::vector<size_t> skipped;
   for (size_t i = 0; i < fragments.size(); ++i) {
-    rows += fragments[i].rows;
+    rows += fragments[i].expected_rows;
+    known = known && fragments[i].rows;
     if (pipeline.skips(i)) skipped.push_back(i);
   }
-  std::string text =
-      str("read_parquet: ", source.files().size(), " files, ", fragments.size(), " row groups, ",
-          rows, " rows; first file '", line(source.files()[0]), "'\n");
+  std::string text = str(line(source.to_string()), "\n");
   text += str("  reads ", pipeline.columns_read().size(), " of ", plan_->columns.size(),
               " columns: ", line(join(pipeline.columns_read())), "\n");
-  text += str("  skips ", skipped.size(), " of ", fragments.size(), " row groups",
-              skipped.empty() ? "" : ": ", ranges(skipped), "\n");
+  text += str("  skips ", skipped.size(), " of ", fragments.size(), " fragments",
+              skipped.empty() ? "" : ": ", ranges(skipped), "; ", known ? "" : "about ", rows,
+              " rows in all\n");
   for (const auto& operation : plan_->operations) {
     text += line(operation->to_string()) + "\n";
   }

@@ -51,9 +51,7 @@ uint64_t draw_seed() {
   return (uint64_t{device()} << 21) ^ device();
 }
 
-std::string Place::describe() const {
-  return plan.source->describe(plan.source->known_fragments()[fragment]);
-}
+std::string Place::describe() const { return plan.source->describe(fragment); }
 
 Dataset then(const Dataset& dataset, OperationPtr operation) {
   const Plan& before = *dataset.plan();

@@ -11,6 +11,7 @@
 #include "manta/data/bounds_internal.h"
 #include "manta/data/piece_internal.h"
 #include "manta/data/row_mask_internal.h"
+#include "manta/data/source_internal.h"
 
 namespace arrow {
 class DataType;

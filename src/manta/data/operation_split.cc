@@ -56,7 +56,7 @@ class Split final : public BatchOperation {
   }
   void check_after(const Plan& plan) const override {
     require_no_windows(plan);
-    size_t fragments = plan.source->known_fragments().size();
+    size_t fragments = plan.source->fragments().size();
     bool fits = table_.rows.size() == fragments && table_.test_rows.size() == fragments;
     for (size_t i = 0; fits && i < fragments; ++i) {
       fits = table_.test_rows[i] >= 0 && table_.test_rows[i] <= table_.rows[i];

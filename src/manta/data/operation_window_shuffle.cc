@@ -50,7 +50,7 @@ class WindowShuffle final : public WindowOperation {
         rows = 0;
       }
       windows.back().push_back(fragment);
-      rows += fragments[fragment].rows;
+      rows += fragments[fragment].expected_rows;
     }
     return windows;
   }

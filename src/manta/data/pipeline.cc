@@ -1,5 +1,8 @@
 #include <arrow/api.h>
 
+#include <chrono>
+#include <thread>
+
 #include "manta/base/error.h"
 #include "manta/data/pipeline_internal.h"
 
@@ -7,6 +10,9 @@ namespace manta::data {
 namespace {
 
 constexpr int64_t kSmallBatchRows = 2048;
+// A fragment that could not be read, as a server or a network file system may say, is tried again.
+constexpr int kReadTries = 3;
+constexpr std::chrono::milliseconds kReadPause{50};
 
 }  // namespace
 
@@ -36,7 +42,7 @@ bool Pipeline::skips(size_t fragment) const {
     rows = operation->rows_after(fragment, rows);
     if (rows == 0) return true;
   }
-  return excluded(bounds_, *plan_->source, fragments_[fragment]);
+  return plan_->source->rules_out(fragment, bounds_);
 }
 
 std::vector<std::vector<size_t>> Pipeline::windows(int64_t epoch) const {
@@ -69,16 +75,29 @@ Batches Pipeline::run_fragment(size_t fragment, std::atomic<int64_t>& rows_decod
   Batches batches;
   if (skips(fragment)) return batches;
   size_t first_barrier = next_barrier(0, windows_at_);
-  const Fragment& where = fragments_[fragment];
-  plan_->source->read(where, use_.read, kPieceRows, [&](const auto& decoded) {
-    rows_decoded += decoded->num_rows();
+  int64_t decoded_rows = 0;
+  auto take = [&](const std::shared_ptr<arrow::RecordBatch>& decoded) {
+    decoded_rows += decoded->num_rows();
     try {
       auto batch = compute(*decoded, 0, first_barrier);
       if (batch) batches.push_back(std::move(batch));
     } catch (const Error& error) {
       throw Error(error.kind(), str(place(fragment).describe(), ": ", error.what()));
     }
-  });
+  };
+  for (int again = 1;; ++again) {
+    try {
+      plan_->source->read(fragment, use_.read, kPieceRows, take);
+      break;
+    } catch (const Error& error) {
+      // Nothing that it gave has left this function, and no function of the user's has seen it.
+      if (error.kind() != ErrorKind::kIo || again == kReadTries) throw;
+      batches.clear();
+      decoded_rows = 0;
+      std::this_thread::sleep_for(again * kReadPause);
+    }
+  }
+  rows_decoded += decoded_rows;
   // Few rows are left: many tiny batches would cost whoever takes them more than one copy.
   if (count_rows(batches) < kSmallBatchRows * static_cast<int64_t>(batches.size())) {
     try {

@@ -16,7 +16,7 @@ Json to_json(const Plan& plan, PlanFunctions& functions) {
   Json list = Json::array();
   for (const auto& operation : plan.operations) list.push_back(operation->to_json(functions));
   return {{"version", kPlanVersion},
-          {"source", plan.source->to_json()},
+          {"source", source_to_json(*plan.source)},
           {"columns", plan.columns},
           {"operations", list}};
 }
@@ -27,7 +27,7 @@ std::shared_ptr<const Plan> from_json(const Json& json, const PlanFunctions& fun
   JsonFields fields(json, the_plan());
   fields.integer("version", kPlanVersion, kPlanVersion);
   auto plan = std::make_shared<Plan>();
-  plan->source = Source::from_json(fields.object("source"));
+  plan->source = read_source(fields.object("source"));
   plan->columns = fields.texts("columns", kLongestName);
   require_distinct(plan->columns, "the columns of a plan");
   size_t operations = fields.array("operations").size();
@@ -65,11 +65,7 @@ std::string Plan::why_not_stored() const {
     }
   }
   if (is_utf8(json)) return {};
-  for (const auto& path : source->files()) {
-    if (!is_utf8(path)) {
-      return str("the path ", short_text(path), " is not UTF-8. Rename the file or its folder");
-    }
-  }
+  if (auto why = source->why_not_stored(); !why.empty()) return why;
   return "the name of a column is not UTF-8. Write the file with other names";
 }
 
@@ -115,7 +111,7 @@ int64_t Plan::estimated_rows() const {
   int64_t rows = 0;
   const auto& fragments = source->fragments();
   for (size_t i = 0; i < fragments.size(); ++i) {
-    int64_t of_fragment = fragments[i].rows;
+    int64_t of_fragment = fragments[i].expected_rows;
     for (const auto& operation : operations) {
       of_fragment = operation->rows_after(i, of_fragment).value_or(of_fragment);
     }

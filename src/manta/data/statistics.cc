@@ -102,14 +102,13 @@ bool excludes(const Bound& bound, const parquet::Statistics& statistics) {
   }
 }
 
-bool excluded(const std::vector<Bound>& bounds, Source& source, const Fragment& fragment) {
-  if (bounds.empty()) return false;
-  auto footer = source.footer(fragment.file);
-  auto row_group = footer->RowGroup(fragment.row_group);
+bool excluded(const std::vector<Bound>& bounds, const parquet::FileMetaData& footer,
+              int row_group_number) {
+  auto row_group = footer.RowGroup(row_group_number);
   for (const auto& bound : bounds) {
-    int index = footer->schema()->ColumnIndex(bound.column);
+    int index = footer.schema()->ColumnIndex(bound.column);
     // A name with a dot may also be the path of a nested column.
-    if (index < 0 || footer->schema()->Column(index)->path()->ToDotVector().size() != 1) continue;
+    if (index < 0 || footer.schema()->Column(index)->path()->ToDotVector().size() != 1) continue;
     try {
       auto chunk = row_group->ColumnChunk(index);
       auto statistics = chunk->is_stats_set() ? chunk->statistics() : nullptr;

@@ -48,6 +48,7 @@ struct Stream::Impl {
         start(start_at),
         options(stream_options),
         on_ready(std::move(when_ready)),
+        fragments(pipeline.plan().source->fragments()),
         windows(pipeline.windows(start.epoch)),
         row_bytes(guess_row_bytes(pipeline.plan(), pipeline.columns_read())),
         next_to_read(start.window),
@@ -97,13 +98,12 @@ struct Stream::Impl {
                       ": epochs begin with 0, and this one has the windows 0 to ", last));
     }
     int64_t most = 0;
-    for (int64_t i = 0; i < start.window; ++i) most += file_rows(i);
+    for (int64_t i = 0; i < start.window; ++i) most += expected_rows(i);
     const auto& operations = pipeline.plan().operations;
-    if (start.window > 0 &&
-        std::any_of(operations.begin(), operations.end(),
-                    [](const auto& operation) { return operation->may_add_rows(); })) {
-      most = std::numeric_limits<int64_t>::max();
-    }
+    bool may_be_more = std::any_of(operations.begin(), operations.end(),
+                                   [](const auto& operation) { return operation->may_add_rows(); });
+    for (const auto& fragment : fragments) may_be_more = may_be_more || !fragment.rows;
+    if (start.window > 0 && may_be_more) most = std::numeric_limits<int64_t>::max();
     if (start.window_first_row < 0 || start.window_first_row > most) {
       throw Error(ErrorKind::kCorrupt,
                   str("window ", start.window, " cannot begin with row ", start.window_first_row,
@@ -111,10 +111,10 @@ struct Stream::Impl {
     }
   }
 
-  int64_t file_rows(int64_t window) const {
+  int64_t expected_rows(int64_t window) const {
     int64_t rows = 0;
     for (size_t fragment : windows[static_cast<size_t>(window)]) {
-      rows += pipeline.plan().source->known_fragments()[fragment].rows;
+      rows += fragments[fragment].expected_rows;
     }
     return rows;
   }
@@ -123,7 +123,7 @@ struct Stream::Impl {
 
   int64_t guess_bytes(int64_t window) const {
     int64_t bytes = 0;
-    bool too_many = __builtin_mul_overflow(file_rows(window), row_bytes, &bytes);
+    bool too_many = __builtin_mul_overflow(expected_rows(window), row_bytes, &bytes);
     return too_many ? INT64_MAX / 4 : bytes;
   }
 
@@ -238,6 +238,7 @@ struct Stream::Impl {
   const StreamStart start;
   const StreamOptions options;
   const std::function<void()> on_ready;
+  const std::vector<Fragment>& fragments;
   const std::vector<std::vector<size_t>> windows;
   const int64_t row_bytes;
   std::atomic<int64_t> rows_decoded = 0;
