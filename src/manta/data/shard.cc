@@ -26,6 +26,7 @@ ShardPass::ShardPass(std::shared_ptr<ShardState> state, const ShardBatchOptions&
         ErrorKind::kInvalidArgument,
         str("data set '", state_->name, "' is being iterated over already: end that loop first"));
   }
+  check_position(state_->position, state_->name);  // before anything is computed with it
   state_->epoch_rows = row_;
   state_->epoch = state_->position.epoch;
   OpenPass open;
