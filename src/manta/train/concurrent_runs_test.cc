@@ -38,7 +38,7 @@ void report_thrice(const Json& config) {
 }
 
 void wait_for_ever(const Json&) {
-  report({{"n", 0}});
+  std::ofstream(get_context().run_folder + "/begun") << "yes";
   while (true) std::this_thread::sleep_for(10ms);
 }
 
@@ -71,8 +71,9 @@ bool eventually(const std::function<bool()>& condition) {
   return condition();
 }
 
-bool has_reported(const TemporaryFolder& storage, int id) {
-  return fs::exists(str(storage.path(), "/run", id, "/progress.csv"));
+// Its loop has begun.
+bool has_begun(const TemporaryFolder& storage, int id) {
+  return fs::exists(str(storage.path(), "/run", id, "/begun"));
 }
 
 TEST(ConcurrentRunsTest, TenRunsWithKillsDoNotDisturbEachOther) {
@@ -102,7 +103,7 @@ TEST(ConcurrentRunsTest, OneIsStoppedAndTheOthersGoOn) {
   RunHandle stopped(one_of_many(wait_for_ever, storage.path(), 1));
   RunHandle other(one_of_many(report_thrice, storage.path(), 2));
   EXPECT_FALSE(stopped.done());
-  ASSERT_TRUE(eventually([&] { return has_reported(storage, 1); }));
+  ASSERT_TRUE(eventually([&] { return has_begun(storage, 1); }));
   stopped.stop();
   Error error = error_of([&] { stopped.result(); });
   EXPECT_EQ(error.kind(), ErrorKind::kCancelled);
@@ -115,7 +116,7 @@ TEST(ConcurrentRunsTest, AHandleThatGoesEndsItsRun) {
   TemporaryFolder storage;
   {
     RunHandle run(one_of_many(wait_for_ever, storage.path(), 1));
-    ASSERT_TRUE(eventually([&] { return has_reported(storage, 1); }));
+    ASSERT_TRUE(eventually([&] { return has_begun(storage, 1); }));
   }
   EXPECT_EQ(RunHandle(one_of_many(report_thrice, storage.path(), 2)).result().metrics.at("n"), 2);
 }
@@ -126,9 +127,8 @@ TEST(ConcurrentRunsTest, CtrlCEndsAllAndIsTheProgramsAgainAfterwards) {
   for (int id = 0; id < 3; ++id) {
     runs.emplace_back(one_of_many(wait_for_ever, storage.path(), id));
   }
-  ASSERT_TRUE(eventually([&] {
-    return has_reported(storage, 0) && has_reported(storage, 1) && has_reported(storage, 2);
-  }));
+  ASSERT_TRUE(eventually(
+      [&] { return has_begun(storage, 0) && has_begun(storage, 1) && has_begun(storage, 2); }));
   ::kill(::getpid(), SIGINT);
   for (auto& run : runs) {
     EXPECT_EQ(error_of([&] { run.result(); }).kind(), ErrorKind::kCancelled);
@@ -140,13 +140,17 @@ TEST(ConcurrentRunsTest, CtrlCEndsAllAndIsTheProgramsAgainAfterwards) {
   }));
 }
 
+std::string marker(const std::string& storage, int id) { return str(storage, "/shown", id); }
+
+// Ends when both runs have shown their first report.
 void say_something(const Json& config) {
-  std::cout << "the output of " << config.at("id").get<int>() << std::endl;
+  int id = config.at("id");
+  std::string storage = fs::path(get_context().run_folder).parent_path();
+  std::cout << "the output of " << id << std::endl;
   report({{"n", 0}});
-  auto other = str(get_context().run_folder, "/../run", 3 - config.at("id").get<int>());
-  for (int i = 0; i < 5000 && !fs::exists(other + "/progress.csv"); ++i) {
-    std::this_thread::sleep_for(10ms);  // until both have been there at once
-  }
+  report({{"n", 1}});  // waits for the first
+  std::ofstream(marker(storage, id)) << "shown";
+  eventually([&] { return fs::exists(marker(storage, 3 - id)); });
 }
 
 TEST(ConcurrentRunsTest, TheirLinesSayWhichRunTheyAreOf) {
@@ -157,7 +161,7 @@ TEST(ConcurrentRunsTest, TheirLinesSayWhichRunTheyAreOf) {
     Training b = one_of_many(say_something, storage.path(), 2);
     a.run.verbose = b.run.verbose = true;
     RunHandle first(a);
-    ASSERT_TRUE(eventually([&] { return has_reported(storage, 1); }));
+    ASSERT_TRUE(eventually([&] { return fs::exists(marker(storage.path(), 1)); }));
     RunHandle second(b);
     first.result();
     second.result();
