@@ -43,6 +43,7 @@ class Owner {
     if (!thread_.joinable()) take();
     std::lock_guard lock(mutex_);
     listeners_[++last_] = std::move(listener);
+    if (signals_seen > 0) listeners_[last_]();  // others are ending; so is this
     return last_;
   }
 

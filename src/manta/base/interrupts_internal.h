@@ -11,7 +11,9 @@ namespace manta {
 class InterruptListener {
  public:
   /// `on_interrupt` is called on a thread of its own, once for each first signal; it must be short
-  /// and make or destroy no listener. Throws Error(kResources) if there can be no such thread.
+  /// and make or destroy no listener. If there has been a signal already, and others that heard of
+  /// it have not gone yet, it is called at once. Throws Error(kResources) if there can be no such
+  /// thread.
   explicit InterruptListener(std::function<void()> on_interrupt);
   ~InterruptListener();  ///< It is not called any more.
   InterruptListener(const InterruptListener&) = delete;

@@ -56,6 +56,15 @@ TEST_F(InterruptsTest, EveryListenerHearsOfTheFirstSignal) {
   EXPECT_EQ(b, 1);
 }
 
+TEST_F(InterruptsTest, WhoComesWhileOthersAreEndingHearsOfItToo) {
+  std::atomic<int> a = 0, b = 0;
+  InterruptListener first([&] { ++a; });
+  ::raise(SIGINT);
+  EXPECT_TRUE(eventually([&] { return a == 1; }));
+  InterruptListener second([&] { ++b; });
+  EXPECT_EQ(b, 1);
+}
+
 TEST_F(InterruptsTest, AfterTheLastListenerSignalsAreTheProgramsAgain) {
   for (int i = 1; i <= 3; ++i) {
     std::atomic<int> calls = 0;

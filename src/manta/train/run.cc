@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "manta/base/interrupts_internal.h"
 #include "manta/base/log.h"
 #include "manta/core/client_internal.h"
 #include "manta/core/init.h"
 #include "manta/core/ledger_internal.h"
 #include "manta/core/session_folder_internal.h"
 #include "manta/data/plan_internal.h"
-#include "manta/train/active_runs_internal.h"
 #include "manta/train/checkpoint_store_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/group_internal.h"
@@ -298,11 +296,9 @@ class Run {
 
   const Training& training_;
   EventQueue& events_;
-  ActiveRun active_;
   std::unique_ptr<RunFolder> folder_;
   CheckpointStore store_;
   Progress progress_;
-  InterruptListener interrupts_{[this] { events_.push(Interrupted{}); }};
   std::unique_ptr<Group> group_;
   bool had_group_ = false;
   std::optional<int64_t> checked_;  // a checkpoint that was read just now

@@ -1,9 +1,12 @@
 #include "manta/train/run_handle.h"
 
 #include <future>
+#include <optional>
 #include <thread>
 
+#include "manta/base/interrupts_internal.h"
 #include "manta/base/start_thread_internal.h"
+#include "manta/train/active_runs_internal.h"
 #include "manta/train/event_queue_internal.h"
 #include "manta/train/training_internal.h"
 
@@ -12,15 +15,30 @@ namespace manta {
 struct RunHandle::State {
   train::Training training;
   train::EventQueue events;
+  // From `start` to the end of the run, however long the handle is kept.
+  std::optional<train::ActiveRun> active;
+  std::optional<InterruptListener> interrupts;
   std::shared_future<Result> result;
   std::thread thread;
+
+  Result run() {
+    struct AtEnd {
+      State& state;
+      ~AtEnd() {
+        state.interrupts.reset();
+        state.active.reset();
+      }
+    } at_end{*this};
+    return train::run_training(training, events);
+  }
 };
 
 RunHandle::RunHandle(train::Training training) : state_(std::make_unique<State>()) {
   train::check_start(training);
   state_->training = std::move(training);
-  std::packaged_task<Result()> run(
-      [state = state_.get()] { return train::run_training(state->training, state->events); });
+  state_->active.emplace();
+  state_->interrupts.emplace([state = state_.get()] { state->events.push(train::Interrupted{}); });
+  std::packaged_task<Result()> run([state = state_.get()] { return state->run(); });
   state_->result = run.get_future().share();
   state_->thread = start_thread("the thread of a training run", std::move(run));
 }
