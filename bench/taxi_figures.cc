@@ -207,7 +207,7 @@ double ingest_peak_mb(const std::string& file, const Json& config) {
 
 }  // namespace
 
-Json taxi_figures(const std::string& what, const TaxiOptions& taxi) {
+Json taxi_figures(const std::string& what, const TaxiBench& taxi) {
   Json config = {{"batch", taxi.batch}, {"rows", taxi.rows}, {"map_batches", taxi.map_batches}};
   if (what == "train") return {{"rows_per_s", fit(train_loop, taxi.file, taxi.workers, config)}};
   if (what == "bare") {

@@ -6,7 +6,7 @@
 
 #include "manta/base/json.h"
 
-struct TaxiOptions {
+struct TaxiBench {
   std::string file;
   int64_t rows = std::numeric_limits<int64_t>::max();  ///< Of an epoch, at most.
   int64_t batch = 64;
@@ -18,4 +18,4 @@ struct TaxiOptions {
 ///   train        the training loop in all workers
 ///   bare         the same on tensors in memory, without Manta: loops that know nothing of each
 ///   other ingest       the data only, in one worker ingest-peak  how much memory that takes
-manta::Json taxi_figures(const std::string& what, const TaxiOptions& taxi);
+manta::Json taxi_figures(const std::string& what, const TaxiBench& taxi);

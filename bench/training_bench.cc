@@ -9,6 +9,9 @@
 #include <CLI/CLI.hpp>
 #include <cstring>
 #include <iostream>
+#include <set>
+#include <stdexcept>
+#include <string>
 
 #include "run_figures.h"
 #include "taxi_data.h"
@@ -22,7 +25,7 @@ int main(int argc, char** argv) {
   const std::set<std::string> of_runs = {"fit", "kill", "checkpoint"};
   CLI::App app("Measures training");
   std::string what;
-  TaxiOptions taxi;
+  TaxiBench taxi;
   int64_t row_group = 65'536, start_ns = 0;
   app.add_option("what", what, "make, a figure of the taxi example or one of a run")->required();
   app.add_option("file", taxi.file, "of taxi trips");
