@@ -2,11 +2,13 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <map>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "manta/base/error.h"
 #include "manta/base/interrupts_internal.h"
@@ -18,14 +20,14 @@ namespace {
 constexpr int kSignals[] = {SIGINT, SIGTERM};
 
 // What the handler uses. It only runs while the owner below has it installed.
-volatile sig_atomic_t signals_seen = 0;
-volatile sig_atomic_t wake_fd = -1;
+std::atomic<int> signals_seen = 0;
+std::atomic<int> wake_fd = -1;
+static_assert(std::atomic<int>::is_always_lock_free, "a signal handler takes no lock");
 struct sigaction actions_before[2];
 
 void on_signal(int signal) {
   int error = errno;
-  signals_seen = signals_seen + 1;
-  if (signals_seen == 1) {
+  if (++signals_seen == 1) {
     uint64_t one = 1;
     (void)!::write(wake_fd, &one, sizeof(one));
   } else {
@@ -42,8 +44,8 @@ class Owner {
     std::lock_guard one_at_a_time(changes_);
     if (!thread_.joinable()) take();
     std::lock_guard lock(mutex_);
-    listeners_[++last_] = std::move(listener);
-    if (signals_seen > 0) listeners_[last_]();  // others are ending; so is this
+    listeners_[++last_].call = std::move(listener);
+    if (signals_seen > 0) tell(listeners_[last_]);  // others are ending; so is this
     return last_;
   }
 
@@ -61,13 +63,22 @@ class Owner {
   }
 
  private:
+  struct Listener {
+    std::function<void()> call;
+    bool told = false;
+  };
+
+  static void tell(Listener& listener) {
+    if (!std::exchange(listener.told, true)) listener.call();
+  }
+
   void take() {
     if (fd_ < 0) fd_ = ::eventfd(0, EFD_CLOEXEC);
     if (fd_ < 0) throw_errno("eventfd");
     ending_ = false;
-    thread_ = start_thread("the thread that waits for Ctrl-C", [this] { listen(); });
     signals_seen = 0;
     wake_fd = fd_;
+    thread_ = start_thread("the thread that waits for Ctrl-C", [this] { listen(); });
     struct sigaction action {};
     action.sa_handler = on_signal;
     action.sa_flags = SA_RESTART;
@@ -98,7 +109,7 @@ class Owner {
       (void)!::read(fd_, &count, sizeof(count));
       std::lock_guard lock(mutex_);
       if (signals_seen > 0) {
-        for (const auto& [number, listener] : listeners_) listener();
+        for (auto& [number, listener] : listeners_) tell(listener);
       }
       if (ending_) return;
     }
@@ -109,7 +120,7 @@ class Owner {
   int fd_ = -1;  // kept, as a handler may be about to write to it
 
   std::mutex mutex_;  // guards what the thread uses
-  std::map<uint64_t, std::function<void()>> listeners_;
+  std::map<uint64_t, Listener> listeners_;
   uint64_t last_ = 0;
   bool ending_ = false;
 };

@@ -10,7 +10,7 @@ namespace manta {
 /// would have done without them. When the last listener goes, the program's own handlers are back.
 class InterruptListener {
  public:
-  /// `on_interrupt` is called on a thread of its own, once for each first signal; it must be short
+  /// `on_interrupt` is called on a thread of its own, once; it must be short
   /// and make or destroy no listener. If there has been a signal already, and others that heard of
   /// it have not gone yet, it is called at once. Throws Error(kResources) if there can be no such
   /// thread.

@@ -1,19 +1,16 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
 #include <csignal>
-#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include "manta/base/eventually_internal.h"
 #include "manta/base/interrupts_internal.h"
 
 namespace manta {
 namespace {
-
-using namespace std::chrono_literals;
 
 std::atomic<int> own_calls = 0;
 
@@ -27,14 +24,6 @@ class InterruptsTest : public testing::Test {
     ::sigaction(SIGINT, &action, &before_);
   }
   ~InterruptsTest() override { ::sigaction(SIGINT, &before_, nullptr); }
-
-  static bool eventually(const std::function<bool()>& condition) {
-    for (auto end = std::chrono::steady_clock::now() + 60s;
-         !condition() && std::chrono::steady_clock::now() < end;) {
-      std::this_thread::sleep_for(1ms);
-    }
-    return condition();
-  }
 
   struct sigaction before_ {};
 };

@@ -91,7 +91,10 @@ Batches Pipeline::run_fragment(size_t fragment, std::atomic<int64_t>& rows_decod
       break;
     } catch (const Error& error) {
       // Nothing that it gave has left this function, and no function of the user's has seen it.
-      if (error.kind() != ErrorKind::kIo || again == kReadTries) throw;
+      if (error.kind() != ErrorKind::kIo) throw;
+      if (again == kReadTries) {
+        throw Error(ErrorKind::kIo, str(error.what(), " (tried ", kReadTries, " times)"));
+      }
       batches.clear();
       decoded_rows = 0;
       std::this_thread::sleep_for(again * kReadPause);

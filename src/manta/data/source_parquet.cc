@@ -41,6 +41,7 @@ arrow::Status status_of(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error)) {
     return arrow::Status::OutOfMemory("not enough memory");
   }
+  // Its exceptions for features that it lacks differ from others by these words only.
   if (std::string_view(error.what()).starts_with("Not yet implemented")) {
     return arrow::Status::NotImplemented(error.what());
   }
@@ -284,7 +285,10 @@ const std::vector<Fragment>& ParquetSource::fragments() {
   }
   std::vector<std::vector<int64_t>> rows;
   for (int file = 0; file < static_cast<int>(files_.size()); ++file) {
-    rows.push_back(rows_of(*footer(file), files_[static_cast<size_t>(file)]));
+    footer(file);
+    File& content = *contents_[static_cast<size_t>(file)];
+    std::lock_guard lock(content.mutex);
+    rows.push_back(content.content->row_groups);
   }
   std::lock_guard lock(mutex_);
   if (all_known_) return fragments_;

@@ -39,14 +39,7 @@ class Twice final : public BatchOperation {
   }
 };
 
-std::vector<int64_t> ids_of(const Dataset& dataset) {
-  std::vector<int64_t> ids;
-  for (const auto& batch : dataset.iter_batches({.batch_size = 3})) {
-    const auto& column = static_cast<const arrow::Int64Array&>(*batch->GetColumnByName("id"));
-    for (int64_t i = 0; i < column.length(); ++i) ids.push_back(column.Value(i));
-  }
-  return ids;
-}
+std::vector<int64_t> ids_of(const Dataset& dataset) { return ints(*dataset.to_table(), "id"); }
 
 TEST(ToyOperationTest, RunsBetweenOthersAndIsRefusedFromJson) {
   ParquetFolder folder;

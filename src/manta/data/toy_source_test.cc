@@ -4,13 +4,13 @@
 #include <arrow/api.h>
 #include <gmock/gmock.h>
 
-#include <atomic>
 #include <mutex>
 #include <set>
 
 #include "manta/base/error_of_internal.h"
 #include "manta/data/bounds_internal.h"
 #include "manta/data/dataset.h"
+#include "manta/data/parquet_fixture_internal.h"
 #include "manta/data/source_internal.h"
 
 namespace manta::data {
@@ -39,7 +39,7 @@ class ToySource final : public Source {
   void read(size_t fragment, const std::vector<std::string>& columns, int64_t piece_rows,
             const TakeBatch& take) override {
     for (int64_t i = 0; i < static_cast<int64_t>(fragment % 3) + 5; ++i) {
-      if (i == 3 && fails_on_.contains(fragment) && first_time(fragment)) {
+      if (i == 3 && fails_on_.contains(fragment) && (always_ || first_time(fragment))) {
         throw Error(fails_with_, "the toy fell down");
       }
       ASSERT_GE(piece_rows, 1);
@@ -52,6 +52,7 @@ class ToySource final : public Source {
   }
 
   void fail_once_on(size_t fragment) { fails_on_.insert(fragment); }
+  void fail_always() { always_ = true; }
 
  private:
   bool first_time(size_t fragment) {
@@ -62,18 +63,12 @@ class ToySource final : public Source {
   const std::vector<Fragment> fragments_;
   const ErrorKind fails_with_;
   std::set<size_t> fails_on_;
+  bool always_ = false;
   std::mutex mutex_;
   std::set<size_t> failed_;
 };
 
-std::vector<int64_t> numbers(const Dataset& dataset) {
-  std::vector<int64_t> found;
-  for (const auto& batch : dataset.iter_batches({.batch_size = 7})) {
-    const auto& column = static_cast<const arrow::Int64Array&>(*batch->GetColumnByName("n"));
-    for (int64_t i = 0; i < column.length(); ++i) found.push_back(column.Value(i));
-  }
-  return found;
-}
+std::vector<int64_t> numbers(const Dataset& dataset) { return ints(*dataset.to_table(), "n"); }
 
 std::vector<int64_t> all_of_ten() {
   std::vector<int64_t> all;
@@ -102,6 +97,14 @@ TEST(ToySourceTest, WhatCouldNotBeReadIsReadAgain) {
   auto source = std::make_shared<ToySource>(10);
   for (size_t fragment : {0u, 4u, 9u}) source->fail_once_on(fragment);
   EXPECT_EQ(numbers(dataset_of(source)), all_of_ten());
+}
+
+TEST(ToySourceTest, WhatCanNeverBeReadIsAnErrorThatSaysSo) {
+  auto source = std::make_shared<ToySource>(10);
+  source->fail_once_on(4);
+  source->fail_always();
+  EXPECT_THAT(message_of([&] { numbers(dataset_of(source)); }),
+              AllOf(HasSubstr("the toy fell down"), HasSubstr("tried 3 times")));
 }
 
 TEST(ToySourceTest, WhatIsDamagedIsNotReadAgain) {

@@ -6,12 +6,12 @@
 
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <iostream>
 #include <thread>
 #include <vector>
 
 #include "manta/base/error_of_internal.h"
+#include "manta/base/eventually_internal.h"
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/train/session.h"
 #include "manta/train/trainer.h"
@@ -61,14 +61,6 @@ int open_descriptors() {
 int threads_of_this_process() {
   return static_cast<int>(
       std::distance(fs::directory_iterator("/proc/self/task"), fs::directory_iterator()));
-}
-
-bool eventually(const std::function<bool()>& condition) {
-  for (auto end = std::chrono::steady_clock::now() + 60s;
-       !condition() && std::chrono::steady_clock::now() < end;) {
-    std::this_thread::sleep_for(5ms);
-  }
-  return condition();
 }
 
 // Its loop has begun.
