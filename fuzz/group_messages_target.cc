@@ -32,7 +32,7 @@ std::vector<std::string> seeds() {
           from + input_of<FromMember>(SendFailure{}),
           from + input_of<FromMember>(request),
           to + input_of<ToMember>(begin),
-          to + input_of<ToMember>(Acknowledged{3})};
+          to + input_of<ToMember>(Acknowledged{3, true})};
 }
 
 }  // namespace manta::fuzz::group_messages

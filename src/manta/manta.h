@@ -12,5 +12,6 @@
 #include "manta/core/resources.h"
 #include "manta/data/dataset.h"
 #include "manta/data/shard.h"
+#include "manta/train/callback.h"
 #include "manta/train/session.h"
 #include "manta/train/trainer.h"

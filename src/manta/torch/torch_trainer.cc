@@ -1,5 +1,7 @@
 #include "manta/torch/torch_trainer.h"
 
+#include <climits>
+
 #include "manta/base/json_input_internal.h"
 #include "manta/io/collective_region.h"
 #include "manta/train/training_internal.h"
@@ -21,8 +23,9 @@ void set_backend(train::Training& training, const std::string& backend) {
                 str("torch_config.backend must be auto, shm or gloo (was '", backend, "')"));
   }
   training.framework = {{"backend", backend}};
-  training.shared_memory = backend == "shm" || (backend == "auto" && training.scaling.num_workers <=
-                                                                         kMaxCollectiveRanks);
+  training.max_in_shared_memory = backend == "shm"    ? INT_MAX
+                                  : backend == "auto" ? kMaxCollectiveRanks
+                                                      : 0;
 }
 
 }  // namespace

@@ -63,6 +63,8 @@ void throw_unless_damaged(const Error& error, const std::string& checkpoint) {
                                 error.what(), "; try again, or remove that folder to do without"));
 }
 
+std::string writer_name(int rank) { return rank < 0 ? "the driver" : str("rank ", rank); }
+
 void check_names(const std::map<int, std::vector<CheckpointFile>>& files_by_rank, int64_t index) {
   std::map<std::string, int> writers;
   for (const auto& [rank, files] : files_by_rank) {
@@ -72,8 +74,8 @@ void check_names(const std::map<int, std::vector<CheckpointFile>>& files_by_rank
       if (fresh) continue;
       throw Error(
           ErrorKind::kInvalidArgument,
-          str("ranks ", known->second, " and ", rank, " both wrote a file '", file.name,
-              "' into the checkpoint of report ", index,
+          str(writer_name(known->second), " and ", writer_name(rank), " both wrote a file '",
+              file.name, "' into the checkpoint of report ", index,
               "; let only rank 0 write it, or give it a name with the rank in it, such as '",
               file.name, ".rank-", rank, "'"));
     }
@@ -93,6 +95,11 @@ void check_checkpoint_config(const CheckpointConfig& config) {
     throw Error(ErrorKind::kInvalidArgument,
                 str("checkpoint_config.num_to_keep must be positive, or 0 to keep all (was ",
                     config.num_to_keep, ")"));
+  }
+  if (config.max_in_flight < 1 || config.max_in_flight > kMostInFlight) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("checkpoint_config.max_in_flight must be from 1 to ", kMostInFlight, " (was ",
+                    config.max_in_flight, ")"));
   }
   const std::string& order = config.checkpoint_score_order;
   if (order != "max" && order != "min") {
@@ -188,14 +195,13 @@ void CheckpointStore::move_files(const std::map<int, std::vector<CheckpointFile>
       std::string target = partial + "/" + file.name;
       struct stat info {};
       if (::lstat(source.c_str(), &info) != 0)
-        throw_errno(str("looking for '", source, "', which rank ", rank, " has written"));
+        throw_errno(str("looking for '", source, "', which ", writer_name(rank), " has written"));
       if (!S_ISREG(info.st_mode))
-        throw Error(ErrorKind::kCorrupt, str("'", source, "', which rank ", rank,
+        throw Error(ErrorKind::kCorrupt, str("'", source, "', which ", writer_name(rank),
                                              " has written, is not a file any more"));
       if (static_cast<uint64_t>(info.st_size) != file.size)
-        throw Error(ErrorKind::kCorrupt,
-                    str("'", source, "' has ", info.st_size, " bytes, but rank ", rank,
-                        " has written ", file.size));
+        throw Error(ErrorKind::kCorrupt, str("'", source, "' has ", info.st_size, " bytes, but ",
+                                             writer_name(rank), " has written ", file.size));
       make_folders(fs::path(target).parent_path());
       rename_or_throw(source, target);
       manifest["files"].push_back(

@@ -25,6 +25,8 @@ struct CheckpointReport {
   Json positions = {};
 };
 
+/// The largest CheckpointConfig::max_in_flight.
+inline constexpr int kMostInFlight = 1000;
 /// Throws Error(kInvalidArgument) if it makes no sense.
 void check_checkpoint_config(const CheckpointConfig& config);
 
@@ -40,10 +42,11 @@ class CheckpointStore {
   /// Error(kIo) or Error(kResources) if that cannot be told.
   CheckpointStore(std::string run_folder, CheckpointConfig config);
 
-  /// Where one rank writes its files of one report.
+  /// Where one rank, or the driver, writes its files of one report.
   std::string staging_folder(int attempt, int64_t index, int rank) const;
 
-  /// Makes a checkpoint of the files that the ranks wrote to their staging folders. One without the
+  /// Makes a checkpoint of the files that the ranks, and the driver (-2), wrote to their staging
+  /// folders. One without the
   /// metric that the score is taken from ranks last; the first such one is warned of. Throws
   /// Error(kInvalidArgument) if two ranks wrote the same name, Error(kIo), or Error(kCorrupt) if a
   /// file is not as long as its writer said; then there is no checkpoint, and the files are gone.

@@ -83,8 +83,8 @@ TEST(CheckpointStoreTest, TheSameNameFromTwoRanksIsAConflict) {
   auto second = write_files(store, 0, 3, {"b", "model"});
   Error error = error_of([&] { store.commit({.world_size = 4}, {{1, first}, {3, second}}); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
-  EXPECT_THAT(error.what(),
-              AllOf(HasSubstr("ranks 1 and 3"), HasSubstr("'model'"), HasSubstr("'model.rank-3'")));
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("rank 1 and rank 3"), HasSubstr("'model'"),
+                                  HasSubstr("'model.rank-3'")));
   store.clean_up();
   EXPECT_THAT(names_in(run.path()), IsEmpty());
 }

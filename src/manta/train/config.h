@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,8 @@
 #include "manta/train/checkpoint.h"
 
 namespace manta {
+
+class Callback;
 
 /// What a data-parallel run needs.
 struct ScalingConfig {
@@ -31,6 +34,9 @@ struct CheckpointConfig {
   /// without it, or where it is NaN, ranks last.
   std::string checkpoint_score_attribute = {};
   std::string checkpoint_score_order = "max";  ///< Or "min".
+  /// How many may be on their way to the disk at a time, each as a copy in memory, so that a slow
+  /// disk does not hold up the loop. A report with one more waits for the oldest.
+  int max_in_flight = 2;
 };
 
 struct RunConfig {
@@ -44,6 +50,18 @@ struct RunConfig {
   /// but for logs, which only this user may read. The owner's must be 7. Default: this user only.
   unsigned folder_mode = 0700;
   bool verbose = true;  ///< Progress and a summary on standard error.
+  /// Told of what happens, in the driver (see callback.h). They are not stored: give them to
+  /// restore() again.
+  std::vector<std::shared_ptr<Callback>> callbacks = {};
+};
+
+/// How a run ended.
+enum class RunOutcome {
+  kFinished,     ///< Every loop returned.
+  kStopped,      ///< A callback decided that it is complete.
+  kPaused,       ///< A callback decided that it goes on later, with restore.
+  kFailed,       ///< fit() throws why.
+  kInterrupted,  ///< By Ctrl-C or RunHandle::stop.
 };
 
 /// What a run leaves behind. All of it is in the run folder, too.
@@ -54,7 +72,8 @@ struct Result {
   /// Checkpoints on disk and the metrics that came with them, best last if there is a score, else
   /// in their order.
   std::vector<std::pair<Checkpoint, Json>> best_checkpoints;
-  std::vector<Json> metrics_history;  ///< Each report once.
+  std::vector<Json> metrics_history;           ///< Each report once.
+  RunOutcome outcome = RunOutcome::kFinished;  ///< Or kStopped or kPaused.
 };
 
 }  // namespace manta

@@ -8,9 +8,13 @@
 namespace manta::train {
 namespace {
 
+constexpr const char* kOutcomes[] = {"finished", "stopped", "paused", "failed", "interrupted"};
+
 std::string times(int64_t count) { return str(count, count == 1 ? " time" : " times"); }
 
 }  // namespace
+
+const char* outcome_name(RunOutcome outcome) { return kOutcomes[static_cast<size_t>(outcome)]; }
 
 bool Controller::Pending::has_checkpoint() const {
   return std::any_of(reported.begin(), reported.end(), [](const auto& one) { return one.second; });
@@ -48,16 +52,20 @@ std::vector<Action> Controller::handle(const Event& event) {
 
 void Controller::start_attempt() {
   phase_ = Phase::kRunning;
+  if (next_workers_) num_workers_ = *std::exchange(next_workers_, std::nullopt);
+  decided_ = Decision::kGoOn;
   ranks_.assign(static_cast<size_t>(num_workers_), RankView{{}, restart_point_.next_report, false});
   pending_.clear();
   next_commit_ = restart_point_.next_report;
   committing_ = group_stopped_ = false;
+  announced_.reset();
   cause_.reset();
   Json from = restart_point_.checkpoint ? Json(*restart_point_.checkpoint) : Json();
   add(Note{kAttemptStarted,
            {{"checkpoint", from}, {"next_report", restart_point_.next_report}},
            restart_point_.attempt});
-  add(StartGroup{restart_point_.attempt, restart_point_.checkpoint, restart_point_.next_report});
+  add(StartGroup{restart_point_.attempt, restart_point_.checkpoint, restart_point_.next_report,
+                 num_workers_});
 }
 
 void Controller::on(const GroupStarted& event) {
@@ -95,6 +103,8 @@ void Controller::on(const Reported& event) {
   if (event.rank == 0) report.metrics = event.metrics;
   report.reported[event.rank] = event.has_checkpoint;
   if (event.fingerprint) report.fingerprints[event.rank] = *event.fingerprint;
+  if (static_cast<int>(report.reported.size()) == num_workers_)
+    add(Gathered{event.attempt, event.index});
   commit_next();
 }
 
@@ -179,21 +189,31 @@ void Controller::on(const TimerFired&) {
 }
 
 void Controller::on(const CommitDone& event) {
-  if (!committing_ || event.index != next_commit_) return;
-  committing_ = false;
+  if (!committing_ || announced_ || event.index != next_commit_) return;
   if (!event.error.empty()) {
-    if (phase_ == Phase::kRunning)
-      return fail(
-          {kDriver, event.kind, event.error, false, event.kind == ErrorKind::kInvalidArgument});
-    return conclude();
+    committing_ = false;
+    return fail_in_driver(event.kind, event.error);
   }
-  if (pending_[event.index].has_checkpoint()) {
+  bool has_checkpoint = pending_[event.index].has_checkpoint();
+  if (has_checkpoint) {
     restart_point_.checkpoint = event.index;
     restart_point_.next_report = event.index + 1;
   }
   pending_.erase(event.index);
   ++next_commit_;
+  announced_ = event.index;
+  add(Announce{event.attempt, event.index, has_checkpoint});
+}
+
+void Controller::on(const Judged& event) {
+  if (announced_ != event.index) return;
+  announced_.reset();
+  committing_ = false;
+  if (!event.error.empty()) return fail_in_driver(event.kind, event.error);
+  decided_ = event.decision;
+  if (event.num_workers) next_workers_ = event.num_workers;
   if (phase_ == Phase::kStopping) return conclude();
+  if (decided_ != Decision::kGoOn) return stop();
   add(Acknowledge{event.attempt, event.index});
   commit_next();
   stop_if_done();
@@ -216,7 +236,7 @@ void Controller::on(const CheckpointDamaged& event) {
 }
 
 void Controller::on(const Interrupted&) {
-  bool finished = phase_ == Phase::kStopping && !cause_;
+  bool finished = phase_ == Phase::kStopping && !cause_ && decided_ != Decision::kRestart;
   if (interrupted_ || finished) return;
   interrupted_ = true;
   add(Note{kInterrupted, Json::object(), restart_point_.attempt});
@@ -272,7 +292,7 @@ bool Controller::all_work_is_done() const {
 }
 
 void Controller::stop_if_done() {
-  if (phase_ != Phase::kRunning || !pending_.empty() || !all_work_is_done()) return;
+  if (phase_ != Phase::kRunning || committing_ || !pending_.empty() || !all_work_is_done()) return;
   cause_.reset();
   stop();
 }
@@ -280,6 +300,12 @@ void Controller::stop_if_done() {
 void Controller::fail(Failure failure) {
   cause_ = std::move(failure);
   stop();
+}
+
+// Another attempt would not be helped by what an argument is.
+void Controller::fail_in_driver(ErrorKind kind, const std::string& error) {
+  if (phase_ != Phase::kRunning) return conclude();
+  fail({kDriver, kind, error, false, kind == ErrorKind::kInvalidArgument});
 }
 
 void Controller::stop() {
@@ -290,8 +316,14 @@ void Controller::stop() {
 // What comes after an attempt, once its group is gone and its last commit is decided.
 void Controller::conclude() {
   if (!group_stopped_ || committing_) return;
-  if (interrupted_) return end({std::nullopt, true}, "interrupted");
-  if (!cause_) return end({}, "finished");
+  if (interrupted_) return end({RunOutcome::kInterrupted});
+  if (decided_ == Decision::kStop) return end({RunOutcome::kStopped});
+  if (decided_ == Decision::kPause) return end({RunOutcome::kPaused});
+  if (!cause_) {
+    if (decided_ != Decision::kRestart) return end({RunOutcome::kFinished});
+    ++restart_point_.attempt;
+    return start_attempt();
+  }
   bool again = decide(config_, failures_, *cause_) == FailureDecision::kRestart;
   ++failures_;
   add(Note{kAttemptFailed,
@@ -299,15 +331,16 @@ void Controller::conclude() {
             {"kind", kind_name(cause_->kind)},
             {"message", cause_->message},
             {"restart", again}},
-           restart_point_.attempt});
-  if (!again) return end({std::exchange(cause_, std::nullopt), false}, "failed");
+           restart_point_.attempt,
+           cause_->kind});
+  if (!again) return end({RunOutcome::kFailed, std::exchange(cause_, std::nullopt)});
   ++restart_point_.attempt;
   start_attempt();
 }
 
-void Controller::end(End end, const char* outcome) {
+void Controller::end(End end) {
   phase_ = Phase::kEnded;
-  add(Note{kRunEnded, {{"outcome", outcome}}, restart_point_.attempt});
+  add(Note{kRunEnded, {{"outcome", outcome_name(end.outcome)}}, restart_point_.attempt});
   add(std::move(end));
 }
 

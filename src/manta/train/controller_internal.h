@@ -11,6 +11,7 @@
 
 #include "manta/base/error.h"
 #include "manta/base/json.h"
+#include "manta/train/callback.h"
 #include "manta/train/checkpoint.h"
 #include "manta/train/config.h"
 #include "manta/train/standstill_internal.h"
@@ -80,6 +81,14 @@ struct CommitDone {  ///< Answer to Commit.
   std::string error;                ///< Empty if it went well.
   ErrorKind kind = ErrorKind::kIo;  ///< kInvalidArgument: no restart would help.
 };
+struct Judged {  ///< Answer to Announce.
+  int attempt = 0;
+  int64_t index = 0;
+  Decision::Kind decision = Decision::kGoOn;
+  std::optional<int> num_workers = {};  ///< Of the next attempt, if it changes.
+  std::string error = {};               ///< Empty if it went well.
+  ErrorKind kind = ErrorKind::kUserCode;
+};
 /// Answer to StartGroup, instead of a group: the checkpoint to start from cannot be used any more.
 struct CheckpointDamaged {
   int attempt = 0;
@@ -87,7 +96,7 @@ struct CheckpointDamaged {
 };
 struct Interrupted {};  ///< Ctrl-C.
 using Event = std::variant<GroupStarted, Reported, Wrote, Waits, Finished, Failed, GroupStopped,
-                           TimerFired, CommitDone, CheckpointDamaged, Interrupted>;
+                           TimerFired, CommitDone, Judged, CheckpointDamaged, Interrupted>;
 
 // ---- What is to be done.
 
@@ -95,6 +104,7 @@ struct StartGroup {  ///< Start all workers.
   int attempt = 0;
   std::optional<int64_t> checkpoint;  ///< The report whose checkpoint it starts from.
   int64_t next_report = 0;            ///< The index of the first report that it will make.
+  int num_workers = 1;
 };
 struct StopGroup {  ///< Kill all of it, answer when it is gone.
   int attempt = 0;
@@ -103,7 +113,11 @@ struct StartTimer {  ///< Answer after the delay; a timer of an older attempt ma
   int attempt = 0;
   std::chrono::milliseconds delay{};
 };
-struct Commit {  ///< Every rank's report `index` is in.
+struct Gathered {  ///< Every rank has made report `index`: let the next one begin.
+  int attempt = 0;
+  int64_t index = 0;
+};
+struct Commit {  ///< And the files of its checkpoint are written.
   int attempt = 0;
   int64_t index = 0;
   Json metrics;  ///< Rank 0's.
@@ -111,31 +125,40 @@ struct Commit {  ///< Every rank's report `index` is in.
   bool has_checkpoint = false;
   std::map<int, std::vector<CheckpointFile>> files;  ///< By rank.
 };
-struct Acknowledge {  ///< Let the next report begin.
+struct Announce {  ///< A commit is done: let the callbacks decide what becomes of the run.
+  int attempt = 0;
+  int64_t index = 0;
+  bool has_checkpoint = false;
+};
+struct Acknowledge {  ///< Let another checkpoint take its place in memory.
   int attempt = 0;
   int64_t index = 0;
 };
-struct Note {  ///< For the journal and the screen.
+struct Note {  ///< For the journal, the screen and callbacks.
   std::string event;
   Json details;
   int attempt = 0;
+  ErrorKind failure_kind = ErrorKind::kUserCode;  ///< With kAttemptFailed.
 };
 struct Warn {  ///< For the screen.
   std::string message;
 };
-struct End {  ///< Nothing comes after it. Without failure or interrupt: the run is complete.
-  std::optional<Failure> failure;
-  bool interrupted = false;
+struct End {  ///< Nothing comes after it.
+  RunOutcome outcome = RunOutcome::kFinished;
+  std::optional<Failure> failure = {};  ///< With kFailed.
 };
-using Action =
-    std::variant<StartGroup, StopGroup, StartTimer, Commit, Acknowledge, Note, Warn, End>;
+using Action = std::variant<StartGroup, StopGroup, StartTimer, Gathered, Commit, Announce,
+                            Acknowledge, Note, Warn, End>;
 
 /// Names of notes, which are also names of events in the journal.
 inline constexpr const char* kAttemptStarted = "attempt_started";  ///< checkpoint, next_report
 inline constexpr const char* kGroupStarted = "group_started";
 inline constexpr const char* kAttemptFailed = "attempt_failed";  ///< rank, kind, message, restart
 inline constexpr const char* kInterrupted = "interrupted";
-inline constexpr const char* kRunEnded = "run_ended";  ///< outcome: finished, failed, interrupted
+inline constexpr const char* kRunEnded = "run_ended";  ///< outcome: its name in lower case
+
+/// "finished", "stopped", ...
+const char* outcome_name(RunOutcome outcome);
 
 /// What to do about a failure, after `failures_so_far` others.
 enum class FailureDecision { kRestart, kRaise };
@@ -147,7 +170,8 @@ inline constexpr std::chrono::milliseconds kWaitForCause{1000};
 /// One run as a state machine: takes an event, returns what is to be done, does nothing itself.
 ///
 /// An attempt is one group of workers from StartGroup to GroupStopped. Within it, a report is
-/// committed once every rank has made it and its files are written, one at a time, in order. The
+/// committed once every rank has made it and its files are written, one at a time, in order. What
+/// is committed is announced, and what the callbacks decide then comes before the next commit. The
 /// first failure (a cause before a consequence) stops the group; a commit in progress is waited
 /// for, then the policy decides. The next attempt starts after the last committed checkpoint, so
 /// reports after that are made, and committed, again. Ranks that have left the common path are a
@@ -190,6 +214,7 @@ class Controller {
   void on(const GroupStopped& event);
   void on(const TimerFired& event);
   void on(const CommitDone& event);
+  void on(const Judged& event);
   void on(const CheckpointDamaged& event);
   void on(const Interrupted& event);
 
@@ -206,11 +231,12 @@ class Controller {
   bool is_empty_checkpoint(const Pending& report);
   void warn_of_different_models(const Pending& report);
   void fail(Failure failure);
+  void fail_in_driver(ErrorKind kind, const std::string& error);
   void stop();
   void conclude();
-  void end(End end, const char* outcome);
+  void end(End end);
 
-  int num_workers_;
+  int num_workers_;  // of the current attempt
   FailureConfig config_;
   Start restart_point_;  // .attempt is the current one
   int failures_ = 0;
@@ -223,7 +249,10 @@ class Controller {
   std::vector<RankView> ranks_;
   std::map<int64_t, Pending> pending_;
   int64_t next_commit_ = 0;
-  bool committing_ = false;
+  bool committing_ = false;           // until it is judged
+  std::optional<int64_t> announced_;  // what is committed and not judged
+  Decision::Kind decided_ = Decision::kGoOn;
+  std::optional<int> next_workers_;  // of the attempt after this
   bool group_stopped_ = false;
   std::optional<Failure> cause_;
 };

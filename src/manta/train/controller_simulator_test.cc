@@ -1,7 +1,8 @@
 // A simulated world around the controller: workers that meet in collectives, report, write, finish,
-// die, leave the common path; commits that take their time or fail; late and repeated events;
-// Ctrl-C. Every order of events is drawn from a seed, and the controller's actions are checked
-// after each of them.
+// die, leave the common path; commits that take their time or fail; callbacks that stop, pause or
+// restart the run with another number of workers, or fail; late and repeated events; Ctrl-C. Every
+// order of events is drawn from a seed, and the controller's actions are checked after each of
+// them.
 
 #include <gtest/gtest.h>
 
@@ -16,6 +17,7 @@ namespace {
 
 struct Outcomes {
   int finished = 0, failed = 0, fatal = 0, interrupted = 0, restarts = 0, late = 0, parted = 0;
+  int stopped = 0, paused = 0, resized = 0;
   int in_report = 0;  // of those, with a rank that waits in a report
 };
 
@@ -31,6 +33,7 @@ class World {
         interrupt_(chance(10)),
         collectives_(up_to(2)),
         claims_linger_(chance(20)),
+        decisions_left_(chance(80) ? 0 : 1 + up_to(2)),
         controller_(num_workers_, {.max_failures = max_failures_}, start()) {
     if (num_workers_ > 1 && num_reports_ > 0) {
       if (chance(3)) short_rank_ = up_to(num_workers_ - 1);
@@ -39,7 +42,7 @@ class World {
     if (num_workers_ > 1 && collectives_ > 0 && chance(5)) lost_rank_ = up_to(num_workers_ - 1);
     leaves_out_all_ = chance(50);
     checkpoint_percent_ = chance(20) ? 0 : chance(30) ? 100 : 50;
-    has_checkpoint_.resize(static_cast<size_t>(num_reports_ * num_workers_));
+    has_checkpoint_.resize(static_cast<size_t>(num_reports_ * kMostRanks));
     for (size_t i = 0; i < has_checkpoint_.size(); ++i)
       has_checkpoint_[i] = chance(checkpoint_percent_);
   }
@@ -57,18 +60,19 @@ class World {
     }
     if (!controller_.handle(Interrupted{}).empty()) return "an action after the end";
     check_end();
-    if (end_->interrupted) {
-      ++outcomes.interrupted;
-    } else if (end_->failure) {
+    outcomes.interrupted += end_->outcome == RunOutcome::kInterrupted;
+    outcomes.stopped += end_->outcome == RunOutcome::kStopped;
+    outcomes.paused += end_->outcome == RunOutcome::kPaused;
+    outcomes.finished += end_->outcome == RunOutcome::kFinished;
+    if (end_->failure) {
       ++(end_->failure->fatal ? outcomes.fatal : outcomes.failed);
       bool parted = end_->failure->message.find("take the same steps") != std::string::npos;
       outcomes.parted += parted;
       outcomes.in_report +=
           parted && end_->failure->message.find("has not made") != std::string::npos;
-    } else {
-      ++outcomes.finished;
     }
     outcomes.restarts += restarts_;
+    outcomes.resized += resized_;
     outcomes.late += late_deliveries_;
     return problem_;
   }
@@ -100,7 +104,7 @@ class World {
   }
 
   bool has_checkpoint(int64_t index, int rank) const {
-    return has_checkpoint_[static_cast<size_t>(index * num_workers_ + rank)];
+    return has_checkpoint_[static_cast<size_t>(index * kMostRanks + rank)];
   }
   bool any_has_checkpoint(int64_t index) const {
     for (int rank = 0; rank < num_workers_; ++rank)
@@ -132,8 +136,7 @@ class World {
       now.kind = Wait::kCollective;
       now.number = process.begun - 1;
     } else if (!process.waits && has_begun_all && !runs_ahead_ &&
-               process.next < reports_of(static_cast<int>(rank)) &&
-               process.next > acknowledged_ + 1) {
+               process.next < reports_of(static_cast<int>(rank)) && process.next > gathered_ + 1) {
       now.kind = Wait::kReport;
       now.number = process.next - 1;
     }
@@ -147,7 +150,18 @@ class World {
 
   // One thing that can happen. False if nothing can.
   bool move() {
-    enum Move { kStep, kTell, kDeliver, kCommit, kTimer, kStop, kLate, kRepeat, kInterrupt };
+    enum Move {
+      kStep,
+      kTell,
+      kDeliver,
+      kCommit,
+      kJudge,
+      kTimer,
+      kStop,
+      kLate,
+      kRepeat,
+      kInterrupt
+    };
     std::vector<std::pair<Move, size_t>> moves;
     for (size_t rank = 0; alive_ && rank < processes_.size(); ++rank) {
       if (can_step(rank)) moves.push_back({kStep, rank});
@@ -157,6 +171,7 @@ class World {
     }
     if (alive_ && !started_event_.empty()) moves.push_back({kDeliver, processes_.size()});
     if (commit_) moves.push_back({kCommit, 0});
+    if (announced_) moves.push_back({kJudge, 0});
     if (timer_) moves.push_back({kTimer, 0});
     if (stopping_) moves.push_back({kStop, 0});
     if (moves.empty()) return false;
@@ -189,13 +204,16 @@ class World {
         Commit commit = *commit_;
         commit_.reset();
         if (!bad) {
-          done_ = commit.index;
+          committed_ = commit.index;
           ++next_commit_;
           if (commit.has_checkpoint) restart_ = {commit.index, commit.index + 1, restart_.attempt};
         }
         deliver(CommitDone{commit.attempt, commit.index, bad ? "disk full" : ""});
         break;
       }
+      case kJudge:
+        judge();
+        break;
       case kTimer:
         deliver(TimerFired{*std::exchange(timer_, std::nullopt)});
         break;
@@ -228,6 +246,25 @@ class World {
     return true;
   }
 
+  void judge() {
+    Judged judged{restart_.attempt, *std::exchange(announced_, std::nullopt)};
+    if (faults_left_ > 0 && chance(5)) {
+      --faults_left_;
+      judged.error = "the callback failed";
+    } else if (decisions_left_ > 0 && chance(30)) {
+      --decisions_left_;
+      judged.decision = static_cast<Decision::Kind>(1 + up_to(2));
+      decided_ = judged.decision;
+      if (decided_ == Decision::kRestart) {
+        ++free_restarts_;
+        // Who misbehaves is counted among the first ranks.
+        if (chance(50)) judged.num_workers = next_workers_ = 1 + up_to(kMostRanks - 1);
+      }
+    }
+    judged_ = judged.index;
+    deliver(judged);
+  }
+
   // A report that comes twice in its own attempt is an error, not a repetition. And a rank does not
   // tell of an earlier wait after a later one.
   void repeat() {
@@ -246,7 +283,7 @@ class World {
     if (process.waits) return is_released(process);
     if (process.begun < collectives_before_next(rank)) return true;
     if (process.next == reports_of(static_cast<int>(rank))) return true;
-    return runs_ahead_ || process.next <= acknowledged_ + 1;
+    return runs_ahead_ || process.next <= gathered_ + 1;
   }
 
   void step(size_t which) {
@@ -265,7 +302,7 @@ class World {
       ++process.begun;
       process.waits = true;
     } else if (process.next < reports_of(rank)) {
-      if (!runs_ahead_ && process.next > acknowledged_ + 1) return;
+      if (!runs_ahead_ && process.next > gathered_ + 1) return;
       bool astray = rank == astray_rank_;
       process.sent.push_back(Reported{restart_.attempt, rank, process.next, Json(rank),
                                       Json(process.next + astray),
@@ -313,12 +350,24 @@ class World {
   void on(const StartGroup& action) {
     require(!alive_, "two groups at a time");
     require(!interrupted_, "a group starts after an interrupt");
-    require(!commit_, "a group starts while a commit is not decided");
+    require(!commit_ && !announced_, "a group starts while a commit is not decided");
+    require(decided_ == Decision::kGoOn || decided_ == Decision::kRestart,
+            "a group starts after a decision to end");
+    if (decided_ == Decision::kRestart && next_workers_ && *next_workers_ != num_workers_) {
+      num_workers_ = *next_workers_;
+      ++resized_;
+      for (int* rank : {&short_rank_, &astray_rank_, &lost_rank_})
+        if (*rank >= num_workers_ || num_workers_ == 1) *rank = -1;
+    }
+    next_workers_.reset();
+    decided_ = Decision::kGoOn;
+    require(action.num_workers == num_workers_, "a group of another size");
     if (begun_) {
       require(stopped_, "a group starts before the other one has stopped");
       require(action.attempt == restart_.attempt + 1, "attempts are not counted");
       ++restarts_;
-      require(max_failures_ < 0 || restarts_ <= max_failures_, "too many restarts");
+      require(max_failures_ < 0 || restarts_ <= max_failures_ + free_restarts_,
+              "too many restarts");
     } else {
       require(action.attempt == restart_.attempt, "the first attempt has another number");
     }
@@ -326,8 +375,9 @@ class World {
             "an attempt does not start after the last committed checkpoint");
     restart_.attempt = action.attempt;
     next_commit_ = action.next_report;
-    acknowledged_ = action.next_report - 1;
-    done_.reset();
+    acknowledged_ = gathered_ = action.next_report - 1;
+    committed_.reset();
+    judged_.reset();
     begun_ = alive_ = true;
     stopped_ = false;
     timer_.reset();
@@ -346,9 +396,11 @@ class World {
     timer_ = action.attempt;
   }
   void on(const Commit& action) {
-    require(!commit_, "two commits at a time");
+    require(!commit_ && !announced_, "two commits at a time");
+    require(decided_ == Decision::kGoOn, "a commit after a decision to end");
     require(alive_ && !stopping_ && action.attempt == restart_.attempt, "a commit without a group");
     require(action.index == next_commit_, "commits out of order");
+    require(action.index <= gathered_, "a commit of what is not gathered");
     for (int rank = 0; rank < num_workers_; ++rank) {
       require(processes_[static_cast<size_t>(rank)].next > action.index, "a report is missing");
       require(action.files.count(rank) == has_checkpoint(action.index, rank), "files are missing");
@@ -357,9 +409,23 @@ class World {
     require(action.metrics == Json(0), "not the metrics of rank 0");
     commit_ = action;
   }
+  void on(const Gathered& action) {
+    require(alive_ && !stopping_ && action.attempt == restart_.attempt, "gathered without a group");
+    for (const Process& process : processes_)
+      require(process.next > action.index, "gathered before every rank has made the report");
+    require(action.index == gathered_ + 1, "gathered out of order");
+    gathered_ = action.index;
+  }
+  void on(const Announce& action) {
+    require(action.attempt == restart_.attempt && committed_ == action.index && !announced_,
+            "an announcement of what is not committed");
+    require(action.has_checkpoint == any_has_checkpoint(action.index), "not the right checkpoint");
+    announced_ = action.index;
+  }
   void on(const Acknowledge& action) {
-    require(action.attempt == restart_.attempt && done_ == action.index && !commit_,
-            "an acknowledgement before the commit is done");
+    require(action.attempt == restart_.attempt && judged_ == action.index && !commit_,
+            "an acknowledgement before the callbacks have decided");
+    require(decided_ == Decision::kGoOn, "an acknowledgement after a decision to end");
     require(action.index == acknowledged_ + 1, "acknowledgements out of order");
     acknowledged_ = action.index;
   }
@@ -370,11 +436,17 @@ class World {
   void on(const End& action) { end_ = action; }
 
   void check_end() {
-    require(!alive_ && stopped_ && !commit_, "the end comes before the group has stopped");
+    require(!alive_ && stopped_ && !commit_ && !announced_,
+            "the end comes before the group has stopped");
     require(controller_.ended(), "ended() is wrong");
-    if (end_->interrupted) {
+    if (end_->outcome == RunOutcome::kInterrupted) {
       require(interrupted_, "nobody interrupted it");
+    } else if (end_->outcome == RunOutcome::kStopped) {
+      require(decided_ == Decision::kStop, "nobody stopped it");
+    } else if (end_->outcome == RunOutcome::kPaused) {
+      require(decided_ == Decision::kPause, "nobody paused it");
     } else if (!end_->failure) {
+      require(decided_ == Decision::kGoOn, "a decision was passed over");
       require(next_commit_ == num_reports_, "reports are missing at the end");
       require(short_rank_ < 0, "workers that report unequally often must fail");
       require(astray_rank_ < 0, "workers at different positions must fail");
@@ -384,9 +456,13 @@ class World {
     } else if (end_->failure->fatal) {
       require(short_rank_ >= 0 || astray_rank_ >= 0 || lost_rank_ >= 0, "fatal without a reason");
     } else {
-      require(restarts_ == max_failures_, "it could have been tried again");
+      // Restarts that were asked for may have coincided with failures, which count.
+      require(restarts_ >= max_failures_ && restarts_ <= max_failures_ + free_restarts_,
+              "it could have been tried again");
     }
   }
+
+  static constexpr int kMostRanks = 4;
 
   std::mt19937 random_;
   int num_workers_;
@@ -397,6 +473,7 @@ class World {
   bool interrupt_;
   int collectives_;     // before each report, and before the end
   bool claims_linger_;  // a rank may say that it waits in a collective that is over
+  int decisions_left_;  // of callbacks
   int checkpoint_percent_ = 0;
   int short_rank_ = -1;
   int astray_rank_ = -1;
@@ -407,9 +484,11 @@ class World {
   // What the controller should know, found independently of it.
   Controller::Start restart_;
   int64_t next_commit_ = 0;
-  int64_t acknowledged_ = -1;
-  std::optional<int64_t> done_;
-  int restarts_ = 0;
+  int64_t acknowledged_ = -1, gathered_ = -1;
+  std::optional<int64_t> committed_, judged_, announced_;
+  Decision::Kind decided_ = Decision::kGoOn;
+  std::optional<int> next_workers_;
+  int restarts_ = 0, free_restarts_ = 0, resized_ = 0;
   bool begun_ = false, alive_ = false, stopping_ = false, stopped_ = false, interrupted_ = false;
   std::vector<Process> processes_;
   std::deque<Event> started_event_;
@@ -442,6 +521,9 @@ TEST_P(ControllerSimulatorTest, ManyOrdersOfEvents) {
   EXPECT_GT(outcomes.late, 250);
   EXPECT_GT(outcomes.parted, 100);
   EXPECT_GT(outcomes.in_report, 10);
+  EXPECT_GT(outcomes.stopped, 100);
+  EXPECT_GT(outcomes.paused, 100);
+  EXPECT_GT(outcomes.resized, 100);
 }
 
 INSTANTIATE_TEST_SUITE_P(Parts, ControllerSimulatorTest, testing::Range(0u, 4u));

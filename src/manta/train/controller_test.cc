@@ -48,10 +48,12 @@ std::string to_string(const std::vector<Action>& actions) {
       add(str("commit ", commit->index, commit->has_checkpoint ? " with checkpoint" : ""));
     } else if (auto* acknowledge = std::get_if<Acknowledge>(&action)) {
       add(str("acknowledge ", acknowledge->index));
+    } else if (auto* announce = std::get_if<Announce>(&action)) {
+      add(str("announce ", announce->index));
     } else if (std::holds_alternative<Warn>(action)) {
       add("warn");
     } else if (auto* end = std::get_if<End>(&action)) {
-      add(end->interrupted ? "end interrupted" : end->failure ? "end failed" : "end");
+      add(str("end ", outcome_name(end->outcome)));
     }
   }
   return text;
@@ -65,6 +67,14 @@ struct Story {
   }
   std::string operator()(const Event& event) {
     auto actions = controller.handle(event);
+    // Callbacks without wishes.
+    if (auto* announce = actions.empty() ? nullptr : std::get_if<Announce>(&actions.back())) {
+      if (has_no_wishes) {
+        Judged judged{announce->attempt, announce->index};
+        actions.pop_back();
+        for (Action& action : controller.handle(judged)) actions.push_back(std::move(action));
+      }
+    }
     for (const Action& action : actions) {
       if (auto* last = std::get_if<End>(&action)) end = *last;
       if (auto* last = std::get_if<Commit>(&action)) commit = *last;
@@ -74,6 +84,7 @@ struct Story {
     return to_string(actions);
   }
   Controller controller;
+  bool has_no_wishes = true;
   std::string begun;
   std::optional<End> end;
   std::optional<Commit> commit;
@@ -107,7 +118,7 @@ TEST(ControllerTest, AReportIsCommittedWhenEveryRankHasMadeIt) {
   EXPECT_EQ(story(Finished{0, 0}), "");
   EXPECT_EQ(story(Finished{0, 1}), "stop 0");
   EXPECT_FALSE(story.controller.ended());
-  EXPECT_EQ(story(GroupStopped{0}), "end");
+  EXPECT_EQ(story(GroupStopped{0}), "end finished");
   EXPECT_TRUE(story.controller.ended());
   EXPECT_EQ(story(Interrupted{}), "");
   EXPECT_EQ(story(failed(0, 0, "late")), "");
@@ -136,7 +147,7 @@ TEST(ControllerTest, CommitsAreOneAtATimeAndInOrder) {
   EXPECT_EQ(story(failed(0, 0, "at exit, with nothing left to do")), "");
   EXPECT_EQ(story(CommitDone{0, 1, ""}), "acknowledge 1; stop 0");
   EXPECT_EQ(story(Interrupted{}), "");  // it is done already
-  EXPECT_EQ(story(GroupStopped{0}), "end");
+  EXPECT_EQ(story(GroupStopped{0}), "end finished");
 }
 
 TEST(ControllerTest, ARestartBeginsAfterTheLastCheckpoint) {
@@ -425,6 +436,68 @@ TEST(ControllerTest, ADamagedCheckpointIsSteppedBackFrom) {
   EXPECT_EQ(story(report(5, 0, 0)), "commit 0");
   EXPECT_EQ(story(Interrupted{}), "stop 5");
   EXPECT_EQ(story(CheckpointDamaged{5, 1}), "");
+}
+
+// One report of one worker, up to its announcement.
+Story announced(int max_failures = 0) {
+  Story story(1, max_failures);
+  story.has_no_wishes = false;
+  story(GroupStarted{0});
+  story(Reported{0, 0, 0, {}, {}, true});
+  EXPECT_EQ(story(Wrote{0, 0, 0, {{"file", 1, "x"}}}), "commit 0 with checkpoint");
+  EXPECT_EQ(story(CommitDone{0, 0, ""}), "announce 0");
+  return story;
+}
+
+TEST(ControllerDecisionTest, NothingIsAcknowledgedOrCommittedBeforeADecision) {
+  Story story = announced();
+  EXPECT_EQ(story(Reported{0, 0, 1, {}, {}, false}), "");
+  EXPECT_EQ(story(Finished{0, 0}), "");
+  EXPECT_EQ(story(Judged{0, 1}), "");  // of nothing
+  EXPECT_EQ(story(Judged{0, 0}), "acknowledge 0; commit 1");
+  EXPECT_EQ(story(Judged{0, 0}), "");
+  EXPECT_EQ(story(CommitDone{0, 1, ""}), "announce 1");
+  EXPECT_EQ(story(Judged{0, 1}), "acknowledge 1; stop 0");
+  EXPECT_EQ(story(GroupStopped{0}), "end finished");
+}
+
+TEST(ControllerDecisionTest, StopAndPauseEndTheRunWithoutAnAcknowledgement) {
+  for (auto [decision, outcome] :
+       {std::pair(Decision::kStop, "end stopped"), std::pair(Decision::kPause, "end paused")}) {
+    Story story = announced(-1);
+    EXPECT_EQ(story(Judged{0, 0, decision}), "stop 0");
+    EXPECT_EQ(story(Failed{0, {0, ErrorKind::kWorkerLost, "killed"}}), "");
+    EXPECT_EQ(story(Interrupted{}), "");
+    EXPECT_EQ(story(GroupStopped{0}), outcome);
+  }
+}
+
+TEST(ControllerDecisionTest, ADecisionToStopCountsThoughTheGroupHasFailedMeanwhile) {
+  Story story = announced(-1);
+  EXPECT_EQ(story(Failed{0, {0, ErrorKind::kWorkerLost, "killed"}}), "stop 0");
+  EXPECT_EQ(story(GroupStopped{0}), "");
+  EXPECT_EQ(story(Judged{0, 0, Decision::kStop}), "end stopped");
+}
+
+TEST(ControllerDecisionTest, ARestartIsNoFailureAndMayHaveOtherWorkers) {
+  Story story = announced(0);
+  EXPECT_EQ(story(Judged{0, 0, Decision::kRestart, 2}), "stop 0");
+  EXPECT_EQ(story(GroupStopped{0}), "start 1 from 0 next 1");
+  EXPECT_EQ(story(Reported{1, 0, 1, {}, {}, false}), "");
+  EXPECT_EQ(story(Reported{1, 1, 1, {}, {}, false}), "commit 1");
+}
+
+TEST(ControllerDecisionTest, ARestartCanBeInterrupted) {
+  Story story = announced(0);
+  EXPECT_EQ(story(Judged{0, 0, Decision::kRestart}), "stop 0");
+  EXPECT_EQ(story(Interrupted{}), "");
+  EXPECT_EQ(story(GroupStopped{0}), "end interrupted");
+}
+
+TEST(ControllerDecisionTest, ACallbackThatFailsIsAFailureAfterTheCheckpoint) {
+  Story story = announced(1);
+  EXPECT_EQ(story(Judged{0, 0, {}, {}, "no network"}), "stop 0");
+  EXPECT_EQ(story(GroupStopped{0}), "start 1 from 0 next 1");
 }
 
 }  // namespace

@@ -158,10 +158,10 @@ void Group::warn_of_those_left(const std::vector<ObjectRef<void>>& left) const {
                   "; what they hold, such as CPUs and memory, is not free"));
 }
 
-void Group::acknowledge(int64_t index) {
+void Group::acknowledge(int64_t index, bool committed) {
   {
     std::lock_guard lock(mutex_);
-    to_acknowledge_.push_back(index);
+    to_acknowledge_.push_back({index, committed});
   }
   wake();
 }
@@ -190,7 +190,8 @@ void Group::begin() {
     reading.plans[name] = data::WirePlan(*dataset.plan());
   }
   SharedFd region;
-  if (training_.shared_memory && workers > 1) region = SharedFd(create_shm_region(workers));
+  if (workers > 1 && workers <= training_.max_in_shared_memory)
+    region = SharedFd(create_shm_region(workers));
   for (int rank = 0; rank < workers; ++rank) {
     BeginTraining message;
     message.attempt = plan_.attempt;
@@ -209,6 +210,7 @@ void Group::begin() {
       message.datasets[name] = from == plan_.positions.end() ? data::Position() : from->second;
     }
     message.timeout_ms = training_.run.collective_timeout.count();
+    message.max_in_flight = training_.run.checkpoint_config.max_in_flight;
     message.region = region;
     if (!training_.datasets.empty()) {
       auto [worker_end, reader_end] = socket_pair();

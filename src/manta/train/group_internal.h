@@ -36,7 +36,8 @@ class Group {
   ~Group();  ///< Kills what is left.
   Group(const Group&) = delete;
 
-  void acknowledge(int64_t index);
+  /// Tells the workers that all have made a report; or, later, that it is committed.
+  void acknowledge(int64_t index, bool committed);
   /// Ends every process: those whose loop is over are let go, the others are killed. Returns when
   /// none does anything any more.
   void stop();
@@ -98,7 +99,7 @@ class Group {
 
   std::mutex mutex_;  // guards the next two
   bool stopping_ = false;
-  std::vector<int64_t> to_acknowledge_;
+  std::vector<Acknowledged> to_acknowledge_;
 
   // What hears of processes that end before their time. It may still be called when the group has
   // gone.

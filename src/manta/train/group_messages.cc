@@ -25,14 +25,14 @@ constexpr int kMaxAcceptFailures = 20;
 
 void Group::serve() {
   while (!is_stopping()) {
-    std::vector<int64_t> acknowledged;
+    std::vector<Acknowledged> acknowledged;
     {
       std::lock_guard lock(mutex_);
       acknowledged.swap(to_acknowledge_);
     }
-    for (int64_t index : acknowledged) {
+    for (const Acknowledged& message : acknowledged) {
       for (int rank : ranks_) {
-        if (rank != kDataReader) send(rank, Acknowledged{index});
+        if (rank != kDataReader) send(rank, message);
       }
     }
     auto unjoined = std::count_if(connections_.begin(), connections_.end(),

@@ -14,6 +14,7 @@
 #include "manta/train/checkpoint_store_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/params_internal.h"
+#include "manta/train/result_files_internal.h"
 #include "manta/train/run_folder_internal.h"
 
 namespace manta::train {
@@ -41,6 +42,7 @@ void restore(const std::string& path) {
   CheckpointStore store(run->path(), training.run.checkpoint_config);
   store.clean_up();
   Controller::Start start = run->resume(store.find_latest_valid());
+  ResultFiles(path).rewrite(run->history().reports());
   run->note({kAttemptStarted,
              {{"checkpoint", Json()}, {"next_report", start.next_report}},
              start.attempt});
@@ -64,6 +66,7 @@ class HostileFolderTest : public testing::Test {
     for (int64_t index = 0; index < 3; ++index) commit(*run, store, 0, index);
     run->note({kAttemptFailed, {{"rank", 0}, {"message", "boom"}, {"restart", false}}, 0});
     run->note({kRunEnded, {{"outcome", "failed"}}, 0});
+    ResultFiles(run->path()).rewrite(run->history().reports());
     std::ofstream(run->path() + "/logs/rank-0.log") << "output\n";
     fs::create_directory(folder_ / "victims");
     std::ofstream(folder_ / "victims/file") << "precious";

@@ -7,6 +7,7 @@
 
 #include "manta/base/json.h"
 #include "manta/io/unique_fd.h"
+#include "manta/train/callback.h"
 
 namespace manta::train {
 
@@ -61,16 +62,6 @@ class Journal {
 /// torn last line is left out: its event never happened. Throws Error(kNotFound), or
 /// Error(kCorrupt) naming the line if another one is not an event, or as open_file.
 std::vector<JournalEvent> read_journal(const std::string& path, size_t most_values = kMostValues);
-
-/// A committed report.
-struct ReportRecord {
-  int64_t index = 0;
-  int attempt = 0;
-  double time = 0;          ///< Seconds since 1970.
-  double time_total_s = 0;  ///< Of training that led to it; what was lost or idle is not counted.
-  Json metrics;
-  std::string checkpoint;  ///< Its folder's name, or empty.
-};
 
 /// What the events of a journal come to.
 class History {

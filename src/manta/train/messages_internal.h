@@ -112,12 +112,13 @@ struct BeginTraining {
   std::string checkpoint;  // its folder; empty if there is none
   std::map<std::string, data::Position> datasets;
   int64_t timeout_ms = 0;
-  SharedFd feed;    // to the data reader
-  SharedFd region;  // for collectives within this host, if they go through shared memory
+  int32_t max_in_flight = 1;  // checkpoints
+  SharedFd feed;              // to the data reader
+  SharedFd region;            // for collectives within this host, if they go through shared memory
   template <class Archive>
   void serialize(Archive& archive) {
     archive(attempt, rank, world_size, run_name, run_folder, loop, loop_takes_config, config,
-            framework, next_report, checkpoint, datasets, timeout_ms, feed, region);
+            framework, next_report, checkpoint, datasets, timeout_ms, max_in_flight, feed, region);
   }
 };
 struct BeginReading {
@@ -130,11 +131,12 @@ struct BeginReading {
     archive(plans, threads, timeout_ms, workers);
   }
 };
-struct Acknowledged {
+struct Acknowledged {  // every rank has made this report; and it is committed, or not yet
   int64_t index = 0;
+  bool committed = false;
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(index);
+    archive(index, committed);
   }
 };
 struct StoreReply {

@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "manta/data/plan_internal.h"
+#include "manta/train/checkpoint_store_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/manifest_internal.h"
 #include "manta/train/params_internal.h"
@@ -46,25 +47,30 @@ Json params_of(const Training& training) {
     if (dataset.plan()->why_not_stored().empty()) datasets[name]["plan"] = dataset.to_json();
   }
   const auto& run = training.run;
-  return {{"trainer", training.trainer},
-          {"train_loop_config", training.config},
-          {"scaling_config",
-           {{"num_workers", training.scaling.num_workers},
-            {"use_gpu", training.scaling.use_gpu},
-            {"resources_per_worker", to_json(training.scaling.resources_per_worker)}}},
-          {"run_config",
-           {{"name", run.name},
-            {"storage_path", run.storage_path},
-            {"max_failures", run.failure_config.max_failures},
-            {"num_to_keep", run.checkpoint_config.num_to_keep},
-            {"checkpoint_score_attribute", run.checkpoint_config.checkpoint_score_attribute},
-            {"checkpoint_score_order", run.checkpoint_config.checkpoint_score_order},
-            {"collective_timeout_ms", run.collective_timeout.count()},
-            {"folder_mode", run.folder_mode},
-            {"verbose", run.verbose}}},
-          {"datasets", datasets},
-          {"framework", training.framework},
-          {"resume_from_checkpoint", training.resume_from_checkpoint.path()}};
+  Json params = {{"trainer", training.trainer},
+                 {"train_loop_config", training.config},
+                 {"scaling_config",
+                  {{"num_workers", training.scaling.num_workers},
+                   {"use_gpu", training.scaling.use_gpu},
+                   {"resources_per_worker", to_json(training.scaling.resources_per_worker)}}},
+                 {"run_config",
+                  {{"name", run.name},
+                   {"storage_path", run.storage_path},
+                   {"max_failures", run.failure_config.max_failures},
+                   {"num_to_keep", run.checkpoint_config.num_to_keep},
+                   {"checkpoint_score_attribute", run.checkpoint_config.checkpoint_score_attribute},
+                   {"checkpoint_score_order", run.checkpoint_config.checkpoint_score_order},
+                   {"max_in_flight", run.checkpoint_config.max_in_flight},
+                   {"callbacks", run.callbacks.size()},
+                   {"collective_timeout_ms", run.collective_timeout.count()},
+                   {"folder_mode", run.folder_mode},
+                   {"verbose", run.verbose}}},
+                 {"datasets", datasets},
+                 {"framework", training.framework},
+                 {"resume_from_checkpoint", training.resume_from_checkpoint.path()}};
+  if (training.preprocessor && training.preprocessor->is_fitted())
+    params["preprocessor"] = preprocessor_to_json(*training.preprocessor);
+  return params;
 }
 
 std::string params_text(const Json& params) {
@@ -116,6 +122,10 @@ RunConfig run_config_from(const JsonFields& json) {
   std::string order = json.text("checkpoint_score_order");
   if (order != "max" && order != "min") json.fail("checkpoint_score_order", "\"max\" or \"min\"");
   run.checkpoint_config.checkpoint_score_order = order;
+  if (json.has("max_in_flight")) {
+    run.checkpoint_config.max_in_flight =
+        static_cast<int>(json.integer("max_in_flight", 1, kMostInFlight));
+  }
   run.collective_timeout =
       std::chrono::milliseconds(json.integer("collective_timeout_ms", 1, kLongestTimeout.count()));
   if (json.has("folder_mode"))
@@ -144,6 +154,10 @@ Training training_from_params(const std::string& run_folder,
     training.datasets.emplace(name, dataset_from(dataset.any("plan"), where));
   }
   training.framework = params.object("framework").json();
+  if (params.has("preprocessor")) {
+    training.preprocessor =
+        preprocessor_from_json(params.any("preprocessor"), document + ", preprocessor");
+  }
   std::string from = params.text("resume_from_checkpoint");
   try {
     if (!from.empty()) training.resume_from_checkpoint = Checkpoint::open(from);

@@ -20,6 +20,7 @@ class Progress {
   Progress(std::string run_name, bool verbose, bool terminal, int num_workers);
   ~Progress();
 
+  void set_workers(int num_workers) { num_workers_ = num_workers; }
   /// About how many rows an epoch of that data set has, until it is known.
   void expect(const std::string& dataset, int64_t rows) { expected_[dataset] = rows; }
   void update(const SendProgress& progress);
@@ -41,7 +42,7 @@ class Progress {
   const std::string run_name_;
   const bool verbose_, terminal_;
   StatusLine status_;
-  const int num_workers_;
+  int num_workers_;
   std::map<std::string, int64_t> expected_;
   SendProgress last_;
   double rows_per_second_ = 0;  // of all workers, smoothed

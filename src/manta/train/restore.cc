@@ -1,5 +1,8 @@
+#include <climits>
 #include <filesystem>
 
+#include "manta/base/json_input_internal.h"
+#include "manta/base/log.h"
 #include "manta/train/training_internal.h"
 
 namespace manta::train {
@@ -7,18 +10,29 @@ namespace manta::train {
 Training restore_training(const std::string& run_folder, const std::string& trainer,
                           const RestoreChanges& changes) {
   Training training = training_from_params(run_folder, changes.datasets);
+  const Json params = read_params(run_folder);
   if (training.trainer != trainer) {
     throw Error(ErrorKind::kInvalidArgument, str("the run in '", run_folder, "' is of a ",
                                                  training.trainer, ", not of a ", trainer));
   }
   if (changes.config) training.config = *changes.config;
   if (changes.scaling) training.scaling = *changes.scaling;
-  if (changes.run) training.run = *changes.run;
+  if (changes.run) {
+    RunConfig stored = std::exchange(training.run, *changes.run);
+    training.run.name = stored.name;  // the folder is what it is
+    training.run.storage_path = stored.storage_path;
+  }
   for (const auto& [name, dataset] : changes.datasets) {
     training.datasets.insert_or_assign(name, dataset);
   }
+  JsonFields run(params.at("run_config"), str("'", run_folder, "/params.json'"), "run_config.");
+  int64_t callbacks = run.has("callbacks") ? run.integer("callbacks", 0, INT_MAX) : 0;
+  if (callbacks > 0 && training.run.callbacks.empty()) {
+    log_warning(str("the run in '", run_folder, "' had ", callbacks,
+                    callbacks == 1 ? " callback, which is" : " callbacks, which are",
+                    " not stored: set run_config.callbacks for restore(), if it needs them"));
+  }
   // What could not be stored is there by its name only.
-  const Json params = read_params(run_folder);
   for (const auto& [name, plan] : params.at("datasets").items()) {
     if (training.datasets.contains(name)) continue;
     throw Error(ErrorKind::kInvalidArgument,

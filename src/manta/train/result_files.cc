@@ -55,6 +55,25 @@ Json result_of(const ReportRecord& report) {
   return result;
 }
 
+void ResultFiles::on_run_start(const RunInfo& run) { rewrite(run.reports); }
+
+Decision ResultFiles::on_report(const RunInfo& run, const ReportRecord&) {
+  if (run.reports.size() == reports_ + 1) {
+    append(run.reports);
+  } else {
+    rewrite(run.reports);
+  }
+  return Decision::go_on();
+}
+
+void ResultFiles::on_run_end(const RunInfo& run, RunOutcome) {
+  if (run.reports.size() == reports_) {
+    finish(run.reports);
+  } else {
+    rewrite(run.reports);
+  }
+}
+
 void ResultFiles::learn_columns(const Json& result) {
   std::map<std::string, Json> scalars;
   flatten(result, "", scalars);
@@ -122,22 +141,27 @@ void ResultFiles::rewrite(const std::vector<ReportRecord>& reports) {
   replace_file(folder_ + kLines, text);
   lines_ = open_to_append(folder_, kLines);
   rewrite_table(reports);
+  reports_ = reports.size();
   new_bytes_ += text.size() + table_bytes_;
 }
 
 void ResultFiles::append(const std::vector<ReportRecord>& reports) {
   Json result = result_of(reports.back());
+  reports_ = 0;  // if it fails, they are made anew
   std::string line = to_text(result) + "\n";
   write_all(lines_.get(), line.data(), line.size(), folder_ + kLines);
   new_bytes_ += line.size();
   learn_columns(result);
   bool is_wider = columns_.size() > written_columns_;
-  if (is_wider && widened_bytes_ + table_size(reports.size()) <= kFreeBytes + new_bytes_)
-    return finish(reports);
-  line = row(result);
-  write_all(table_.get(), line.data(), line.size(), folder_ + kTable);
-  table_bytes_ += line.size();
-  new_bytes_ += line.size();
+  if (is_wider && widened_bytes_ + table_size(reports.size()) <= kFreeBytes + new_bytes_) {
+    finish(reports);
+  } else {
+    line = row(result);
+    write_all(table_.get(), line.data(), line.size(), folder_ + kTable);
+    table_bytes_ += line.size();
+    new_bytes_ += line.size();
+  }
+  reports_ = reports.size();
 }
 
 void ResultFiles::finish(const std::vector<ReportRecord>& reports) {

@@ -6,7 +6,7 @@
 
 #include "manta/base/json.h"
 #include "manta/io/unique_fd.h"
-#include "manta/train/journal_internal.h"
+#include "manta/train/callback.h"
 
 namespace manta::train {
 
@@ -20,16 +20,22 @@ inline constexpr size_t kMostColumns = 4096;
 
 /// Keeps <run>/result.json (one object per line and report) and <run>/progress.csv (one row per
 /// report, a column for every scalar metric that has come; parts of nested ones are named "a/b").
-/// Nothing reads them back: they are made from the history. A number that JSON cannot hold (NaN,
+/// Nothing reads them back: they are made from the run's reports. Those that a restart discards are
+/// in them until the next report. A number that JSON cannot hold (NaN,
 /// infinity) is null and an empty cell.
 ///
 /// A metric with a new name needs progress.csv to be made anew. That is done at once while the
 /// table is small; later only when the rows since the last time make up for it, so that a report
 /// costs the same however many there are. Until then the new columns are missing; finish() adds
 /// them.
-class ResultFiles {
+class ResultFiles final : public Callback {
  public:
   explicit ResultFiles(std::string folder) : folder_(std::move(folder)) {}
+
+  void on_run_start(const RunInfo& run) override;
+  Decision on_report(const RunInfo& run, const ReportRecord& report) override;
+  void on_run_end(const RunInfo& run, RunOutcome outcome) override;
+
   /// Makes both files anew, each in one step.
   void rewrite(const std::vector<ReportRecord>& reports);
   /// Adds the last of `reports`. Throws Error(kIo).
@@ -47,6 +53,7 @@ class ResultFiles {
   size_t table_size(size_t reports) const;
 
   std::string folder_;
+  size_t reports_ = 0;  // in the files
   std::vector<std::string> columns_;
   std::unordered_map<std::string, size_t> places_;  // of columns
   size_t written_columns_ = 0;                      // those that progress.csv has

@@ -3,18 +3,21 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "manta/base/json_input_internal.h"
 #include "manta/base/log.h"
 #include "manta/core/client_internal.h"
 #include "manta/core/init.h"
 #include "manta/core/ledger_internal.h"
 #include "manta/core/session_folder_internal.h"
 #include "manta/data/plan_internal.h"
+#include "manta/train/callbacks_internal.h"
 #include "manta/train/checkpoint_store_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/group_internal.h"
 #include "manta/train/manifest_internal.h"
 #include "manta/train/params_internal.h"
 #include "manta/train/progress_internal.h"
+#include "manta/train/result_files_internal.h"
 #include "manta/train/run_folder_internal.h"
 
 namespace manta::train {
@@ -33,33 +36,6 @@ std::string name_of(int rank) {
 
 std::string name_of(const RunFolder& folder) {
   return std::filesystem::path(folder.path()).filename().string();
-}
-
-// A run starts its processes from the driver. Told before there is a folder, which would keep the
-// run's name from being used.
-void check_driver(const Training& training) {
-  Client::current((training.trainer + "::fit").c_str());  // throws if there is no manta::init
-  try {
-    current_session_folder();
-  } catch (const Error&) {
-    throw Error(ErrorKind::kInvalidArgument,
-                str(training.trainer,
-                    "::fit was called in a task, an actor or a training loop; call it in the "
-                    "driver, the program that called manta::init"));
-  }
-}
-
-// What is in use now is waited for; more than there ever is, is a mistake.
-void check_capacity(const ScalingConfig& scaling) {
-  Resources each = resources_of_worker(scaling);
-  Resources all = cluster_resources();
-  auto workers = static_cast<size_t>(scaling.num_workers);
-  if (Ledger(all).acquire_all(std::vector<Resources>(workers, each), 0)) return;
-  throw Error(ErrorKind::kResources,
-              str("scaling_config asks for ", workers, " workers with ", to_string(each),
-                  " each, but there is only ", to_string(all),
-                  ": set a smaller num_workers, or smaller resources_per_worker (such as {.cpus = "
-                  "0.5} to share processors)"));
 }
 
 // Where the data sets were when the checkpoint was made.
@@ -85,6 +61,7 @@ class Run {
         folder_(training.restore_from.empty() ? RunFolder::create(training.run, params_of(training))
                                               : RunFolder::open(training.restore_from)),
         store_(folder_->path(), training.run.checkpoint_config),
+        callbacks_(callbacks_of(training, folder_->path())),
         progress_(name_of(*folder_), training.run.verbose, ::isatty(STDERR_FILENO) == 1,
                   training.scaling.num_workers) {
     for (const auto& [name, dataset] : training.datasets) {
@@ -93,9 +70,63 @@ class Run {
   }
 
   Result execute() {
-    if (folder_->history().outcome() == "finished") return result();
-    if (!training_.restore_from.empty()) check_capacity(training_.scaling);
+    for (RunOutcome outcome : {RunOutcome::kFinished, RunOutcome::kStopped}) {
+      if (folder_->history().outcome() != outcome_name(outcome)) continue;
+      callbacks_.on_run_start(info());
+      callbacks_.on_run_end(info(), outcome);
+      return result(outcome);
+    }
+    Controller::Start start = find_start();
+    try {
+      prepare();
+      callbacks_.on_run_start(info());
+    } catch (...) {
+      if (training_.restore_from.empty()) folder_->forget();
+      throw;
+    }
+    auto began = Clock::now();
+    try {
+      attempt_until_the_end(start);
+    } catch (...) {  // what no attempt can mend
+      group_.reset();
+      end_.outcome = RunOutcome::kFailed;
+      end_callbacks();
+      throw;
+    }
+    group_.reset();
+    store_.clean_up();
+    end_callbacks();
+    if (end_.outcome == RunOutcome::kInterrupted) {
+      throw Error(ErrorKind::kCancelled,
+                  str("the run was interrupted; ", training_.trainer, "::restore(\"",
+                      folder_->path(), "\", ...) goes on with it"));
+    }
+    if (end_.failure) throw_failure(*end_.failure);
+    Result finished = result(end_.outcome);
+    progress_.say(str(outcome_name(end_.outcome),
+                      end_.outcome == RunOutcome::kFinished ? " in " : " after ",
+                      short_time(std::chrono::duration<double>(Clock::now() - began).count()),
+                      finished.metrics.is_null() ? "" : ": " + summarize(finished.metrics)));
+    progress_.say("results in " + folder_->path());
+    return finished;
+  }
+
+ private:
+  static Callbacks callbacks_of(const Training& training, const std::string& folder) {
+    std::vector<std::shared_ptr<Callback>> all{std::make_shared<ResultFiles>(folder)};
+    all.insert(all.end(), training.run.callbacks.begin(), training.run.callbacks.end());
+    return Callbacks(std::move(all));
+  }
+
+  RunInfo info() const {
+    return {name_of(*folder_), folder_->path(), training_.config, training_.scaling,
+            folder_->history().reports()};
+  }
+
+  // Where the run begins, or goes on.
+  Controller::Start find_start() {
     Controller::Start start;
+    if (!training_.restore_from.empty()) check_capacity(training_.scaling);
     store_.clean_up();
     if (!training_.restore_from.empty()) {
       auto latest = store_.find_latest_valid();
@@ -103,8 +134,27 @@ class Run {
       start = folder_->resume(latest);
     }
     checked_ = start.checkpoint;
+    return start;
+  }
+
+  // What the workers get, of what the user gave; and what a restored run would need to know.
+  void prepare() {
+    prepared_ = training_;
+    if (training_.preprocessor) {
+      Preprocessor& preprocessor = *training_.preprocessor;
+      if (!preprocessor.is_fitted()) preprocessor.fit(training_.datasets.at("train"));
+      for (auto& [name, dataset] : prepared_.datasets) dataset = preprocessor.transform(dataset);
+      prepared_.checkpoint_files[kPreprocessorFile] =
+          readable_text(preprocessor_to_json(preprocessor), "what the preprocessor has learned",
+                        "let it keep less");
+    }
+    Json params = params_of(training_);
+    if (params != folder_->params()) folder_->set_params(std::move(params));
+    progress_.set_workers(training_.scaling.num_workers);
+  }
+
+  void attempt_until_the_end(const Controller::Start& start) {
     Controller controller(training_.scaling.num_workers, training_.run.failure_config, start);
-    auto began = Clock::now();
     perform(controller.begin());
     while (!controller.ended()) {
       auto item = events_.pop(next_deadline());
@@ -118,23 +168,17 @@ class Run {
         perform(controller.handle(TimerFired{attempt}));
       }
     }
-    group_.reset();
-    store_.clean_up();
-    if (end_.interrupted) {
-      throw Error(ErrorKind::kCancelled,
-                  str("the run was interrupted; ", training_.trainer, "::restore(\"",
-                      folder_->path(), "\", ...) goes on with it"));
-    }
-    if (end_.failure) throw_failure(*end_.failure);
-    Result finished = result();
-    progress_.say(str("finished in ",
-                      short_time(std::chrono::duration<double>(Clock::now() - began).count()),
-                      finished.metrics.is_null() ? "" : ": " + summarize(finished.metrics)));
-    progress_.say("results in " + folder_->path());
-    return finished;
   }
 
- private:
+  void end_callbacks() {
+    try {
+      callbacks_.on_run_end(info(), end_.outcome);
+    } catch (const Error& error) {
+      if (end_.outcome != RunOutcome::kFailed && end_.outcome != RunOutcome::kInterrupted) throw;
+      log_warning(error.what());
+    }
+  }
+
   Deadline next_deadline() const {
     Deadline next = timer_ ? timer_->second : Deadline::never();
     auto at_latest = [&](std::chrono::nanoseconds delay) {
@@ -208,7 +252,11 @@ class Run {
     }
     group_.reset();
     store_.clean_up();
-    group_ = std::make_unique<Group>(training_, std::move(plan), events_);
+    if (changes_) {
+      training_ = *std::exchange(changes_, std::nullopt);
+      prepare();
+    }
+    group_ = std::make_unique<Group>(prepared_, std::move(plan), events_);
     had_group_ = true;
     waits_since_ = Clock::now();
   }
@@ -230,7 +278,7 @@ class Run {
       if (action.has_checkpoint) {
         store_.commit({action.index, action.attempt, training_.scaling.num_workers, action.metrics,
                        action.positions},
-                      action.files);
+                      with_own_files(action));
         checkpoint = checkpoint_name(action.index);
       }
       folder_->report(action.attempt, action.index, action.metrics, action.positions, checkpoint);
@@ -243,17 +291,60 @@ class Run {
     events_.push(std::move(done));
   }
 
-  void perform(const Acknowledge& action) { group_->acknowledge(action.index); }
+  std::map<int, std::vector<CheckpointFile>> with_own_files(const Commit& action) {
+    auto files = action.files;
+    if (prepared_.checkpoint_files.empty()) return files;
+    CheckpointFolder own(store_.staging_folder(action.attempt, action.index, kDriver));
+    for (const auto& [name, text] : prepared_.checkpoint_files) own.write(name, text);
+    files[kDriver] = own.files();
+    return files;
+  }
+
+  void perform(const Announce& action) {
+    Judged judged{action.attempt, action.index};
+    try {
+      if (action.has_checkpoint) {
+        if (auto checkpoint = store_.find(action.index))
+          callbacks_.on_checkpoint(info(), *checkpoint);
+      }
+      Decision decision = callbacks_.on_report(info(), folder_->history().reports().back());
+      judged.decision = decision.kind;
+      if (decision.kind == Decision::kRestart) judged.num_workers = plan_change(decision.changes);
+    } catch (const Error& error) {
+      judged.error = error.what();
+      judged.kind = error.kind();
+    }
+    events_.push(std::move(judged));
+  }
+
+  // The next attempt's; returns the number of workers.
+  int plan_change(AttemptChanges& changes) {
+    Training next = training_;
+    if (changes.scaling_config) next.scaling = *changes.scaling_config;
+    if (changes.train_loop_config) next.config = std::move(*changes.train_loop_config);
+    check_training(next);
+    check_capacity(next.scaling);
+    changes_ = std::move(next);
+    return changes_->scaling.num_workers;
+  }
+
+  void perform(const Gathered& action) { group_->acknowledge(action.index, false); }
+  void perform(const Acknowledge& action) { group_->acknowledge(action.index, true); }
 
   void perform(const Note& note) {
     folder_->note(note);
     if (note.event == kGroupStarted) waits_since_.reset();
     if (note.event == kAttemptFailed) {
-      // Otherwise fit() throws it.
-      if (!note.details.value("restart", false)) return;
-      progress_.say(
-          str(name_of(note.details.value("rank", 0)),
-              " failed, the group is started again: ", note.details.value("message", "")));
+      RunFailure failure{name_of(note.details.at("rank").get<int>()), note.failure_kind,
+                         note.details.at("message").get<std::string>(),
+                         note.details.at("restart").get<bool>()};
+      try {
+        callbacks_.on_failure(info(), failure);
+      } catch (const Error& error) {
+        log_warning(error.what());
+      }
+      if (!failure.will_restart) return;  // fit() throws it
+      progress_.say(str(failure.who, " failed, the group is started again: ", failure.message));
     } else if (note.event == kAttemptStarted && note.details.contains("checkpoint") &&
                !note.details["checkpoint"].is_null()) {
       progress_.say("going on from " + checkpoint_name(note.details["checkpoint"]));
@@ -279,8 +370,9 @@ class Run {
     throw Error(failure.kind, message);
   }
 
-  Result result() {
+  Result result(RunOutcome outcome) {
     Result result;
+    result.outcome = outcome;
     result.path = folder_->path();
     for (const auto& report : folder_->history().reports()) {
       result.metrics_history.push_back(report.metrics);
@@ -294,10 +386,13 @@ class Run {
     return result;
   }
 
-  const Training& training_;
+  Training training_;                // as it was given; of the current attempt
+  Training prepared_;                // what its workers get
+  std::optional<Training> changes_;  // of the next attempt
   EventQueue& events_;
   std::unique_ptr<RunFolder> folder_;
   CheckpointStore store_;
+  Callbacks callbacks_;
   Progress progress_;
   std::unique_ptr<Group> group_;
   bool had_group_ = false;
@@ -308,55 +403,6 @@ class Run {
 };
 
 }  // namespace
-
-Resources resources_of_worker(const ScalingConfig& scaling) {
-  Resources resources = scaling.resources_per_worker;
-  if (scaling.use_gpu && resources.gpus == 0) resources.gpus = 1;
-  return resources;
-}
-
-void check_training(const Training& training) {
-  const auto& run = training.run;
-  if (training.scaling.num_workers < 1 || training.scaling.num_workers > kMostWorkers) {
-    throw Error(ErrorKind::kInvalidArgument,
-                str("scaling_config.num_workers must be at ",
-                    training.scaling.num_workers < 1 ? "least 1" : str("most ", kMostWorkers),
-                    " (was ", training.scaling.num_workers, ")"));
-  }
-  if (run.collective_timeout.count() <= 0) {
-    throw Error(ErrorKind::kInvalidArgument,
-                str("run_config.collective_timeout must be positive (was ",
-                    run.collective_timeout.count(), " ms)"));
-  }
-  if (run.collective_timeout > kLongestTimeout) {
-    throw Error(ErrorKind::kInvalidArgument,
-                str("run_config.collective_timeout must be at most ten years (was ",
-                    run.collective_timeout.count(), " ms)"));
-  }
-  if (run.folder_mode < 0700 || run.folder_mode > 0777) {
-    throw Error(ErrorKind::kInvalidArgument,
-                str("run_config.folder_mode must be from 0700 to 0777 (was 0", std::oct,
-                    run.folder_mode, ")"));
-  }
-  if (run.failure_config.max_failures < -1) {
-    throw Error(ErrorKind::kInvalidArgument,
-                str("failure_config.max_failures must be -1 (no limit) or more (was ",
-                    run.failure_config.max_failures, ")"));
-  }
-  if (!training.config.is_object() && !training.config.is_null()) {
-    throw Error(
-        ErrorKind::kInvalidArgument,
-        str("train_loop_config must be a JSON object; received ", short_text(training.config)));
-  }
-  check_checkpoint_config(run.checkpoint_config);
-  check_resources(training.scaling.resources_per_worker, "scaling_config.resources_per_worker");
-}
-
-void check_start(const Training& training) {
-  check_training(training);
-  check_driver(training);
-  if (training.restore_from.empty()) check_capacity(training.scaling);
-}
 
 Result run_training(const Training& training, EventQueue& events) {
   return Run(training, events).execute();

@@ -124,10 +124,7 @@ RunFolder::RunFolder(std::string path, UniqueFd lock, Json params)
       lock_(std::move(lock)),
       params_(std::move(params)),
       journal_(journal_in(path_)),
-      history_(train::history(journal_.take_events())),
-      results_(path_) {
-  results_.rewrite(history_.reports());
-}
+      history_(train::history(journal_.take_events())) {}
 
 std::unique_ptr<RunFolder> RunFolder::create(const RunConfig& config, const Json& params) {
   check_run_name(config.name);
@@ -186,16 +183,20 @@ Controller::Start RunFolder::resume(const std::optional<Checkpoint>& checkpoint)
   return start;
 }
 
+void RunFolder::set_params(Json params) {
+  replace_file(path_ + "/params.json", params_text(params));
+  params_ = std::move(params);
+}
+
+void RunFolder::forget() { ::unlink(journal_in(path_).c_str()); }
+
 void RunFolder::append(JournalEvent event) {
   journal_.append(event);
   history_.apply(event);
 }
 
 void RunFolder::note(const Note& note) {
-  size_t reports = history_.reports().size();
   append({seconds_since_epoch(), note.attempt, note.event, note.details});
-  if (history_.reports().size() < reports) results_.rewrite(history_.reports());
-  if (note.event == kRunEnded) results_.finish(history_.reports());
 }
 
 void RunFolder::report(int attempt, int64_t index, const Json& metrics, const Json& positions,
@@ -210,7 +211,6 @@ void RunFolder::append_report(double time, int attempt, int64_t index, const Jso
                   {"positions", positions},
                   {"checkpoint", checkpoint.empty() ? Json() : Json(checkpoint)}};
   append({time, attempt, kReport, std::move(details)});
-  results_.append(history_.reports());
 }
 
 }  // namespace manta::train

@@ -10,7 +10,6 @@
 #include "manta/train/config.h"
 #include "manta/train/controller_internal.h"
 #include "manta/train/journal_internal.h"
-#include "manta/train/result_files_internal.h"
 
 namespace manta::train {
 
@@ -31,18 +30,21 @@ class RunFolder {
 
   const std::string& path() const { return path_; }  ///< Absolute.
   const Json& params() const { return params_; }
+  /// Writes params.json anew, in one step.
+  void set_params(Json params);
   /// Of this run, up to date.
   const History& history() const { return history_; }
+
+  /// Of a run that could not begin: its name can be used again.
+  void forget();
 
   /// Where a restored run goes on, given the latest valid checkpoint. If the driver died between
   /// the commit of that and its report's entry in the journal, makes the entry.
   Controller::Start resume(const std::optional<Checkpoint>& checkpoint);
 
-  /// Appends a note of the controller to the journal. An attempt that starts before the last report
-  /// makes the result files anew. Throws Error(kIo), as does `report`.
+  /// Appends a note of the controller to the journal. Throws Error(kIo), as does `report`.
   void note(const Note& note);
-  /// Appends a report that is committed, to the journal first, then to the result files.
-  /// `checkpoint` is its folder's name, or empty.
+  /// Appends a report that is committed. `checkpoint` is its folder's name, or empty.
   void report(int attempt, int64_t index, const Json& metrics, const Json& positions,
               const std::string& checkpoint);
 
@@ -57,7 +59,6 @@ class RunFolder {
   Json params_;
   Journal journal_;
   History history_;
-  ResultFiles results_;
 };
 
 }  // namespace manta::train

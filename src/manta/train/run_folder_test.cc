@@ -12,6 +12,7 @@
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/train/checkpoint_store_internal.h"
 #include "manta/train/file_internal.h"
+#include "manta/train/result_files_internal.h"
 #include "manta/train/run_folder_internal.h"
 
 namespace manta::train {
@@ -53,31 +54,62 @@ std::vector<std::string> table_in(const std::string& folder) {
   return rows;
 }
 
-TEST(RunFolderTest, KeepsTheResultFilesCurrent) {
+// A run's folder with the callback that keeps its result files.
+struct Recorded {
+  std::unique_ptr<RunFolder> run;
+  ResultFiles files{run->path()};
+
+  RunInfo info() const {
+    static const Json config;
+    static const ScalingConfig scaling;
+    return {"run", run->path(), config, scaling, run->history().reports()};
+  }
+  void report(int attempt, int64_t index, const Json& metrics, const std::string& checkpoint) {
+    run->report(attempt, index, metrics, {}, checkpoint);
+    files.on_report(info(), run->history().reports().back());
+  }
+};
+
+TEST(RunFolderTest, ItsHistoryMakesTheResultFiles) {
   TemporaryFolder storage;
-  auto run = RunFolder::create({.name = "run", .storage_path = storage.path()}, {{"lr", 0.1}});
-  EXPECT_EQ(run->path(), storage / "run");
-  EXPECT_EQ(Json::parse(read_text(run->path() + "/params.json")), Json({{"lr", 0.1}}));
-  EXPECT_THAT(table_in(run->path()), ElementsAre("training_iteration,checkpoint_dir_name"));
-  run->note(attempt_started(0, 0));
-  run->report(0, 0, {{"loss", 2}}, {}, "");
-  EXPECT_THAT(results_in(run->path()), ElementsAre(R"({"loss":2,"training_iteration":1})"));
-  run->report(0, 1, {{"loss", 1.5}, {"note", "a, \"b\""}, {"list", {1, 2}}, {"eval", {{"f1", 1}}}},
-              {}, "checkpoint_000001");
-  run->report(0, 2, {{"loss", std::nan("")}, {"note", true}}, {}, "");
-  EXPECT_EQ(results_in(run->path()).size(), 3u);
-  EXPECT_THAT(table_in(run->path()),
+  Recorded run{RunFolder::create({.name = "run", .storage_path = storage.path()}, {{"lr", 0.1}})};
+  std::string path = storage / "run";
+  EXPECT_EQ(run.run->path(), path);
+  EXPECT_EQ(Json::parse(read_text(path + "/params.json")), Json({{"lr", 0.1}}));
+  run.files.on_run_start(run.info());
+  EXPECT_THAT(table_in(path), ElementsAre("training_iteration,checkpoint_dir_name"));
+  run.run->note(attempt_started(0, 0));
+  run.report(0, 0, {{"loss", 2}}, "");
+  EXPECT_THAT(results_in(path), ElementsAre(R"({"loss":2,"training_iteration":1})"));
+  run.report(0, 1, {{"loss", 1.5}, {"note", "a, \"b\""}, {"list", {1, 2}}, {"eval", {{"f1", 1}}}},
+             "checkpoint_000001");
+  run.report(0, 2, {{"loss", std::nan("")}, {"note", true}}, "");
+  EXPECT_EQ(results_in(path).size(), 3u);
+  EXPECT_THAT(table_in(path),
               ElementsAre("training_iteration,checkpoint_dir_name,loss,eval/f1,note", "1,,2,,",
                           "2,checkpoint_000001,1.5,1,\"a, \"\"b\"\"\"", "3,,,,true"));
 
   // The third report is made again.
-  run->note(attempt_started(1, 2));
-  EXPECT_EQ(results_in(run->path()).size(), 2u);
-  EXPECT_EQ(table_in(run->path()).size(), 3u);
-  run->report(1, 2, {{"loss", 0.5}}, {}, "");
-  EXPECT_EQ(results_in(run->path()).back(), R"({"loss":0.5,"training_iteration":3})");
-  EXPECT_EQ(table_in(run->path()).back(), "3,,0.5,,");
-  EXPECT_EQ(run->history().reports().size(), 3u);
+  run.run->note(attempt_started(1, 2));
+  run.report(1, 2, {{"loss", 0.5}}, "");
+  EXPECT_EQ(results_in(path).size(), 3u);
+  EXPECT_EQ(results_in(path).back(), R"({"loss":0.5,"training_iteration":3})");
+  EXPECT_EQ(table_in(path).size(), 4u);
+  EXPECT_EQ(table_in(path).back(), "3,,0.5,,");
+  EXPECT_EQ(run.run->history().reports().size(), 3u);
+
+  // And discarded at last.
+  run.run->note(attempt_started(2, 2));
+  run.files.on_run_end(run.info(), RunOutcome::kFailed);
+  EXPECT_EQ(results_in(path).size(), 2u);
+  EXPECT_EQ(table_in(path).size(), 3u);
+}
+
+TEST(RunFolderTest, ParametersCanChange) {
+  TemporaryFolder storage;
+  RunConfig config{.name = "run", .storage_path = storage.path()};
+  RunFolder::create(config, {{"lr", 1}})->set_params({{"lr", 2}});
+  EXPECT_EQ(RunFolder::open(storage / "run")->params(), Json({{"lr", 2}}));
 }
 
 TEST(RunFolderTest, AFolderWithARunIsNotUsedAgain) {
@@ -174,6 +206,7 @@ TEST(RunFolderTest, IsPrivateUnlessAskedOtherwise) {
     auto run = RunFolder::create(
         {.name = one.name, .storage_path = storage.path(), .folder_mode = one.asked}, {});
     std::string path = run->path();
+    ResultFiles(path).rewrite({});
     CheckpointStore store(path, {});
     CheckpointFolder folder(store.staging_folder(0, 0, 0));
     folder.write("parts/model", "m");
@@ -234,10 +267,7 @@ TEST(RunFolderTest, WhatFailsDoesNotUseUpTheName) {
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(error.what(), AllOf(HasSubstr("train_loop_config"), HasSubstr("twice")));
   EXPECT_FALSE(fs::exists(storage / "run"));
-  // One that fails after the journal was made.
-  fs::create_directories(storage / "run/progress.csv/x");
-  EXPECT_EQ(error_of([&] { RunFolder::create(config, {}); }).kind(), ErrorKind::kIo);
-  fs::remove_all(storage / "run/progress.csv");
+  RunFolder::create(config, {})->forget();
   EXPECT_EQ(RunFolder::create(config, {})->path(), storage / "run");
 }
 
@@ -288,12 +318,14 @@ TEST(RunFolderTest, GoesOnWhereADeadDriverStopped) {
     EXPECT_EQ(start.checkpoint, 1);
     EXPECT_EQ(start.next_report, 2);
     EXPECT_EQ(start.attempt, attempt);
+    Recorded recorded{std::move(run)};
+    recorded.files.on_run_start(recorded.info());
     EXPECT_THAT(
         results_in(path),
         testing::Contains(
             R"({"checkpoint_dir_name":"checkpoint_000001","loss":2,"training_iteration":2})"));
-    run->note(attempt_started(start.attempt, start.next_report));
-    run->report(attempt, 2, {{"loss", attempt}}, {}, "");
+    recorded.run->note(attempt_started(start.attempt, start.next_report));
+    recorded.report(attempt, 2, {{"loss", attempt}}, "");
     EXPECT_EQ(results_in(path).size(), 3u);
   }
   History last = history(read_journal(path + "/journal.jsonl"));

@@ -62,7 +62,14 @@ bool RunHandle::done() const {
   return state_->result.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
-Result RunHandle::result() const { return state_->result.get(); }
+Result RunHandle::result() const {
+  if (std::this_thread::get_id() == state_->thread.get_id()) {
+    throw Error(ErrorKind::kInvalidArgument,
+                "RunHandle::result was called in a callback of the run itself, which cannot end "
+                "before the callback has returned");
+  }
+  return state_->result.get();
+}
 
 namespace train {
 

@@ -24,7 +24,8 @@ class RunHandle {
   /// stays, for restore. Returns at once. Nothing if it has ended.
   void stop();
   bool done() const;
-  /// Waits for the end. What Trainer::fit returns or throws.
+  /// Waits for the end. What Trainer::fit returns or throws. Throws Error(kInvalidArgument) in a
+  /// callback of the run, which would wait for itself.
   Result result() const;
 
  private:

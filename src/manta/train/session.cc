@@ -28,6 +28,9 @@ constexpr milliseconds kSettleTime{10'000};
 // For what the driver knows at once.
 constexpr milliseconds kAnswerDeadline{10'000};
 
+// How many reports may be made ahead of the last that is committed.
+constexpr int64_t kMostReportsAhead = 64;
+
 Session* current_session = nullptr;
 
 // A folder of the user's own: copied before report() returns.
@@ -67,7 +70,8 @@ Session::Session(std::shared_ptr<Channel> channel, BeginTraining begin)
     : channel_(std::move(channel)),
       begin_(std::move(begin)),
       next_report_(begin_.next_report),
-      acknowledged_(begin_.next_report - 1) {
+      gathered_(begin_.next_report - 1),
+      committed_(begin_.next_report - 1) {
   if (UniqueFd feed = begin_.feed.take()) {
     feed_ = std::make_shared<data::FeedClient>(std::move(feed), begin_.rank, begin_.world_size,
                                                timeout());
@@ -125,30 +129,40 @@ void Session::report(const Json& metrics, std::shared_ptr<CheckpointSource> chec
         str("the run goes on from '", begin_.checkpoint,
             "', but the loop has not called train::get_checkpoint(): it trains a new model"));
   }
-  {
-    WaitWatch::Scope scope(&watch_, Wait{Wait::kReport, next_report_ - 1});
-    wait_acknowledged(next_report_ - 1);
-  }
+  wait_for_place(checkpoint != nullptr);
   if (checkpoint) checkpoint->stage();
   int64_t index = next_report_++;
   send(SendReport{index, metrics, positions(), checkpoint != nullptr,
                   checkpoint ? checkpoint->fingerprint() : std::nullopt});
   if (!checkpoint) return;
+  in_flight_.push_back(index);
   std::lock_guard lock(mutex_);
-  to_write_ = {index, std::move(checkpoint)};
+  to_write_.emplace_back(index, std::move(checkpoint));
   changed_.notify_all();
+}
+
+// The ranks make their reports together. One that is not committed costs memory in the driver, and
+// with a checkpoint a copy of the model here.
+void Session::wait_for_place(bool has_checkpoint) {
+  int64_t oldest = next_report_ - kMostReportsAhead;
+  if (has_checkpoint && in_flight_.size() == static_cast<size_t>(begin_.max_in_flight)) {
+    oldest = std::max(oldest, in_flight_.front());
+    in_flight_.pop_front();
+  }
+  WaitWatch::Scope scope(&watch_, Wait{Wait::kReport, next_report_ - 1});
+  wait_for_report(next_report_ - 1, gathered_);
+  wait_for_report(oldest, committed_);
 }
 
 void Session::finish() {
   WaitWatch::Scope scope(&watch_, Wait{Wait::kReturned, next_report_ - 1});
-  wait_acknowledged(next_report_ - 1);
+  wait_for_report(next_report_ - 1, committed_);
 }
 
 void Session::settle() {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, std::min(timeout() / 4, kSettleTime), [&] {
-    return acknowledged_ >= next_report_ - 1 || driver_gone_ || write_error_;
-  });
+  changed_.wait_for(lock, std::min(timeout() / 4, kSettleTime),
+                    [&] { return committed_ >= next_report_ - 1 || driver_gone_ || write_error_; });
 }
 
 bool Session::was_ended() const {
@@ -156,14 +170,20 @@ bool Session::was_ended() const {
   return driver_gone_;
 }
 
-void Session::wait_acknowledged(int64_t index) {
+// `last` is one of the two counters, which moves on report by report: each may take its time.
+void Session::wait_for_report(int64_t index, const int64_t& last) {
   std::unique_lock lock(mutex_);
-  bool done = changed_.wait_for(
-      lock, timeout(), [&] { return acknowledged_ >= index || driver_gone_ || write_error_; });
-  if (write_error_) throw *write_error_;
-  if (driver_gone_)
-    throw Error(ErrorKind::kWorkerLost, "the driver has ended this group, or has ended itself");
-  if (done) return;
+  while (true) {
+    if (write_error_) throw *write_error_;
+    if (driver_gone_)
+      throw Error(ErrorKind::kWorkerLost, "the driver has ended this group, or has ended itself");
+    int64_t before = last;
+    if (before >= index) return;
+    bool moves = changed_.wait_for(lock, timeout(),
+                                   [&] { return last > before || driver_gone_ || write_error_; });
+    if (!moves) break;
+  }
+  index = last + 1;
   lock.unlock();
   StoreRequest who;
   who.kind = StoreRequest::kMissing;
@@ -244,7 +264,7 @@ bool Session::receive_one() {
   auto message = decode_message<ToMember>(frame);
   std::lock_guard lock(mutex_);
   if (auto* acknowledged = std::get_if<Acknowledged>(&message)) {
-    acknowledged_ = acknowledged->index;
+    (acknowledged->committed ? committed_ : gathered_) = acknowledged->index;
   } else if (auto* reply = std::get_if<StoreReply>(&message)) {
     replies_[reply->request] = std::move(*reply);
   }
@@ -326,10 +346,10 @@ void Session::write() {
     std::pair<int64_t, std::shared_ptr<CheckpointSource>> job;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return closing_ || to_write_; });
-      if (!to_write_) return;
-      job = std::move(*to_write_);
-      to_write_.reset();
+      changed_.wait(lock, [&] { return closing_ || !to_write_.empty(); });
+      if (closing_) return;  // nobody waits for what is left
+      job = std::move(to_write_.front());
+      to_write_.pop_front();
     }
     try {
       CheckpointFolder folder(
@@ -401,9 +421,9 @@ void report(const Json& metrics, std::shared_ptr<CheckpointSource> checkpoint) {
 }
 void report(const Json& metrics, const std::string& checkpoint_folder) {
   Session& session = Session::current("report");
-  std::string copy =
-      staging_folder(session.begin().run_folder, session.begin().attempt, -1, session.begin().rank);
-  session.report(metrics, std::make_shared<FolderSource>(checkpoint_folder, copy));
+  std::string staging = staging_folder(session.begin().run_folder, session.begin().attempt,
+                                       session.next_report(), session.begin().rank);
+  session.report(metrics, std::make_shared<FolderSource>(checkpoint_folder, staging + ".copy"));
 }
 Checkpoint get_checkpoint() { return Session::current("get_checkpoint").checkpoint(); }
 DataShard get_dataset_shard(const std::string& name) {

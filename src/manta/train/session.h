@@ -24,8 +24,9 @@ Context get_context();
 
 /// Hands metrics, and if there is one a checkpoint, to the run. Every worker must call it equally
 /// often; rank 0's metrics are kept. Returns as soon as the checkpoint's data is copied: files are
-/// written in the background, and the checkpoint counts once every worker's files are complete. A
-/// second report waits for the first.
+/// written in the background, and the checkpoint counts once every worker's files are complete.
+/// A second report waits until every worker has made the first; and one with a checkpoint, while
+/// CheckpointConfig::max_in_flight of them are on their way, for the oldest of these.
 ///
 /// Metrics are an object: `report({{"loss", loss}, {"epoch", epoch}})`.
 void report(const Json& metrics);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -31,6 +32,7 @@ class Session {
   std::chrono::milliseconds timeout() const { return std::chrono::milliseconds(begin_.timeout_ms); }
 
   void report(const Json& metrics, std::shared_ptr<CheckpointSource> checkpoint);
+  int64_t next_report() const { return next_report_; }
   Checkpoint checkpoint();
   DataShard shard(const std::string& name);
   /// Waits until every report is committed.
@@ -74,7 +76,8 @@ class Session {
   void send_progress();
   template <class Message>
   void send(const Message& message);
-  void wait_acknowledged(int64_t index);
+  void wait_for_place(bool has_checkpoint);
+  void wait_for_report(int64_t index, const int64_t& last);
   Json positions() const;
 
   const std::shared_ptr<Channel> channel_;
@@ -89,13 +92,15 @@ class Session {
   bool told_ = false;             // what the loop waits in
   int64_t next_report_;
   bool gave_checkpoint_ = false;
+  std::deque<int64_t> in_flight_;  // reports with a checkpoint, of which some are acknowledged
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
-  int64_t acknowledged_;  // the last one
+  int64_t gathered_;   // the last report that every rank has made
+  int64_t committed_;  // the last that is committed
   bool closing_ = false;
   bool driver_gone_ = false;
-  std::optional<std::pair<int64_t, std::shared_ptr<CheckpointSource>>> to_write_;
+  std::deque<std::pair<int64_t, std::shared_ptr<CheckpointSource>>> to_write_;
   std::optional<Error> write_error_;
   uint64_t next_request_ = 1;
   std::map<uint64_t, StoreReply> replies_;

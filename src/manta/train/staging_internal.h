@@ -7,10 +7,12 @@
 
 namespace manta::train {
 
-/// Where one rank writes its files of one report, until they are committed.
+/// Where one rank, or the driver (a negative rank), writes its files of one report, until they are
+/// committed.
 inline std::string staging_folder(const std::string& run_folder, int attempt, int64_t index,
                                   int rank) {
-  return str(run_folder, "/.staging/attempt-", attempt, "/report-", index, "/rank-", rank);
+  return str(run_folder, "/.staging/attempt-", attempt, "/report-", index,
+             rank < 0 ? std::string("/driver") : str("/rank-", rank));
 }
 
 }  // namespace manta::train

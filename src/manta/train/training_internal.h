@@ -1,12 +1,14 @@
 #pragma once
 
 #include <chrono>
+#include <climits>
 #include <map>
 #include <optional>
 #include <string>
 
 #include "manta/core/function.h"
 #include "manta/data/dataset.h"
+#include "manta/data/preprocessor.h"
 #include "manta/train/config.h"
 
 namespace manta::train {
@@ -22,8 +24,14 @@ struct Training {
   ScalingConfig scaling;
   RunConfig run;
   std::map<std::string, Dataset> datasets;
-  Json framework = Json::object();    ///< For the framework's own use in the workers.
-  bool shared_memory = true;          ///< The workers exchange tensors through a region of it.
+  /// Fitted to the data set "train", unless it is fitted already; applied to all of them on their
+  /// way to the workers; kept in each checkpoint.
+  std::shared_ptr<Preprocessor> preprocessor;
+  /// The driver's own, in each checkpoint: text by name.
+  std::map<std::string, std::string> checkpoint_files;
+  Json framework = Json::object();  ///< For the framework's own use in the workers.
+  /// So many workers, at most, exchange tensors through a region of shared memory.
+  int max_in_shared_memory = INT_MAX;
   std::string restore_from;           ///< A run folder to go on with; empty for a new run.
   Checkpoint resume_from_checkpoint;  ///< Where a new run begins.
   std::string resume_error;  ///< Why that is not there any more, if a restored run began with one.
@@ -34,6 +42,10 @@ Resources resources_of_worker(const ScalingConfig& scaling);
 
 /// Throws Error(kInvalidArgument) if the options make no sense.
 void check_training(const Training& training);
+
+/// Throws Error(kResources) if there is never enough for all workers at a time; what is in use now
+/// is waited for.
+void check_capacity(const ScalingConfig& scaling);
 
 /// As well if it cannot begin in this process, or the machine could never hold it; before there is
 /// a folder.
@@ -55,6 +67,9 @@ Json read_params(const std::string& run_folder);
 /// Of data sets that are `given` anew the stored plan is not read: it may be why they are.
 Training training_from_params(const std::string& run_folder,
                               const std::map<std::string, Dataset>& given = {});
+
+/// The file of a checkpoint that keeps the preprocessor.
+inline constexpr const char* kPreprocessorFile = "preprocessor.json";
 
 /// What a restored run does otherwise. What is not set is as it was.
 struct RestoreChanges {

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "manta/base/error.h"
+#include "manta/base/json.h"
+#include "manta/train/checkpoint.h"
+#include "manta/train/config.h"
+
+namespace manta {
+
+/// A report that is committed and on record.
+struct ReportRecord {
+  int64_t index = 0;  ///< 0, 1, ... over the whole run, restarts included.
+  int attempt = 0;
+  double time = 0;          ///< Seconds since 1970.
+  double time_total_s = 0;  ///< Of training that led to it; what was lost or idle is not counted.
+  Json metrics;
+  std::string checkpoint;  ///< Its folder's name in the run folder, or empty.
+};
+
+/// A run as a callback sees it. Valid during the call.
+struct RunInfo {
+  std::string name;
+  std::string path;                          ///< The run folder.
+  const Json& train_loop_config;             ///< Of the current attempt, as the next one.
+  const ScalingConfig& scaling_config;       ///< How many workers, and what each holds.
+  const std::vector<ReportRecord>& reports;  ///< Each index once.
+};
+
+/// Why an attempt ended before its time.
+struct RunFailure {
+  std::string who;  ///< "rank 1", "the data reader", "the driver"
+  ErrorKind kind = ErrorKind::kUserCode;
+  std::string message;
+  bool will_restart = false;  ///< From the last checkpoint: reports after it are made again.
+};
+
+/// What the next attempt does otherwise. What is not set stays as it is.
+struct AttemptChanges {
+  std::optional<ScalingConfig> scaling_config = {};
+  std::optional<Json> train_loop_config = {};
+};
+
+/// What becomes of a run after a report.
+struct Decision {
+  enum Kind {
+    kGoOn,
+    kRestart,  ///< Ends the workers, and starts them anew from the last checkpoint.
+    kPause,    ///< Ends the run; restore goes on from the last checkpoint.
+    kStop,     ///< Ends the run, which is complete.
+  };
+  Kind kind = kGoOn;
+  AttemptChanges changes = {};  ///< With kRestart.
+
+  static Decision go_on() { return {}; }
+  static Decision stop() { return {kStop}; }
+  static Decision pause() { return {kPause}; }
+  static Decision restart(AttemptChanges changes = {}) { return {kRestart, std::move(changes)}; }
+};
+
+/// Watches runs from the driver: RunConfig::callbacks. A run calls its callbacks in their order, on
+/// a thread of its own, one call at a time; nothing else of the run happens meanwhile, so be short.
+///
+/// An exception from on_run_start ends the run; one from on_checkpoint or on_report counts as a
+/// failure of the attempt (see FailureConfig), as if a worker had failed. fit() throws one from
+/// on_run_end, unless the run has failed anyway: then, and if it is from on_failure, it is a
+/// warning.
+class Callback {
+ public:
+  virtual ~Callback() = default;
+  /// Before any worker starts. `run.reports` are those of earlier attempts, if it was restored.
+  virtual void on_run_start(const RunInfo& run);
+  /// A checkpoint is committed; on_report comes next, with the metrics.
+  virtual void on_checkpoint(const RunInfo& run, const Checkpoint& checkpoint);
+  /// `report` is committed: it is the last of `run.reports`. The strongest decision of all
+  /// callbacks counts: stop, then pause, then restart. The loop may have gone on by some reports,
+  /// which are not kept if it ends. After a restart, reports that came after the last checkpoint
+  /// come again.
+  virtual Decision on_report(const RunInfo& run, const ReportRecord& report);
+  virtual void on_failure(const RunInfo& run, const RunFailure& failure);
+  virtual void on_run_end(const RunInfo& run, RunOutcome outcome);
+};
+
+}  // namespace manta

@@ -1,0 +1,99 @@
+#include "manta/base/json_input_internal.h"
+#include "manta/core/client_internal.h"
+#include "manta/core/init.h"
+#include "manta/core/ledger_internal.h"
+#include "manta/core/session_folder_internal.h"
+#include "manta/train/checkpoint_store_internal.h"
+#include "manta/train/manifest_internal.h"
+#include "manta/train/training_internal.h"
+
+namespace manta::train {
+namespace {
+
+// A run starts its processes from the driver. Told before there is a folder, which would keep the
+// run's name from being used.
+void check_driver(const Training& training) {
+  Client::current((training.trainer + "::fit").c_str());  // throws if there is no manta::init
+  try {
+    current_session_folder();
+  } catch (const Error&) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str(training.trainer,
+                    "::fit was called in a task, an actor or a training loop; call it in the "
+                    "driver, the program that called manta::init"));
+  }
+}
+
+}  // namespace
+
+void check_capacity(const ScalingConfig& scaling) {
+  Resources each = resources_of_worker(scaling);
+  Resources all = cluster_resources();
+  auto workers = static_cast<size_t>(scaling.num_workers);
+  if (Ledger(all).acquire_all(std::vector<Resources>(workers, each), 0)) return;
+  throw Error(ErrorKind::kResources,
+              str("scaling_config asks for ", workers, " workers with ", to_string(each),
+                  " each, but there is only ", to_string(all),
+                  ": set a smaller num_workers, or smaller resources_per_worker (such as {.cpus = "
+                  "0.5} to share processors)"));
+}
+
+Resources resources_of_worker(const ScalingConfig& scaling) {
+  Resources resources = scaling.resources_per_worker;
+  if (scaling.use_gpu && resources.gpus == 0) resources.gpus = 1;
+  return resources;
+}
+
+void check_training(const Training& training) {
+  const auto& run = training.run;
+  if (training.scaling.num_workers < 1 || training.scaling.num_workers > kMostWorkers) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("scaling_config.num_workers must be at ",
+                    training.scaling.num_workers < 1 ? "least 1" : str("most ", kMostWorkers),
+                    " (was ", training.scaling.num_workers, ")"));
+  }
+  if (run.collective_timeout.count() <= 0) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("run_config.collective_timeout must be positive (was ",
+                    run.collective_timeout.count(), " ms)"));
+  }
+  if (run.collective_timeout > kLongestTimeout) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("run_config.collective_timeout must be at most ten years (was ",
+                    run.collective_timeout.count(), " ms)"));
+  }
+  if (run.folder_mode < 0700 || run.folder_mode > 0777) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("run_config.folder_mode must be from 0700 to 0777 (was 0", std::oct,
+                    run.folder_mode, ")"));
+  }
+  if (run.failure_config.max_failures < -1) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("failure_config.max_failures must be -1 (no limit) or more (was ",
+                    run.failure_config.max_failures, ")"));
+  }
+  if (!training.config.is_object() && !training.config.is_null()) {
+    throw Error(
+        ErrorKind::kInvalidArgument,
+        str("train_loop_config must be a JSON object; received ", short_text(training.config)));
+  }
+  bool learns = training.preprocessor && !training.preprocessor->is_fitted();
+  if (learns && !training.datasets.contains("train")) {
+    throw Error(ErrorKind::kInvalidArgument,
+                "a preprocessor learns from the data set 'train', which is not among `datasets`; "
+                "add it, or give a preprocessor that is fitted");
+  }
+  for (const auto& callback : run.callbacks) {
+    if (!callback) throw Error(ErrorKind::kInvalidArgument, "run_config.callbacks has a null");
+  }
+  check_checkpoint_config(run.checkpoint_config);
+  check_resources(training.scaling.resources_per_worker, "scaling_config.resources_per_worker");
+}
+
+void check_start(const Training& training) {
+  check_training(training);
+  check_driver(training);
+  if (training.restore_from.empty()) check_capacity(training.scaling);
+}
+
+}  // namespace manta::train

@@ -1,0 +1,132 @@
+// A preprocessor in one file: what it needs to be fitted, applied, kept and found again.
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include "manta/base/error_of_internal.h"
+#include "manta/base/temporary_folder_internal.h"
+#include "manta/data/parquet_fixture_internal.h"
+#include "manta/data/preprocessor.h"
+#include "manta/train/file_internal.h"
+#include "manta/train/session.h"
+#include "manta/train/trainer.h"
+#include "manta/train/training_internal.h"
+
+namespace manta::train {
+namespace {
+
+using data::ParquetFolder;
+using testing::HasSubstr;
+
+// Takes the smallest id from all ids.
+class FromZero final : public Preprocessor {
+ public:
+  FromZero() = default;
+  explicit FromZero(int64_t least) : least_(least) {}
+  std::string name() const override { return "FromZero"; }
+  void fit(const Dataset& dataset) override {
+    ++fits;
+    for (int64_t id : data::ints(*dataset.to_table(), "id"))
+      least_ = std::min(id, least_.value_or(id));
+  }
+  bool is_fitted() const override { return least_.has_value(); }
+  Dataset transform(const Dataset& dataset) const override {
+    return dataset.with_column("id", col("id") - least_.value());
+  }
+  Json state() const override { return {{"least", *least_}}; }
+
+  int fits = 0;
+
+ private:
+  std::optional<int64_t> least_;
+};
+
+[[maybe_unused]] const bool from_zero_is_known =
+    register_preprocessor("FromZero", [](const Json& state) -> std::shared_ptr<Preprocessor> {
+      return std::make_shared<FromZero>(state.at("least").get<int64_t>());
+    });
+
+void sum_of_ids(const Json& config) {
+  int64_t sum = 0, rows = 0;
+  for (const auto& batch : get_dataset_shard().iter_batches({.batch_size = 8})) {
+    for (int64_t id : data::ints(*batch, "id")) sum += id;
+    rows += batch->num_rows();
+  }
+  std::string files = get_context().run_folder + "/mine";
+  std::filesystem::create_directories(files);
+  std::ofstream(files + "/model") << sum;
+  train::report({{"sum", sum}, {"rows", rows}}, files);
+  if (config.value("breaks", false)) throw std::runtime_error("broken");
+}
+
+Training summing(ParquetFolder& folder, const Json& config) {
+  folder.write_rows("a.parquet", 1000, 50, 20);
+  TrainLoop loop = sum_of_ids;
+  Training training;
+  training.trainer = "ToyTrainer";
+  training.config = config;
+  training.run.name = "toy";
+  training.run.storage_path = folder.path();
+  training.run.verbose = false;
+  training.scaling.num_workers = 1;
+  training.loop = loop.function();
+  training.datasets.emplace("train", data::read_parquet(folder.file("a.parquet")));
+  return training;
+}
+
+TEST(ToyPreprocessorTest, IsFittedOnceAppliedAndKept) {
+  ParquetFolder folder;
+  auto preprocessor = std::make_shared<FromZero>();
+  Training training = summing(folder, {{"breaks", true}});
+  training.preprocessor = preprocessor;
+  EXPECT_THAT(message_of([&] { run_training(training); }), HasSubstr("broken"));
+  EXPECT_EQ(preprocessor->fits, 1);
+
+  Training restored = restore_training(folder / "toy", "ToyTrainer", {});
+  ASSERT_TRUE(restored.preprocessor);
+  EXPECT_TRUE(restored.preprocessor->is_fitted());
+  restored.loop = training.loop;
+  restored.config = Json::object();
+  Result result = run_training(restored);
+  for (const Json& metrics : result.metrics_history) {
+    EXPECT_EQ(metrics.at("sum"), 49 * 50 / 2);
+    EXPECT_EQ(metrics.at("rows"), 50);
+  }
+
+  EXPECT_THAT(result.checkpoint.files(), testing::UnorderedElementsAre("model", kPreprocessorFile));
+  Json kept = Json::parse(read_text(result.checkpoint.file(kPreprocessorFile)));
+  auto found = preprocessor_from_json(kept, "the checkpoint");
+  auto ids = data::ints(*found->transform(training.datasets.at("train")).to_table(), "id");
+  EXPECT_EQ(*std::min_element(ids.begin(), ids.end()), 0);
+}
+
+TEST(ToyPreprocessorTest, NeedsDataToLearnFrom) {
+  ParquetFolder folder;
+  Training training = summing(folder, {});
+  training.preprocessor = std::make_shared<FromZero>();
+  training.datasets.clear();
+  EXPECT_THAT(message_of([&] { run_training(training); }),
+              HasSubstr("learns from the data set 'train'"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "toy"));
+}
+
+TEST(ToyPreprocessorTest, WhatIsKeptIsCheckedWhenItIsRead) {
+  auto reading = [](const char* text) {
+    return error_of([&] { preprocessor_from_json(Json::parse(text), "'x.json'"); });
+  };
+  EXPECT_EQ(reading("[]").kind(), ErrorKind::kCorrupt);
+  EXPECT_THAT(reading(R"({"version": 2, "name": "FromZero", "state": {}})").what(),
+              HasSubstr("'x.json' is damaged: version is 2"));
+  EXPECT_THAT(reading(R"({"version": 1, "name": "Unknown", "state": {}})").what(),
+              HasSubstr("'Unknown', which this program does not have"));
+  Error error = reading(R"({"version": 1, "name": "FromZero", "state": {}})");
+  EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
+  EXPECT_THAT(error.what(), HasSubstr("state of 'FromZero'"));
+}
+
+}  // namespace
+}  // namespace manta::train
