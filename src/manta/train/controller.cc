@@ -10,6 +10,8 @@ namespace {
 
 constexpr const char* kOutcomes[] = {"finished", "stopped", "paused", "failed", "interrupted"};
 
+constexpr const char* kDecisions[] = {"go on", "restart", "pause", "stop"};
+
 std::string times(int64_t count) { return str(count, count == 1 ? " time" : " times"); }
 
 }  // namespace
@@ -211,6 +213,11 @@ void Controller::on(const Judged& event) {
   committing_ = false;
   if (!event.error.empty()) return fail_in_driver(event.kind, event.error);
   decided_ = event.decision;
+  if (decided_ != Decision::kGoOn) {
+    add(Note{kDecided,
+             {{"report", event.index}, {"decision", kDecisions[decided_]}},
+             restart_point_.attempt});
+  }
   if (event.num_workers) next_workers_ = event.num_workers;
   if (phase_ == Phase::kStopping) return conclude();
   if (decided_ != Decision::kGoOn) return stop();

@@ -154,6 +154,7 @@ using Action = std::variant<StartGroup, StopGroup, StartTimer, Gathered, Commit,
 inline constexpr const char* kAttemptStarted = "attempt_started";  ///< checkpoint, next_report
 inline constexpr const char* kGroupStarted = "group_started";
 inline constexpr const char* kAttemptFailed = "attempt_failed";  ///< rank, kind, message, restart
+inline constexpr const char* kDecided = "decided";  ///< report, decision: restart, pause or stop
 inline constexpr const char* kInterrupted = "interrupted";
 inline constexpr const char* kRunEnded = "run_ended";  ///< outcome: its name in lower case
 

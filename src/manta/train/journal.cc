@@ -49,6 +49,8 @@ JournalEvent parse(std::string_view line, const std::string& what) {
       details.fail("checkpoint", str("null or \"", checkpoint_name(index), "\""));
   } else if (event.event == kRunEnded) {
     details.text("outcome");
+  } else if (event.event == kDecided) {
+    details.text("decision");
   }
   event.details = std::move(json["details"]);
   return event;
@@ -183,6 +185,7 @@ void History::apply(const JournalEvent& event) {
     int64_t next = details.value("next_report", int64_t{0});
     while (!reports_.empty() && reports_.back().index >= next) reports_.pop_back();
     outcome_.clear();
+    is_complete_ = false;
     attempt_began_ = event.time;
     trained_before_ = reports_.empty() ? 0 : reports_.back().time_total_s;
   } else if (event.event == kReport) {
@@ -199,7 +202,11 @@ void History::apply(const JournalEvent& event) {
   } else if (event.event == kAttemptFailed) {
     ++failures_;
   } else if (event.event == kRunEnded) {
-    outcome_ = details.value("outcome", "");
+    if (!is_complete_) outcome_ = details.value("outcome", "");
+  } else if (event.event == kDecided && details.value("decision", "") == "stop") {
+    // Also if nobody lived to see the end.
+    outcome_ = outcome_name(RunOutcome::kStopped);
+    is_complete_ = true;
   }
 }
 

@@ -84,6 +84,7 @@ class History {
   int last_attempt_ = -1;
   int failures_ = 0;
   std::string outcome_;
+  bool is_complete_ = false;  // as a callback has decided
   double attempt_began_ = 0;
   double trained_before_ = 0;
 };

@@ -253,5 +253,19 @@ TEST(HistoryTest, ARestartFromTheBeginningDiscardsAll) {
   EXPECT_EQ(result.outcome(), "");
 }
 
+TEST(HistoryTest, ADecisionToStopMakesARunComplete) {
+  std::vector<JournalEvent> events = {
+      {1, 0, kAttemptStarted, {{"checkpoint", Json()}, {"next_report", 0}}},
+      {2, 0, kReport, {{"index", 0}, {"metrics", {{"a", 1}}}, {"checkpoint", Json()}}},
+      {3, 0, kDecided, {{"report", 0}, {"decision", "stop"}}}};
+  EXPECT_EQ(history(events).outcome(), "stopped");  // its driver died
+  events.push_back({4, 0, kRunEnded, {{"outcome", "interrupted"}}});
+  EXPECT_EQ(history(events).outcome(), "stopped");
+  for (const char* other : {"pause", "restart"}) {
+    events[2].details["decision"] = other;
+    EXPECT_EQ(history(events).outcome(), "interrupted");
+  }
+}
+
 }  // namespace
 }  // namespace manta::train

@@ -324,6 +324,7 @@ class Run {
     if (changes.train_loop_config) next.config = std::move(*changes.train_loop_config);
     check_training(next);
     check_capacity(next.scaling);
+    folder_->set_params(params_of(next));  // whatever becomes of this process
     changes_ = std::move(next);
     return changes_->scaling.num_workers;
   }
