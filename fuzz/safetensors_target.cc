@@ -1,5 +1,8 @@
 // A file of tensors.
 
+#include <ATen/ops/arange.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/zeros.h>
 #include <manta/torch/safetensors.h>
 
 #include <algorithm>
@@ -16,9 +19,9 @@ void run(std::string_view input) {
 }
 
 std::vector<std::string> seeds() {
-  auto image = make_safetensors({{"weight", torch::arange(6, torch::kFloat32).reshape({2, 3})},
-                                 {"steps", torch::tensor(int64_t{5})},
-                                 {"empty", torch::zeros({0, 4}, torch::kUInt8)}},
+  auto image = make_safetensors({{"weight", at::arange(6, at::kFloat).reshape({2, 3})},
+                                 {"steps", at::scalar_tensor(int64_t{5}, at::kLong)},
+                                 {"empty", at::zeros({0, 4}, at::kByte)}},
                                 {{"format", "pt"}});
   std::string bytes;
   for (const auto& part : image.parts()) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <torch/types.h>
+#include <ATen/core/Tensor.h>
 
 #include <map>
 #include <string>
@@ -12,12 +12,12 @@ namespace manta {
 
 struct NamedTensor {
   std::string name;
-  torch::Tensor tensor;
+  at::Tensor tensor;
 };
 
 /// A file of named tensors in the safetensors format, which Python and Hugging Face read, too.
 struct Safetensors {
-  std::map<std::string, torch::Tensor> tensors;
+  std::map<std::string, at::Tensor> tensors;
   std::map<std::string, std::string> metadata;
 };
 
