@@ -90,7 +90,7 @@ template <class Use>
 int64_t pass(const DataShard& shard, int64_t batch_size, int64_t limit, int workers, Use use) {
   int64_t rows = 0;
   for (auto& batch :
-       shard.iter_torch_batches({.batch_size = batch_size, .dtypes = torch::kFloat32})) {
+       iter_torch_batches(shard, {.batch_size = batch_size, .dtypes = torch::kFloat32})) {
     use(batch.columns(kFeatures), batch[kLabel].unsqueeze(1));
     rows += batch.rows() * workers;
     if (rows >= limit) break;

@@ -64,8 +64,8 @@ void train_loop_per_worker(const Json& config) {
   for (int64_t epoch = shard.epoch(); epoch < config.value("num_epochs", 3); ++epoch) {
     double loss = 0;
     int64_t steps = 0;
-    for (auto& batch : shard.iter_torch_batches(
-             {.batch_size = config.value("batch_size", 32), .dtypes = torch::kFloat32})) {
+    for (auto& batch : iter_torch_batches(
+             shard, {.batch_size = config.value("batch_size", 32), .dtypes = torch::kFloat32})) {
       auto output = model->forward(batch.columns(kFeatures));
       auto batch_loss = torch::smooth_l1_loss(output, batch["is_big_tip"].unsqueeze(1));
       optimizer.zero_grad();

@@ -39,7 +39,7 @@ void loop(const Json& config) {
   auto context = train::get_context();
   for (int64_t epoch = shard.epoch(); epoch < config.at("epochs"); ++epoch) {
     for (auto& batch :
-         shard.iter_torch_batches({.global_batch_size = 64, .dtypes = torch::kFloat32})) {
+         iter_torch_batches(shard, {.global_batch_size = 64, .dtypes = torch::kFloat32})) {
       auto output = model->forward(batch.columns({"a", "b", "c"}));
       auto loss = torch::mse_loss(output, batch["y"].unsqueeze(1));
       optimizer.zero_grad();

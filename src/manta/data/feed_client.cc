@@ -77,20 +77,6 @@ FeedClient::FeedClient(UniqueFd socket, int rank, int world_size, std::chrono::m
 
 FeedClient::~FeedClient() = default;
 
-void FeedClient::set_weight(const void* loop, double weight) {
-  if (weights_.empty() || weights_.back().first != loop) {
-    std::erase_if(weights_, [&](const auto& each) { return each.first == loop; });
-    weights_.emplace_back(loop, weight);
-  }
-  weights_.back().second = weight;
-  last_weight_ = weight;
-}
-
-void FeedClient::forget_weight(const void* loop) {
-  std::erase_if(weights_, [&](const auto& each) { return each.first == loop; });
-  last_weight_ = weights_.empty() ? 1 : weights_.back().second;
-}
-
 void FeedClient::receive() {
   Frame frame;
   auto begin = Clock::now();

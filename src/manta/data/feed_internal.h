@@ -84,12 +84,6 @@ class FeedClient : public std::enable_shared_from_this<FeedClient> {
 
   /// Seconds spent waiting for rows.
   double wait_seconds() const { return wait_seconds_.load(); }
-  /// Rows of this worker's last slice, times the workers, over the rows of that step: what its
-  /// gradient counts for in the average. Of the loop that took a batch last and is not over; 1 if
-  /// there is none.
-  double last_weight() const { return last_weight_.load(); }
-  void set_weight(const void* loop, double weight);
-  void forget_weight(const void* loop);
 
  private:
   struct Segment;
@@ -111,8 +105,6 @@ class FeedClient : public std::enable_shared_from_this<FeedClient> {
   std::map<uint64_t, Pass*> passes_;
   std::map<uint32_t, std::shared_ptr<Segment>> segments_;
   std::atomic<double> wait_seconds_{0};
-  std::atomic<double> last_weight_{1};
-  std::vector<std::pair<const void*, double>> weights_;  // the latest last
 };
 
 }  // namespace manta::data

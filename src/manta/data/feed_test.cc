@@ -276,19 +276,6 @@ TEST_F(FeedTest, ViewsTravelAsTexts) {
   EXPECT_EQ(rows, kRows);
 }
 
-TEST_F(FeedTest, AWeightIsThatOfTheLoopThatGoesOn) {
-  auto [mine, other] = socket_pair();
-  FeedClient client(std::move(mine), 0, 2, seconds(60));
-  int outer = 0, inner = 0;
-  client.set_weight(&outer, 1.5);
-  client.set_weight(&inner, 0.5);
-  EXPECT_EQ(client.last_weight(), 0.5);
-  client.forget_weight(&inner);
-  EXPECT_EQ(client.last_weight(), 1.5);
-  client.forget_weight(&outer);
-  EXPECT_EQ(client.last_weight(), 1);
-}
-
 TEST_F(FeedTest, LeavingALoopEarlyEndsTheEpoch) {
   Dataset dataset = rows();
   auto [mine, other] = socket_pair();

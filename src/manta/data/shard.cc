@@ -49,7 +49,7 @@ void ShardPass::finish() {
   state_->position = {state_->position.epoch + 1, 0, 0, 0};
   state_->iterating = false;
   state_->pass = -1;
-  state_->feed->forget_weight(this);
+  state_->current_step->forget(this);
   state_->rows_decoded = pass_->rows_decoded();
   blocks_.clear();
   pass_.reset();
@@ -93,8 +93,7 @@ bool ShardPass::next(StepSlice* slice) {
     }
   }
   while (!blocks_.empty() && end_of(blocks_.front()) <= row_) blocks_.pop_front();
-  state_->feed->set_weight(
-      this, static_cast<double>(mine.rows) * feed.world_size() / static_cast<double>(step->rows));
+  state_->current_step->set(this, {*step, mine});
   state_->steps += 1;
   state_->pass_steps += 1;
   state_->rows += mine.rows;
@@ -127,7 +126,11 @@ const std::string& DataShard::name() const { return state_->name; }
 int64_t DataShard::epoch() const { return state_->position.epoch; }
 
 ShardBatches DataShard::iter_batches(const ShardBatchOptions& options) const {
-  return ShardBatches(std::make_shared<data::ShardPass>(state_, options));
+  return ShardBatches(begin_pass(options));
+}
+
+std::shared_ptr<data::ShardPass> DataShard::begin_pass(const ShardBatchOptions& options) const {
+  return std::make_shared<data::ShardPass>(state_, options);
 }
 
 }  // namespace manta

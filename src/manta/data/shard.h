@@ -11,9 +11,6 @@ class RecordBatch;
 
 namespace manta {
 
-class TorchBatches;        // manta/torch.h
-struct TorchBatchOptions;  // manta/torch.h
-
 namespace data {
 class ShardPass;
 struct ShardState;
@@ -74,9 +71,9 @@ class DataShard {
   /// destroyed before, as when a range-for over it is left early, the epoch counts as over. A
   /// batch's memory may be kept; as long as it is, the data reader has that much less to read into.
   ShardBatches iter_batches(const ShardBatchOptions& options = {}) const;
-  /// The same as tensors; needs manta/torch.h.
-  TorchBatches iter_torch_batches(const TorchBatchOptions& options) const;
-  TorchBatches iter_torch_batches() const;
+  /// The same for a framework, which makes its own kind of batch of each slice
+  /// (shard_internal.h): manta/torch.h has iter_torch_batches(shard).
+  std::shared_ptr<data::ShardPass> begin_pass(const ShardBatchOptions& options) const;
 
  private:
   std::shared_ptr<data::ShardState> state_;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "manta/data/current_step_internal.h"
 #include "manta/data/feed_internal.h"
 #include "manta/data/shard.h"
 #include "manta/data/step_internal.h"
@@ -25,6 +26,8 @@ struct ShardState {
   int64_t rows_decoded = 0;  // by the reader, in the last pass that ended
   WaitWatch* watch =
       nullptr;  // of the process, if it has one: told of passes and of waits for rows
+  // Of the process: told of the steps that are taken. One for all of its data sets.
+  std::shared_ptr<CurrentStep> current_step = std::make_shared<CurrentStep>();
 
   std::atomic<int64_t> epoch;           // the one under way, or that ended last
   std::atomic<int64_t> steps{0};        // in this process

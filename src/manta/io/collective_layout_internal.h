@@ -32,7 +32,7 @@ enum class CollectiveKind : uint8_t {
 struct CollectiveCall {
   uint64_t bytes = 0;     ///< Of one rank's part.
   uint32_t sequence = 0;  ///< How many calls were before it in this group, modulo 2^32.
-  int32_t step = -1;      ///< Whose gradients are exchanged; -1: others, or it is not known.
+  int32_t step = -1;      ///< That what is exchanged is of; -1: of none, or it is not known.
   int16_t root = -1;      ///< -1 where there is none.
   CollectiveKind kind = CollectiveKind::kBarrier;
   ElementType type = ElementType::kOther;

@@ -59,7 +59,7 @@ std::string describe(const CollectiveCall& call) {
   if (call.kind != CollectiveKind::kBarrier && call.kind != CollectiveKind::kAlltoall) {
     text += str(" of ", call.bytes, " bytes of ", element_name(call.type));
   }
-  if (call.step >= 0) text += str(", gradients of step ", call.step);
+  if (call.step >= 0) text += str(", of step ", call.step);
   return text;
 }
 
@@ -183,8 +183,8 @@ void CollectiveMember::check_calls(uint32_t step) {
     if (same_call && (other.step == first.step || other.step < 0 || first.step < 0)) continue;
     if (same_call) {
       fail_and_throw(ErrorKind::kInvalidArgument,
-                     str("the ranks exchange gradients of different steps: rank ", peer,
-                         " those of step ", other.step, ", rank 0 those of step ", first.step,
+                     str("the ranks are at different steps: rank ", peer, " at step ", other.step,
+                         ", rank 0 at step ", first.step,
                          " of their epoch; between two exchanges every rank must take the same ",
                          "number of batches"));
     }

@@ -18,7 +18,7 @@ struct GroupOptions {
   /// How long a rank waits for the others, when the group forms and in every call. A rank that is
   /// dead is noticed at once, so this is for those that are stopped or do something else.
   std::chrono::nanoseconds timeout = std::chrono::seconds(60);
-  /// Is told of every call, and says whose gradients it is about. Must outlive the group.
+  /// Is told of every call, and says which step it is of. Must outlive the group.
   WaitWatch* watch = nullptr;
 };
 

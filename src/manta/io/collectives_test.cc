@@ -51,9 +51,8 @@ TEST(CollectivesTest, GradientsOfDifferentStepsAreNotAdded) {
     }
   });
   for (const auto& outcome : outcomes) {
-    EXPECT_THAT(outcome, AllOf(HasSubstr("invalid argument: the ranks exchange gradients of "
-                                         "different steps: rank 1 those of step 5, rank 0 those of "
-                                         "step 4"),
+    EXPECT_THAT(outcome, AllOf(HasSubstr("invalid argument: the ranks are at different steps: "
+                                         "rank 1 at step 5, rank 0 at step 4"),
                                HasSubstr("the same number of batches")));
   }
 }

@@ -12,7 +12,7 @@ struct Wait {
   Kind kind = kNone;
   int64_t number = -1;    ///< Of the collective, the pass over data or the report, from 0.
   const char* what = "";  ///< The collective's or the data set's name; must outlive the watch.
-  int64_t step = -1;      ///< kCollective: whose gradients are exchanged. kRows: the epoch.
+  int64_t step = -1;      ///< kCollective: that of what is exchanged. kRows: the epoch.
 };
 
 /// Where the thread of a training loop says in what it waits, for another thread of the process to
@@ -33,7 +33,7 @@ class WaitWatch {
   int64_t collectives() const { return collectives_.load(std::memory_order_relaxed); }
   int64_t passes() const { return passes_.load(std::memory_order_relaxed); }
 
-  /// The step whose gradients are being exchanged, -1 between exchanges.
+  /// The step that what is being exchanged is of, e.g. gradients; -1 between exchanges.
   int64_t step() const { return step_.load(std::memory_order_relaxed); }
   void set_step(int64_t step) { step_.store(step, std::memory_order_relaxed); }
 

@@ -4,6 +4,7 @@
 #include "manta/torch/process_group_internal.h"
 #include "manta/torch/session_store_internal.h"
 #include "manta/torch/shm_group_internal.h"
+#include "manta/torch/torch_worker_internal.h"
 #include "manta/train/session_internal.h"
 
 namespace manta::train {
@@ -53,7 +54,9 @@ SyncOptions sync_options_of_run() {
   options.rank = session->begin().rank;
   options.world_size = session->begin().world_size;
   options.group = get_process_group();
-  options.weight = [session] { return session->step_weight(); };
+  options.weight = [session] {
+    return gradient_weight(session->current_step(), session->begin().world_size);
+  };
   options.exchanging = [session](bool begins) {
     session->watch().set_step(begins ? session->step() : -1);
   };

@@ -45,7 +45,7 @@ void train_until(const Json& config, void (*at_three)()) {
   auto model = train::prepare_model(make_net(config));
   auto shard = train::get_dataset_shard();
   int step = 0;
-  for (auto& batch : shard.iter_torch_batches({.global_batch_size = 10})) {
+  for (auto& batch : iter_torch_batches(shard, {.global_batch_size = 10})) {
     (void)batch;
     if (++step == 3 && train::get_context().world_rank == 0) {
       if (!at_three) return;
@@ -90,11 +90,10 @@ const std::vector<Json> kPaths{{{"backend", "shm"}, {"large", false}},
 
 TEST_F(RanksPart, WhenOneReturnsEarly) {
   for (const Json& config : kPaths) {
-    EXPECT_THAT(
-        failure([](const Json& config) { train_until(config, nullptr); }, config),
-        AllOf(HasSubstr("rank 1 failed: it waits in an allreduce (gradients of step 3) that "
-                        "rank 0 never joins: rank 0 has returned from the loop"),
-              HasSubstr("every rank must take the same steps")))
+    EXPECT_THAT(failure([](const Json& config) { train_until(config, nullptr); }, config),
+                AllOf(HasSubstr("rank 1 failed: it waits in an allreduce (of step 3) that "
+                                "rank 0 never joins: rank 0 has returned from the loop"),
+                      HasSubstr("every rank must take the same steps")))
         << config;
   }
 }
@@ -103,7 +102,7 @@ TEST_F(RanksPart, WhenOneIsInReport) {
   for (const Json& config : kPaths) {
     EXPECT_THAT(
         failure([](const Json& config) { train_until(config, report_twice); }, config),
-        HasSubstr("rank 1 failed: it waits in an allreduce (gradients of step 3) that rank 0 "
+        HasSubstr("rank 1 failed: it waits in an allreduce (of step 3) that rank 0 "
                   "never joins: rank 0 waits in train::report for report 0, which rank 1 has "
                   "not made"))
         << config;
@@ -113,23 +112,21 @@ TEST_F(RanksPart, WhenOneIsInReport) {
 TEST_F(RanksPart, WhenOneSkipsABatch) {
   for (bool large : {false, true}) {
     Json config = {{"backend", "shm"}, {"large", large}, {"skip", true}};
-    EXPECT_THAT(
-        failure([](const Json& config) { train_until(config, [] {}); }, config),
-        HasSubstr("the ranks exchange gradients of different steps: rank 1 those of step 3, "
-                  "rank 0 those of step 4 of their epoch"));
+    EXPECT_THAT(failure([](const Json& config) { train_until(config, [] {}); }, config),
+                HasSubstr("the ranks are at different steps: rank 1 at step 3, "
+                          "rank 0 at step 4 of their epoch"));
   }
   // Gloo adds them up. But rank 0 has an exchange less.
   Json config = {{"backend", "gloo"}, {"skip", true}};
-  EXPECT_THAT(
-      failure([](const Json& config) { train_until(config, [] {}); }, config),
-      HasSubstr("rank 1 failed: it waits in an allreduce (gradients of step 10) that rank 0 "
-                "never joins: rank 0 has returned from the loop"));
+  EXPECT_THAT(failure([](const Json& config) { train_until(config, [] {}); }, config),
+              HasSubstr("rank 1 failed: it waits in an allreduce (of step 10) that rank 0 "
+                        "never joins: rank 0 has returned from the loop"));
 }
 
 TEST_F(RanksPart, WhenOneDoesNotOpenTheDataSet) {
   auto loop = [] {
     if (train::get_context().world_rank == 0) return report_twice();
-    for (auto& batch : train::get_dataset_shard().iter_torch_batches()) (void)batch;
+    for (auto& batch : iter_torch_batches(train::get_dataset_shard())) (void)batch;
   };
   EXPECT_THAT(
       failure(loop),
@@ -171,7 +168,7 @@ TEST_P(RanksThatAreSlow, HaveNotParted) {
     for (int epoch = 0; epoch < 2; ++epoch) {
       if (first) std::this_thread::sleep_for(700ms);  // the other waits for rows
       int step = 0;
-      for (auto& batch : shard.iter_torch_batches({.global_batch_size = 50})) {
+      for (auto& batch : iter_torch_batches(shard, {.global_batch_size = 50})) {
         (void)batch;
         if (++step == 2 && !first) std::this_thread::sleep_for(700ms);  // in an exchange
         backward(model);
@@ -194,7 +191,7 @@ TEST_F(RanksPart, NotWhenOneTakesBatchesOnAnotherThread) {
     auto shard = train::get_dataset_shard();
     bool first = train::get_context().world_rank == 0;
     std::thread ahead([&] {
-      for (auto& batch : shard.iter_torch_batches({.global_batch_size = 10})) {
+      for (auto& batch : iter_torch_batches(shard, {.global_batch_size = 10})) {
         (void)batch;
         if (first) std::this_thread::sleep_for(50ms);
       }

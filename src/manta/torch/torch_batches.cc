@@ -113,13 +113,10 @@ bool TorchBatches::advance() {
   return true;
 }
 
-TorchBatches DataShard::iter_torch_batches(const TorchBatchOptions& options) const {
-  ShardBatchOptions shard{options.batch_size, options.global_batch_size, options.drop_last};
-  return TorchBatches(std::make_shared<data::ShardPass>(state_, shard), options.dtypes);
-}
-
-TorchBatches DataShard::iter_torch_batches() const {
-  return iter_torch_batches(TorchBatchOptions());
+TorchBatches iter_torch_batches(const DataShard& shard, const TorchBatchOptions& options) {
+  return TorchBatches(
+      shard.begin_pass({options.batch_size, options.global_batch_size, options.drop_last}),
+      options.dtypes);
 }
 
 }  // namespace manta

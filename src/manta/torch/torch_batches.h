@@ -101,7 +101,7 @@ class TorchBatch {
   TorchDtypes dtypes_;
 };
 
-/// What DataShard::iter_torch_batches returns: one epoch, to be walked through once.
+/// What iter_torch_batches returns: one epoch, to be walked through once.
 class TorchBatches {
  public:
   TorchBatches(std::shared_ptr<data::ShardPass> pass, TorchDtypes dtypes)
@@ -133,5 +133,8 @@ class TorchBatches {
   TorchDtypes dtypes_;
   TorchBatch batch_;
 };
+
+/// One epoch of a worker's data as tensors: DataShard::iter_batches says from where to where.
+TorchBatches iter_torch_batches(const DataShard& shard, const TorchBatchOptions& options = {});
 
 }  // namespace manta

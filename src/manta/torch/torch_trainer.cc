@@ -4,6 +4,7 @@
 
 #include "manta/base/json_input_internal.h"
 #include "manta/io/collective_region.h"
+#include "manta/torch/torch_worker_internal.h"
 #include "manta/train/training_internal.h"
 
 namespace manta {
@@ -15,6 +16,7 @@ void set_loop(train::Training& training, const TrainLoop& loop) {
   if (!loop) throw Error(ErrorKind::kInvalidArgument, "TorchTrainer needs a train_loop_per_worker");
   training.loop = loop.function();
   training.loop_takes_config = loop.takes_config();
+  training.prepare_worker = manta::detail::make_function(&train::prepare_torch_worker);
 }
 
 void set_backend(train::Training& training, const std::string& backend) {

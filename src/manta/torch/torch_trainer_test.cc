@@ -66,7 +66,7 @@ void fit_line(const Json& config) {
   auto model = train::prepare_model(Net());
   torch::optim::SGD optimizer(model->parameters(), 0.1);
   for (int64_t epoch = shard.epoch(); epoch < config.value("epochs", 3); ++epoch) {
-    for (auto& batch : shard.iter_torch_batches({.global_batch_size = 32})) {
+    for (auto& batch : iter_torch_batches(shard, {.global_batch_size = 32})) {
       auto loss = torch::mse_loss(model->forward(batch.columns({"x"})), batch["y"].unsqueeze(1));
       optimizer.zero_grad();
       loss.backward();
@@ -140,7 +140,7 @@ TEST_F(TorchTrainerTest, TheResultIsWhatWasReported) {
 TEST_F(TorchTrainerTest, BatchesConvertColumns) {
   auto loop = [] {
     auto shard = train::get_dataset_shard();
-    for (auto& batch : shard.iter_torch_batches({.batch_size = 300})) {
+    for (auto& batch : iter_torch_batches(shard, {.batch_size = 300})) {
       auto count = batch.column("count", torch::kFloat32);
       bool good = batch.rows() == 203 && batch["flag"].dtype() == torch::kBool &&
                   batch["flag"].sum().item<int64_t>() == 68 && count[5].isnan().item<bool>() &&
@@ -162,7 +162,7 @@ TEST_F(TorchTrainerTest, BatchesConvertColumns) {
   EXPECT_FALSE(result.checkpoint);
   auto floats = [] {
     TorchBatchOptions options{.batch_size = 300, .dtypes = torch::kFloat32};
-    for (auto& batch : train::get_dataset_shard().iter_torch_batches(options)) {
+    for (auto& batch : iter_torch_batches(train::get_dataset_shard(), options)) {
       train::report({{"flags", batch["flag"].sum().item<double>()},
                      {"type", c10::toString(batch["x"].scalar_type())}});
     }
@@ -171,7 +171,7 @@ TEST_F(TorchTrainerTest, BatchesConvertColumns) {
             Json({{"flags", 68.0}, {"type", "Float"}}));
   auto unknown = [] {
     TorchBatchOptions options{.dtypes = {{"z", torch::kFloat32}}};
-    for (auto& batch : train::get_dataset_shard().iter_torch_batches(options)) (void)batch;
+    for (auto& batch : iter_torch_batches(train::get_dataset_shard(), options)) (void)batch;
   };
   EXPECT_THAT(message_of([&] { TorchTrainer(options(unknown, 1)).fit(); }),
               HasSubstr("no column 'z'; it has: x, y, flag, count, text"));
@@ -244,13 +244,13 @@ TEST_F(TorchTrainerTest, BadCallsInTheLoopAreSaid) {
   EXPECT_THAT(message_of([&] { TorchTrainer(options(unequal)).fit(); }), HasSubstr("report"));
   auto different = [] {
     int64_t size = train::get_context().world_rank == 0 ? 10 : 20;
-    for (auto& batch : train::get_dataset_shard().iter_torch_batches({.batch_size = size}))
+    for (auto& batch : iter_torch_batches(train::get_dataset_shard(), {.batch_size = size}))
       (void)batch;
   };
   EXPECT_THAT(message_of([&] { TorchTrainer(options(different)).fit(); }),
               HasSubstr("workers must iterate over the same data in the same way"));
   auto greedy = options([] {
-    for (auto& batch : train::get_dataset_shard().iter_torch_batches()) (void)batch;
+    for (auto& batch : iter_torch_batches(train::get_dataset_shard())) (void)batch;
   });
   greedy.datasets = {
       {"train", data::read_parquet(folder_ / "rows.parquet").filter(col("x") < 0.001)}};

@@ -274,8 +274,8 @@ bool Controller::is_empty_checkpoint(const Pending& report) {
         str("the checkpoint of report ", next_commit_, ", given by ", name_ranks(givers),
             ", has no files",
             givers.front() == 0 ? ""
-                                : "; a TorchCheckpoint is written by rank 0 only, so rank 0 must "
-                                  "give it to train::report, too"),
+                                : "; if rank 0 alone writes files, as of a model that all ranks "
+                                  "have, rank 0 must give it to train::report, too"),
         false, true});
   return true;
 }

@@ -203,6 +203,7 @@ void Group::begin() {
     message.loop_takes_config = training_.loop_takes_config;
     message.config = training_.config;
     message.framework = training_.framework;
+    message.prepare_worker = training_.prepare_worker;
     message.next_report = plan_.next_report;
     message.checkpoint = plan_.checkpoint;
     for (const auto& [name, dataset] : training_.datasets) {

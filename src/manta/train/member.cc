@@ -23,10 +23,8 @@ void run_reader(BeginReading begin) {
   data::serve_feed(plans, std::move(workers), options);
 }
 
-void run_loop(const BeginTraining& begin) {
-  auto [thunk, target] = resolve_function(begin.loop);
-  Value arguments;
-  if (begin.loop_takes_config) arguments = to_value(begin.config);
+void call(const Function& function, const Value& arguments) {
+  auto [thunk, target] = resolve_function(function);
   const std::vector<RefArgument> no_references;
   const std::vector<Value> no_values;
   Invocation call;
@@ -37,10 +35,9 @@ void run_loop(const BeginTraining& begin) {
   thunk(call);
 }
 
-// libtorch adds its own frames, dozens of lines that say nothing about the user's program.
-std::string message_of(const std::exception& error) {
-  std::string text = error.what();
-  return text.substr(0, text.find("\nException raised from "));
+void run_loop(const BeginTraining& begin) {
+  if (begin.prepare_worker) call(*begin.prepare_worker, Value());
+  call(begin.loop, begin.loop_takes_config ? to_value(begin.config) : Value());
 }
 
 void run_worker_loop(const std::shared_ptr<Channel>& channel, BeginTraining begin) {
@@ -57,7 +54,8 @@ void run_worker_loop(const std::shared_ptr<Channel>& channel, BeginTraining begi
   } catch (const std::exception& error) {
     if (session.was_ended()) return;
     auto* ours = dynamic_cast<const Error*>(&error);
-    std::string message = (ours ? "" : demangle(typeid(error).name()) + ": ") + message_of(error);
+    std::string message =
+        (ours ? "" : demangle(typeid(error).name()) + ": ") + session.error_text(error);
     bool consequence = session.is_consequence(error);
     // At once: the driver may end this process as soon as it has heard of another's failure.
     std::cerr << str(consequence ? "this rank stops: " : "the training loop failed: ", message,

@@ -108,6 +108,7 @@ struct BeginTraining {
   bool loop_takes_config = true;
   Json config;
   Json framework;  // for the framework's own use
+  std::optional<Function> prepare_worker;
   int64_t next_report = 0;
   std::string checkpoint;  // its folder; empty if there is none
   std::map<std::string, data::Position> datasets;
@@ -118,7 +119,8 @@ struct BeginTraining {
   template <class Archive>
   void serialize(Archive& archive) {
     archive(attempt, rank, world_size, run_name, run_folder, loop, loop_takes_config, config,
-            framework, next_report, checkpoint, datasets, timeout_ms, max_in_flight, feed, region);
+            framework, prepare_worker, next_report, checkpoint, datasets, timeout_ms, max_in_flight,
+            feed, region);
   }
 };
 struct BeginReading {

@@ -225,6 +225,7 @@ DataShard Session::shard(const std::string& name) {
   if (!state) {
     state = std::make_shared<data::ShardState>(feed_, name, found->second);
     state->watch = &watch_;
+    state->current_step = current_step_;
   }
   return DataShard(state);
 }
@@ -277,7 +278,7 @@ Activity Session::activity(const Wait& wait) const {
   if (wait.kind == Wait::kCollective) {
     bool vowel = std::string_view("aeiou").find(wait.what[0]) != std::string_view::npos;
     activity.what = str("in ", vowel ? "an " : "a ", wait.what);
-    if (wait.step >= 0) activity.what += str(" (gradients of step ", wait.step, ")");
+    if (wait.step >= 0) activity.what += str(" (of step ", wait.step, ")");
   } else if (wait.kind == Wait::kRows) {
     activity.what = str("for rows of epoch ", wait.step, " of data set '", wait.what, "'");
   } else if (wait.kind == Wait::kReport) {

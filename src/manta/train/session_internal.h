@@ -46,17 +46,26 @@ class Session {
   /// Where the loop says in what it waits; the driver hears of it if that lasts.
   WaitWatch& watch() { return watch_; }
   /// How many batches the loop has taken of the passes over data that are under way: the same on
-  /// every rank when gradients are exchanged. -1 if another thread takes them.
+  /// every rank when they exchange something of a step. -1 if another thread takes them.
   int64_t step() const;
   /// In what the loop waited when it was thrown out; nothing if it did not wait.
   std::optional<Activity> thrown_from() const;
 
-  /// What this worker's gradient counts for in the current step; 1 if all count the same.
-  double step_weight() const { return feed_ ? feed_->last_weight() : 1; }
+  /// The step that the loop is at, and this worker's rows of it; nothing outside of a loop over
+  /// data.
+  std::optional<data::StepTaken> current_step() const { return current_step_->get(); }
   /// Writable memory that the workers of this host share; once. Empty if there is none.
   UniqueFd take_region() { return begin_.region.take(); }
   /// A request to the key-value store in the driver. Throws Error(kTimeout).
   StoreReply ask_store(StoreRequest request, std::chrono::milliseconds timeout);
+  /// How a framework words exceptions: for those whose own text holds what says nothing about the
+  /// user's program.
+  void set_error_text(std::function<std::string(const std::exception&)> text) {
+    error_text_ = std::move(text);
+  }
+  std::string error_text(const std::exception& error) const {
+    return error_text_ ? error_text_(error) : error.what();
+  }
   /// Tells errors that come from another worker's end, for those that are not Manta's own.
   void set_consequence_check(std::function<bool(const std::exception&)> check) {
     consequence_check_ = std::move(check);
@@ -85,6 +94,8 @@ class Session {
   std::shared_ptr<data::FeedClient> feed_;
   std::map<std::string, std::shared_ptr<data::ShardState>> shards_;
   std::map<std::string, std::shared_ptr<void>> attachments_;
+  const std::shared_ptr<data::CurrentStep> current_step_ = std::make_shared<data::CurrentStep>();
+  std::function<std::string(const std::exception&)> error_text_;
   std::function<bool(const std::exception&)> consequence_check_;
   WaitWatch watch_;
   uint64_t seen_version_ = 0;     // of the watch; of the receiving thread, as the next two

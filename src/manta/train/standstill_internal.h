@@ -16,7 +16,7 @@ struct Activity {
   Wait::Kind kind = Wait::kNone;  ///< kNone: it does not wait for anybody.
   /// Which collective or pass it waits in; the report that it waits for, -1 if for none.
   int64_t number = -1;
-  std::string what = {};                  ///< "in an allreduce (gradients of step 12)"
+  std::string what = {};                  ///< "in an allreduce (of step 12)"
   int64_t collectives = 0, passes = 0;    ///< Begun so far.
   std::map<int64_t, int64_t> taken = {};  ///< Batches, of each pass that is under way.
 

@@ -19,7 +19,7 @@ RankView returned(int64_t report, int64_t reports, int64_t collectives = 0) {
 RankView in_collective(int64_t number, int64_t reports = 0) {
   return {{.kind = Wait::kCollective,
            .number = number,
-           .what = "in an allreduce (gradients of step 12)",
+           .what = "in an allreduce (of step 12)",
            .collectives = number + 1,
            .passes = 1},
           reports,
@@ -91,34 +91,34 @@ TEST(StandstillTest, Table) {
       // Somebody has.
       {"returned early",
        {finished(4), in_collective(4)},
-       "1: it waits in an allreduce (gradients of step 12) that rank 0 never joins: rank 0 has "
+       "1: it waits in an allreduce (of step 12) that rank 0 never joins: rank 0 has "
        "returned from the loop" +
            same},
       {"returned, and waits for a report",
        {returned(2, 3, 4), in_collective(4, 2)},
-       "1: it waits in an allreduce (gradients of step 12) that rank 0 never joins: rank 0 has "
+       "1: it waits in an allreduce (of step 12) that rank 0 never joins: rank 0 has "
        "returned from the loop" +
            same},
       {"in report",
        {in_report(2, 3, 4), in_collective(4, 2)},
-       "1: it waits in an allreduce (gradients of step 12) that rank 0 never joins: rank 0 waits "
+       "1: it waits in an allreduce (of step 12) that rank 0 never joins: rank 0 waits "
        "in "
        "train::report for report 2, which rank 1 has not made" +
            same},
       {"in report, while others wait for a third, which runs",
        {in_report(2, 3, 4), in_collective(4, 2), running()},
-       "1: it waits in an allreduce (gradients of step 12) that rank 0 never joins: rank 0 waits "
+       "1: it waits in an allreduce (of step 12) that rank 0 never joins: rank 0 waits "
        "in "
        "train::report for report 2, which ranks 1, 2 have not made" +
            same},
       {"two of three have returned",
        {finished(4), in_collective(4), finished(3)},
-       "1: it waits in an allreduce (gradients of step 12) that ranks 0, 2 never join: rank 0 has "
+       "1: it waits in an allreduce (of step 12) that ranks 0, 2 never join: rank 0 has "
        "returned from the loop, rank 2 has returned from the loop" +
            same},
       {"over three ranks",
        {in_report(0, 1, 2), in_rows(1, 2), in_collective(2)},
-       "2: it waits in an allreduce (gradients of step 12) that ranks 0, 1 never join: rank 0 "
+       "2: it waits in an allreduce (of step 12) that ranks 0, 1 never join: rank 0 "
        "waits "
        "in train::report for report 0, which ranks 1, 2 have not made, rank 1 waits for rows of "
        "epoch 0 of data set 'train'" +
@@ -154,7 +154,7 @@ TEST(StandstillTest, ManyBatchesSkippedAreLikelyTheReason) {
   ASSERT_TRUE(found);
   EXPECT_EQ(found->rank, 1);
   EXPECT_EQ(found->message,
-            "it waits in an allreduce (gradients of step 12) that rank 0 never joins: rank 0 waits "
+            "it waits in an allreduce (of step 12) that rank 0 never joins: rank 0 waits "
             "for rows of epoch 0 of data set 'train'; every rank must take the same steps");
   EXPECT_FALSE(
       find_standstill({in_rows(0, 3, 4), with_taken(in_collective(3), 0, 4)}, Evidence::kLikely));

@@ -30,7 +30,10 @@ struct Training {
   /// The driver's own, in each checkpoint: text by name.
   std::map<std::string, std::string> checkpoint_files;
   Json framework = Json::object();  ///< For the framework's own use in the workers.
-  /// So many workers, at most, exchange tensors through a region of shared memory.
+  /// Takes nothing; runs in every worker before the loop, where the framework tells the Session
+  /// what the Session should know of it, e.g. how to word the framework's exceptions.
+  std::optional<Function> prepare_worker = {};
+  /// So many workers, at most, exchange what collectives carry through a region of shared memory.
   int max_in_shared_memory = INT_MAX;
   std::string restore_from;           ///< A run folder to go on with; empty for a new run.
   Checkpoint resume_from_checkpoint;  ///< Where a new run begins.
