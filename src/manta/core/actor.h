@@ -62,6 +62,7 @@ TaskSpec construction(const ActorOptions& options, const Arguments&... arguments
   spec.resources = options.resources;
   spec.max_restarts = options.max_restarts;
   spec.max_retries = options.max_call_retries;
+  spec.max_concurrency = options.max_concurrency;
   spec.actor_name = options.name;
   spec.actor_type = typeid(T).name();
   spec.process_name = options.process_name;
@@ -81,7 +82,7 @@ class ActorHandle {
   explicit ActorHandle(detail::HandlePtr handle) : handle_(std::move(handle)) {}
 
   /// Runs `method` on the object and returns at once. The calls of one caller run in the order in
-  /// which they were made, one at a time.
+  /// which they were made, one at a time (unless ActorOptions::max_concurrency allows more).
   ///
   /// ```
   /// auto counter = actor<Counter>(10);
@@ -151,7 +152,7 @@ struct KillOptions {
   bool restart = false;  ///< Let `max_restarts` bring it back, as after a crash.
 };
 
-/// Ends an actor's process at once. The call under way, and those that wait unless it restarts,
+/// Ends an actor's process at once. The calls under way, and those that wait unless it restarts,
 /// fail with Error(kWorkerLost).
 template <class T>
 void kill(const ActorHandle<T>& actor, KillOptions options = {}) {

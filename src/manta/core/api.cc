@@ -14,10 +14,20 @@ namespace {
 void check_request(const TaskSpec& spec, const Client& client) {
   // The hot path pays for no name: only a request that is about to fail is described.
   bool good = is_valid(spec.resources) && is_possible(spec.resources, client.total());
-  if (good && spec.max_retries >= 0 && spec.max_restarts >= 0) return;
+  if (good && spec.max_retries >= 0 && spec.max_restarts >= 0 &&
+      is_valid_concurrency(spec.max_concurrency)) {
+    return;
+  }
   std::string what = str(spec.kind == TaskKind::kTask ? "task '" : "actor '", task_name(spec), "'");
   check_resources(spec.resources, what);
   check_possible(spec.resources, client.total(), what);
+  if (!is_valid_concurrency(spec.max_concurrency)) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str(what,
+                    ": max_concurrency, the number of its calls that run at once, must be "
+                    "from 1 to ",
+                    ActorOptions::kMaxConcurrency, " (was ", spec.max_concurrency, ")"));
+  }
   throw Error(ErrorKind::kInvalidArgument,
               str(what, ": the number of retries or restarts must not be negative (was ",
                   std::min(spec.max_retries, spec.max_restarts), ")"));

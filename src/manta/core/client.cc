@@ -266,20 +266,28 @@ void Client::on_closed(const std::string& why) {
 
 void Client::set_running(std::shared_ptr<RunningTask> task) {
   std::lock_guard lock(mutex_);
-  running_ = std::move(task);
+  if (task) {
+    running_[std::this_thread::get_id()] = std::move(task);
+  } else {
+    running_.erase(std::this_thread::get_id());
+  }
 }
 
 std::shared_ptr<Client::RunningTask> Client::running() const {
   std::lock_guard lock(mutex_);
-  return running_;
+  auto found = running_.find(std::this_thread::get_id());
+  if (found != running_.end()) return found->second;
+  return running_.size() == 1 ? running_.begin()->second : nullptr;
 }
 
 void Client::cancel_running(ObjectId id) {
   std::lock_guard lock(mutex_);
-  if (!running_ || running_->id != id) return;
-  running_->cancelled = true;
-  for (Waiter* waiter : waiters_) {
-    if (waiter->task == running_.get()) waiter->changed.notify_one();
+  for (const auto& [thread, task] : running_) {
+    if (task->id != id) continue;
+    task->cancelled = true;
+    for (Waiter* waiter : waiters_) {
+      if (waiter->task == task.get()) waiter->changed.notify_one();
+    }
   }
 }
 

@@ -82,7 +82,8 @@ class Client : public std::enable_shared_from_this<Client> {
   /// The hub has gone: everything that waits fails.
   void on_closed(const std::string& why);
 
-  /// The task that the calling thread runs. Its waits throw Error(kCancelled) once it is cancelled.
+  /// A task that a thread of this process runs. Its waits throw Error(kCancelled) once it is
+  /// cancelled.
   struct RunningTask {
     ObjectId id = 0;
     uint32_t depth = 0;
@@ -90,7 +91,10 @@ class Client : public std::enable_shared_from_this<Client> {
     RuntimeContext context;
     std::atomic<bool> cancelled{false};
   };
+  /// The calling thread runs this from now on; null: nothing.
   void set_running(std::shared_ptr<RunningTask> task);
+  /// What the calling thread runs. A thread that runs none, e.g. one that a task has started, is
+  /// taken for a part of the only task that runs; of several nobody can tell which, and it is none.
   std::shared_ptr<RunningTask> running() const;
   void cancel_running(ObjectId id);
 
@@ -118,7 +122,7 @@ class Client : public std::enable_shared_from_this<Client> {
   uint64_t next_request_ = 1;
   std::string closed_;  // why, once the hub has gone
   std::vector<Waiter*> waiters_;
-  std::shared_ptr<RunningTask> running_;
+  std::unordered_map<std::thread::id, std::shared_ptr<RunningTask>> running_;
   CallbackThread callbacks_;
 };
 

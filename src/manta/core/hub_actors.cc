@@ -43,6 +43,7 @@ Hub::Peer& Hub::place_actor(Task& create, Grant grant) {
   Peer& peer = add_process(name, actor.id, actor.create.log_path);
   retire_idle_on(grant.gpu_ids);
   peer.grant = std::move(grant);
+  peer.concurrency = static_cast<size_t>(actor.create.max_concurrency);
   actor.peer = peer.index;
   create.peer = peer.index;
   return peer;
@@ -120,17 +121,19 @@ void Hub::on_actor_lost(Peer& peer, const std::string& how) {
                                      actor.killed.empty() ? how : actor.killed);
   bool constructing = !peer.assigned.empty() && peer.assigned.front() == actor.id;
   if (!constructing && !peer.assigned.empty()) {
-    std::vector<ObjectId> others(peer.assigned.begin() + 1, peer.assigned.end());
-    on_tasks_returned(peer, others);
-    ObjectId id = peer.assigned.front();
-    Task& task = *tasks_.at(id);
-    if (!task.cancelled && task.attempts <= task.spec.max_retries && actor.restarts_left > 0) {
-      task.state = Task::kQueued;
-      actor.waiting[task.submitter].push_front(id);
-    } else {
-      finish_task(id,
-                  Outcome::failed(ErrorKind::kWorkerLost, str("call '", task_name(task.spec),
-                                                              "' was under way when ", message)));
+    // Calls begin in order, so these were under way or about to be.
+    auto begun = static_cast<std::ptrdiff_t>(std::min(peer.concurrency, peer.assigned.size()));
+    on_tasks_returned(peer, {peer.assigned.begin() + begun, peer.assigned.end()});
+    for (auto id = peer.assigned.rbegin(); id != peer.assigned.rend(); ++id) {
+      Task& task = *tasks_.at(*id);
+      if (!task.cancelled && task.attempts <= task.spec.max_retries && actor.restarts_left > 0) {
+        task.state = Task::kQueued;
+        actor.waiting[task.submitter].push_front(*id);
+      } else {
+        finish_task(*id,
+                    Outcome::failed(ErrorKind::kWorkerLost, str("call '", task_name(task.spec),
+                                                                "' was under way when ", message)));
+      }
     }
   }
   peer.assigned.clear();

@@ -66,7 +66,8 @@ class Hub final : public EngineEvents {
     std::string name;
     std::unique_ptr<WorkerLog> log;
     std::shared_ptr<AsyncChannel> channel;  // null until it has said hello
-    std::deque<ObjectId> assigned;          // sent to it and not done; the first one runs
+    std::deque<ObjectId> assigned;          // sent to it and not done; the first ones run
+    size_t concurrency = 1;                 // how many of them at once
     std::optional<Grant> grant;
     bool counts_as_free = false;  // runs a task that asks for nothing; see kMaxFreeTasks
     bool blocked = false;

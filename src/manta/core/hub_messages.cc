@@ -55,6 +55,7 @@ void Hub::check_new(const Peer& peer, ObjectId id) const {
 
 void Hub::check_spec(const TaskSpec& spec) const {
   if (spec.parent == spec.id || spec.max_retries < 0 || spec.max_restarts < 0 ||
+      !is_valid_concurrency(spec.max_concurrency) ||
       (spec.kind != TaskKind::kActorCall &&
        (!is_valid(spec.resources) || !is_possible(spec.resources, ledger_.total())))) {
     throw Error(ErrorKind::kCorrupt, str("it asked for an impossible task '", spec.name, "'"));

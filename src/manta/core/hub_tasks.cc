@@ -217,7 +217,7 @@ bool Hub::send_run(Task& task, Peer& peer) {
   peer.assigned.push_back(task.spec.id);
   // A process that has nothing else to do is told at once; one that has, together with what
   // follows.
-  if (peer.assigned.size() == 1) peer.channel->flush();
+  if (peer.assigned.size() <= peer.concurrency) peer.channel->flush();
   // A process that has ended is told of in a moment; the task has certainly not begun there.
   if (peer.channel->broken() && task.spec.kind != TaskKind::kActorCreate) {
     on_tasks_returned(peer, {task.spec.id});
@@ -451,11 +451,11 @@ std::string Hub::why_waits_itself(ObjectId id, ObjectId* next) {
   if (task.spec.kind == TaskKind::kActorCall) name = str("call '", task_name(task.spec), "'");
   if (task.state == Task::kSent) {
     const Peer& peer = *peers_.at(task.peer);
-    if (!peer.assigned.empty() && peer.assigned.front() == id) {
-      return str(name, " runs in ", peer.name, " (pid ", peer.pid, ")");
-    }
     size_t place = static_cast<size_t>(std::find(peer.assigned.begin(), peer.assigned.end(), id) -
                                        peer.assigned.begin());
+    if (place < peer.concurrency) {
+      return str(name, " runs in ", peer.name, " (pid ", peer.pid, ")");
+    }
     return str(name, " waits behind ", place, place == 1 ? " other in " : " others in ", peer.name);
   }
   if (task.open_dependencies > 0) {

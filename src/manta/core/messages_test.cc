@@ -132,12 +132,14 @@ TEST(MessagesTest, EachKindOfTaskCarriesItsFields) {
   Submit create{spec_with(to_value(1))};
   create.spec.kind = TaskKind::kActorCreate;
   create.spec.max_restarts = -1;
+  create.spec.max_concurrency = 7;
   create.spec.actor_name = "counter";
   create.spec.actor_type = "7Counter";
   read = round_trip<Submit, ToHub>(create);
   expect_same(read.spec, create.spec);
   EXPECT_EQ(read.spec.resources, create.spec.resources);
   EXPECT_EQ(read.spec.max_restarts, -1);
+  EXPECT_EQ(read.spec.max_concurrency, 7);
   EXPECT_EQ(read.spec.actor_name, "counter");
   EXPECT_EQ(read.spec.actor_type, "7Counter");
 }

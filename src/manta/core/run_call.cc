@@ -8,12 +8,16 @@
 
 namespace manta {
 
-void set_thread_count(int threads) {
-  ::setenv("OMP_NUM_THREADS", std::to_string(threads).c_str(), 1);
+void set_openmp_threads(int threads) {
   using SetThreads = void (*)(int);
   if (auto set = reinterpret_cast<SetThreads>(::dlsym(RTLD_DEFAULT, "omp_set_num_threads"))) {
     set(threads);
   }
+}
+
+void set_thread_count(int threads) {
+  ::setenv("OMP_NUM_THREADS", std::to_string(threads).c_str(), 1);
+  set_openmp_threads(threads);
   (void)arrow::SetCpuThreadPoolCapacity(threads);
 }
 

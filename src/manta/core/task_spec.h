@@ -30,6 +30,11 @@ struct ActorOptions {
   int max_restarts = 0;
   /// Run a call again that was under way when the process died. 0: it is begun at most once.
   int max_call_retries = 0;
+  /// How many of its calls run at once, each on a thread of its own. With 1 they run one after the
+  /// other, on the thread that constructed it. With more, the calls of one caller begin in the
+  /// order in which they were made and end in any order; the object must guard what they share, and
+  /// its CPUs are free for others while any of them waits in `get`. From 1 to kMaxConcurrency.
+  int max_concurrency = 1;
   /// By which get_actor finds it. Default: none.
   std::string name = {};
   /// In `ps`, in messages, and before its lines at the driver. Default: the type's name and a
@@ -38,6 +43,9 @@ struct ActorOptions {
   /// Its output is appended to this file, not through a symbolic link. Default: one in the run's
   /// log folder.
   std::string log_path = {};
+
+  /// The threads start with the actor and live as long. This is more than a machine runs well.
+  static constexpr int kMaxConcurrency = 1000;
 };
 
 enum class TaskKind : uint8_t { kTask, kActorCreate, kActorCall };
@@ -57,6 +65,7 @@ struct TaskSpec {
   uint32_t depth = 0;   ///< How many such parents there are.
   ObjectId actor = 0;   ///< Of a call.
   int32_t max_restarts = 0;
+  int32_t max_concurrency = 1;
   std::string actor_name;
   std::string actor_type;
   std::string process_name;
@@ -71,10 +80,15 @@ struct TaskSpec {
       archive(resources);
     }
     if (kind == TaskKind::kActorCreate) {
-      archive(max_restarts, actor_name, actor_type, process_name, log_path);
+      archive(max_restarts, max_concurrency, actor_name, actor_type, process_name, log_path);
     }
   }
 };
+
+/// Whether so many calls of an actor may run at once.
+inline bool is_valid_concurrency(int max_concurrency) {
+  return max_concurrency >= 1 && max_concurrency <= ActorOptions::kMaxConcurrency;
+}
 
 /// Its name for messages: the one that it was given, or its function's. The latter may read the
 /// program's symbols.

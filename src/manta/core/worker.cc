@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "manta/base/start_thread_internal.h"
+#include "manta/core/call_threads_internal.h"
 #include "manta/core/client_internal.h"
 #include "manta/core/remote.h"
 #include "manta/core/worker_internal.h"
@@ -46,7 +47,8 @@ void flush_output() {
 // The worker's end of the channel. The main thread runs the calls, one at a time, and reads the
 // channel while it has nothing else to do: a message that had to pass from one thread to another
 // would take twice as long. While a call runs, a helper thread reads, so that a cancellation or the
-// end of the driver is noticed.
+// end of the driver is noticed. An actor whose calls run side by side is constructed on the main
+// thread, which from then on only reads.
 class Worker final : public HubLink {
  public:
   Worker(Channel& channel, std::string name) : channel_(channel), name_(std::move(name)) {}
@@ -58,6 +60,10 @@ class Worker final : public HubLink {
     std::thread helper = start_thread("the thread that hears the driver", [this] { help(); });
     Run call;
     while (next_call(&call)) run(call);
+    if (CallThreads* threads = call_threads()) {
+      ask_for_help();  // they may wait for what somebody must read
+      threads->finish();
+    }
     instance_.reset();
     leave(0);  // with the helper
   }
@@ -67,6 +73,8 @@ class Worker final : public HubLink {
   void send(ToHub message) override { say(message); }
 
   bool begin_wait() override {
+    CallThreads* threads = call_threads();
+    if (threads && threads->begin_wait()) return true;
     if (!on_main_thread()) return false;
     // An actor's calls stay where they are: they run in order, and only here.
     say(Blocked{instance_ ? std::vector<ObjectId>() : give_back()});
@@ -74,6 +82,8 @@ class Worker final : public HubLink {
   }
 
   void end_wait() override {
+    CallThreads* threads = call_threads();
+    if (threads && threads->end_wait()) return;
     if (on_main_thread()) say(Unblocked{});
   }
 
@@ -86,7 +96,7 @@ class Worker final : public HubLink {
       lock.lock();
     }
     if (over() || deadline.passed()) return;
-    ask_for_help();
+    if (!call_threads()) ask_for_help();  // else somebody always reads
     HubLink::wait(lock, changed, deadline, over);
   }
 
@@ -99,6 +109,12 @@ class Worker final : public HubLink {
   }
 
   bool on_main_thread() const { return std::this_thread::get_id() == main_thread_; }
+
+  // Null unless this is an actor whose calls run side by side, or is about to be one.
+  CallThreads* call_threads() {
+    std::lock_guard lock(mutex_);
+    return call_threads_.get();
+  }
 
   // ---- Reading: one thread at a time
 
@@ -223,7 +239,11 @@ class Worker final : public HubLink {
   void handle(FromHub message) {
     if (auto* call = std::get_if<Run>(&message)) {
       std::lock_guard lock(mutex_);
-      calls_.push_back(std::move(*call));
+      if (call_threads_) {
+        call_threads_->add(std::move(*call));
+      } else {
+        calls_.push_back(std::move(*call));
+      }
     } else if (auto* ready = std::get_if<ObjectReady>(&message)) {
       client_->on_object_ready(std::move(*ready));
     } else if (auto* answer = std::get_if<Answer>(&message)) {
@@ -241,7 +261,9 @@ class Worker final : public HubLink {
   void cancel_call(const CancelRunning& cancel) {
     std::unique_lock lock(mutex_);
     bool waiting =
-        std::erase_if(calls_, [&](const Run& call) { return call.spec.id == cancel.id; }) > 0;
+        call_threads_
+            ? call_threads_->remove(cancel.id)
+            : std::erase_if(calls_, [&](const Run& call) { return call.spec.id == cancel.id; }) > 0;
     // Only this process knows which call it is at: another than the one meant must not be hit.
     if (cancel.force && running_ == cancel.id) leave(1);
     lock.unlock();
@@ -252,13 +274,48 @@ class Worker final : public HubLink {
     say(done);
   }
 
+  // On the main thread.
   void run(Run& call) {
+    prepare(call);
+    bool side_by_side = call.spec.kind == TaskKind::kActorCreate && call.spec.max_concurrency > 1;
+    if (!side_by_side) return run_here(call);
+    try {
+      start_call_threads(call.spec.max_concurrency);
+    } catch (const Error& error) {
+      TaskDone done;
+      done.id = call.spec.id;
+      done.outcome = Outcome::failed(
+          error.kind(), str("actor '", task_name(call.spec), "' cannot start: ", error.what()));
+      return say(done);
+    }
+    run_here(call);
+  }
+
+  void start_call_threads(int count) {
+    auto run = [this](Run& call) {
+      thread_local bool is_new = true;
+      if (std::exchange(is_new, false)) set_openmp_threads(threads_);
+      run_here(call);
+    };
+    auto set_waiting = [this](bool waiting) {
+      if (waiting) {
+        say(Blocked{});
+      } else {
+        say(Unblocked{});
+      }
+    };
+    auto threads = std::make_unique<CallThreads>(count, run, set_waiting);
+    std::lock_guard lock(mutex_);
+    call_threads_ = std::move(threads);
+  }
+
+  // On the calling thread.
+  void run_here(Run& call) {
     auto task = std::make_shared<Client::RunningTask>();
     task->id = call.spec.id;
     task->depth = call.spec.depth;
     task->context = {name_, call.spec.name, call.attempt, call.gpu_ids};
     task->function = call.spec.function;
-    prepare(call);
     client_->set_running(task);
     auto begin = Clock::now();
     TaskDone done;
@@ -268,14 +325,13 @@ class Worker final : public HubLink {
     done.run_nanoseconds = static_cast<uint64_t>((Clock::now() - begin).count());
     client_->set_running(nullptr);
     flush_output();
-    off_t size = log_size();
-    done.wrote_output = size != log_size_;
-    log_size_ = size;
     {
       // From here on a forced cancel comes too late: once the hub has heard that this call is done,
       // it would take the next one for what this process died of.
       std::lock_guard lock(mutex_);
       running_ = 0;
+      off_t size = log_size();
+      done.wrote_output = size != std::exchange(log_size_, size);
     }
     // Written before the next call starts: whatever ends this process, the hub knows which call it
     // was.
@@ -312,12 +368,13 @@ class Worker final : public HubLink {
   bool helper_reads_ = false;
   bool helper_sleeps_ = false;
   bool help_wanted_ = false;
+  off_t log_size_ = 0;
+  std::unique_ptr<CallThreads> call_threads_;  // made once, and then there to the end
   std::condition_variable main_wakes_;
   std::condition_variable helper_wakes_;
 
-  // Of the main thread alone.
+  // Written by the main thread alone, before the first call of an actor arrives.
   std::shared_ptr<void> instance_;
-  off_t log_size_ = 0;
   int threads_ = 0;
   std::optional<std::vector<int>> gpu_ids_;
 };

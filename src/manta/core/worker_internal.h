@@ -16,5 +16,7 @@ Outcome run_call(const TaskSpec& spec, const std::vector<Value>& ref_values,
 /// Sets how many threads libraries use: OMP_NUM_THREADS, OpenMP itself if it is loaded, and Arrow's
 /// pool.
 void set_thread_count(int threads);
+/// OpenMP keeps the number for each thread that uses it: sets that of the calling one.
+void set_openmp_threads(int threads);
 
 }  // namespace manta
