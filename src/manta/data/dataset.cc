@@ -3,7 +3,6 @@
 #include <arrow/api.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "manta/base/error.h"
 #include "manta/data/plan_internal.h"
@@ -46,8 +45,7 @@ std::vector<int64_t> rows_per_fragment(const std::shared_ptr<const Plan>& plan) 
   }
   if (known) return rows;
   std::fill(rows.begin(), rows.end(), 0);
-  // Without columns: only what filters and functions need is read. A window operation changes no
-  // numbers of rows, only in which window they are.
+  // Without columns: only what filters and functions need is read.
   Stream stream(Dataset(plan).select_columns({}).plan(), {}, on_all_processors());
   while (auto block = stream.next()) {
     rows[static_cast<size_t>(block->window)] += block->batch->num_rows();
@@ -58,8 +56,12 @@ std::vector<int64_t> rows_per_fragment(const std::shared_ptr<const Plan>& plan) 
 }  // namespace data
 
 int64_t Dataset::count() const {
-  auto rows = data::rows_per_fragment(plan_);
-  return std::accumulate(rows.begin(), rows.end(), int64_t{0});
+  if (auto rows = plan_->known_rows()) return *rows;
+  // Without columns: only what filters and functions need is read.
+  Stream stream(select_columns({}).plan(), {}, on_all_processors());
+  int64_t rows = 0;
+  while (auto block = stream.next()) rows += block->batch->num_rows();
+  return rows;
 }
 
 std::shared_ptr<arrow::Schema> Dataset::schema() const {

@@ -8,6 +8,7 @@
 #include "manta/data/cell_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/data/pipeline_internal.h"
+#include "manta/data/stage_internal.h"
 
 namespace manta {
 namespace {
@@ -34,7 +35,7 @@ std::string line(const std::string& text) {
 }  // namespace
 
 std::string Dataset::explain() const {
-  data::Pipeline pipeline(plan_);
+  data::Pipeline pipeline(data::first_stage(plan_));
   auto& source = *plan_->source;
   const auto& fragments = source.fragments();
   int64_t rows = 0;
@@ -52,7 +53,8 @@ std::string Dataset::explain() const {
               skipped.empty() ? "" : ": ", ranges(skipped), "; ", known ? "" : "about ", rows,
               " rows in all\n");
   for (const auto& operation : plan_->operations) {
-    text += line(operation->to_string()) + "\n";
+    bool materialises = dynamic_cast<const data::MaterialisingOperation*>(operation.get());
+    text += str(line(operation->to_string()), materialises ? ", of all rows at once\n" : "\n");
   }
   return text;
 }

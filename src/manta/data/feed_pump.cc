@@ -7,6 +7,7 @@
 
 #include "manta/data/feed_reader_internal.h"
 #include "manta/data/plain_columns_internal.h"
+#include "manta/data/stage_internal.h"
 #include "manta/io/arrow_status.h"
 
 namespace manta::data {
@@ -30,17 +31,25 @@ void FeedReader::run_pump(Pass& pass) {
   pass.done = true;
 }
 
-std::unique_ptr<Stream> FeedReader::open_stream(const OpenPass& open) {
+std::unique_ptr<Stream> FeedReader::open_stream(const Pass& pass) {
+  const OpenPass& open = pass.open;
   check_position(open.from, open.dataset);
   StreamOptions options{.threads = options_.threads, .byte_budget = options_.read_ahead};
   auto wake = [this] {
     std::lock_guard lock(loop_.mutex);
     changed_.notify_all();
   };
+  auto stopping = [&] {
+    std::lock_guard lock(loop_.mutex);
+    return pass.stopping;
+  };
+  // May read all of the data; what is wrong with that is not the position's fault.
+  auto plan = last_stage(plans_.at(open.dataset), open.from.epoch, options, stopping);
+  if (!plan) return nullptr;
   try {
     return std::make_unique<Stream>(
-        plans_.at(open.dataset),
-        StreamStart{open.from.epoch, open.from.window, open.from.window_first_row}, options, wake);
+        plan, StreamStart{open.from.epoch, open.from.window, open.from.window_first_row}, options,
+        wake);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kCorrupt || open.from.rows == 0) throw;
     throw_bad_position(open.from, open.dataset, error.what());
@@ -49,7 +58,8 @@ std::unique_ptr<Stream> FeedReader::open_stream(const OpenPass& open) {
 
 void FeedReader::pump(Pass& pass) {
   const OpenPass open = pass.open;
-  auto stream = open_stream(open);
+  auto stream = open_stream(pass);
+  if (!stream) return;
   {
     std::unique_lock lock(loop_.mutex);
     changed_.wait(lock, [&] { return pass.stopping || all_opened(pass); });

@@ -79,7 +79,8 @@ class FeedReader {
   // ---- What the thread of a pass does (feed_pump.cc).
   void run_pump(Pass& pass);
   void pump(Pass& pass);
-  std::unique_ptr<Stream> open_stream(const OpenPass& open);
+  /// Null if nobody wants the pass any more.
+  std::unique_ptr<Stream> open_stream(const Pass& pass);
   bool wait_for_rows(const Pass& pass, const Stream& stream, const BlockCollector& collected);
   void send_schema(const Pass& pass, const arrow::Schema& schema);
   bool send_block(Pass& pass, const BlockRows& rows, int64_t whole = INT64_MAX);

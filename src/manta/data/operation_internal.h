@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,7 +39,7 @@ using SchemaPtr = std::shared_ptr<arrow::Schema>;
 /// The functions of a plan. Its JSON names them by their place in this list.
 using PlanFunctions = std::vector<PlanFunction>;
 
-/// One step of a plan: its text, its JSON, its rules and, in one of the three classes below, how it
+/// One step of a plan: its text, its JSON, its rules and, in one of the four classes below, how it
 /// runs. A new operation is one file, `operation_<name>.cc`, and its name in operation_table.cc.
 /// Operations never change and are used by several threads.
 class Operation {
@@ -57,6 +58,7 @@ class Operation {
   /// Which columns must go in, if `live` ones of those that come out are used.
   virtual ColumnNames columns_needed(ColumnNames live) const = 0;
   /// How many rows it gives of a fragment that has `before` rows. Nothing: known only by running.
+  /// After an operation that materialises, `before` may be all rows, and the fragment 0.
   virtual std::optional<int64_t> rows_after(size_t fragment,
                                             std::optional<int64_t> before) const = 0;
   /// Whether it may give more rows than go in.
@@ -91,8 +93,8 @@ class BatchOperation : public Operation {
   virtual Batches run(const Batches& batches, const Place& place) const = 0;
 };
 
-/// Puts fragments together to windows and changes the order of rows within each. A plan has at most
-/// one.
+/// Puts fragments together to windows and changes the order of rows within each. A stage of a plan
+/// has at most one.
 class WindowOperation : public Operation {
  public:
   /// The windows of an epoch, in order: each a list of indices of fragments.
@@ -101,6 +103,35 @@ class WindowOperation : public Operation {
   virtual Batches run(const Batches& batches, int64_t epoch, int64_t window) const = 0;
 
   bool may_add_rows() const final { return false; }
+};
+
+/// The rows that go into an operation: the next ones, never an empty batch; null at the end.
+using NextBatch = std::function<std::shared_ptr<arrow::RecordBatch>()>;
+
+/// Must see all rows before it gives the first one, as a sort does. It ends a stage of the plan:
+/// what comes before it runs as a stream of its own, and the rows that it gives are the source of
+/// what follows (stage_internal.h). A pass over the plan runs it once, when the pass begins, and
+/// owns its rows to the end of the pass; so it runs again for each epoch, and in each process that
+/// makes passes: the data reader of a training run, the driver in iter_batches and its kin.
+///
+/// Filters that follow rule out fragments of the files only if `add_bounds` says so. An operation
+/// that knows the rows of each fragment, such as a split, cannot follow.
+class MaterialisingOperation : public Operation {
+ public:
+  /// All rows of an epoch, in order. Each batch is a fragment of the next stage, so it should have
+  /// about kPieceRows rows, and memory of its own: a slice of something larger would count as the
+  /// whole in the next stage's byte budget. Rows, order and cut must depend on the rows that go in
+  /// and on the epoch only, not on how those are cut into batches: a training run goes on in the
+  /// middle of them.
+  virtual Batches run(const NextBatch& next, int64_t epoch) const = 0;
+  /// How many rows it gives in all if `before` go in. Nothing: known only by running.
+  virtual std::optional<int64_t> rows_of_all(std::optional<int64_t> before) const = 0;
+
+  void check_after(const Plan&) const override {}
+  std::optional<int64_t> rows_after(size_t, std::optional<int64_t>) const final {
+    return std::nullopt;
+  }
+  bool may_add_rows() const final { return true; }
 };
 
 using OperationPtr = std::shared_ptr<const Operation>;

@@ -17,7 +17,13 @@ namespace manta {
 namespace data {
 namespace {
 
-void require_no_windows(const Plan& plan) {
+// A split knows the rows of each fragment of the source.
+void require_fragments_of_source(const Plan& plan) {
+  if (auto place = plan.last_materialising()) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("train_test_split after ", plan.operations[*place]->to_string(),
+                    " is not possible: split first, then do that with each part"));
+  }
   if (!plan.window_operation()) return;
   throw Error(
       ErrorKind::kInvalidArgument,
@@ -55,7 +61,7 @@ class Split final : public BatchOperation {
             {"test_rows", table_.test_rows}};
   }
   void check_after(const Plan& plan) const override {
-    require_no_windows(plan);
+    require_fragments_of_source(plan);
     size_t fragments = plan.source->fragments().size();
     bool fits = table_.rows.size() == fragments && table_.test_rows.size() == fragments;
     for (size_t i = 0; fits && i < fragments; ++i) {
@@ -197,7 +203,7 @@ std::pair<Dataset, Dataset> Dataset::split_fraction(double fraction,
                 str("train_test_split: a test_size of ", fraction,
                     " is not between 0 and 1; give a fraction, or a number of rows as an integer"));
   }
-  data::require_no_windows(*plan_);
+  data::require_fragments_of_source(*plan_);
   auto rows = data::rows_per_fragment(plan_);
   auto all = std::accumulate(rows.begin(), rows.end(), int64_t{0});
   auto test_rows = static_cast<int64_t>(std::ceil(fraction * static_cast<double>(all)));
@@ -206,7 +212,7 @@ std::pair<Dataset, Dataset> Dataset::split_fraction(double fraction,
 
 std::pair<Dataset, Dataset> Dataset::split_rows(int64_t rows,
                                                 const TrainTestSplitOptions& options) const {
-  data::require_no_windows(*plan_);
+  data::require_fragments_of_source(*plan_);
   return data::split(*this, data::rows_per_fragment(plan_), rows, options);
 }
 

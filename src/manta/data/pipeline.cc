@@ -23,6 +23,7 @@ Pipeline::Pipeline(std::shared_ptr<const Plan> plan)
       schemas_(schemas_of(*plan_)),
       fragments_(plan_->source->fragments()),
       windows_at_(plan_->operations.size()) {
+  MANTA_CHECK(!plan_->last_materialising(), "a pipeline of several stages");
   for (size_t i = 0; i < plan_->operations.size(); ++i) {
     const Operation* operation = plan_->operations[i].get();
     row_operations_.push_back(dynamic_cast<const RowOperation*>(operation));

@@ -12,7 +12,7 @@
 
 namespace manta::data {
 
-/// A plan made ready to run. Its methods may be called from several threads.
+/// A plan of one stage made ready to run. Its methods may be called from several threads.
 class Pipeline {
  public:
   explicit Pipeline(std::shared_ptr<const Plan> plan);

@@ -39,6 +39,34 @@ std::shared_ptr<const Plan> from_json(const Json& json, const PlanFunctions& fun
   return plan;
 }
 
+const MaterialisingOperation* materialises(const Operation& operation) {
+  return dynamic_cast<const MaterialisingOperation*>(&operation);
+}
+
+// Fragment by fragment as long as there are those of the source, then all together. `choose` says
+// what to go on with, of the rows before an operation and what the operation says of those after
+// it.
+template <class RowsOf, class Choose>
+std::optional<int64_t> rows_of_all(const Plan& plan, RowsOf rows_of, Choose choose) {
+  using Count = std::optional<int64_t>;
+  const auto& operations = plan.operations;
+  size_t end = 0;
+  while (end < operations.size() && !materialises(*operations[end])) ++end;
+  Count all = 0;
+  const auto& fragments = plan.source->fragments();
+  for (size_t i = 0; i < fragments.size() && all; ++i) {
+    Count rows = rows_of(fragments[i]);
+    for (size_t k = 0; k < end; ++k) rows = choose(rows, operations[k]->rows_after(i, rows));
+    all = rows ? Count(*all + *rows) : std::nullopt;
+  }
+  for (size_t k = end; k < operations.size(); ++k) {
+    auto* materialising = materialises(*operations[k]);
+    all = choose(
+        all, materialising ? materialising->rows_of_all(all) : operations[k]->rows_after(0, all));
+  }
+  return all;
+}
+
 // What a library may still throw is no different from other damage.
 template <class Read>
 std::shared_ptr<const Plan> reading(Read read) {
@@ -101,23 +129,29 @@ std::shared_ptr<const Plan> WirePlan::plan() const {
 }
 
 const WindowOperation* Plan::window_operation() const {
-  for (const auto& operation : operations) {
-    if (auto* found = dynamic_cast<const WindowOperation*>(operation.get())) return found;
+  for (size_t i = operations.size(); i-- > 0 && !materialises(*operations[i]);) {
+    if (auto* found = dynamic_cast<const WindowOperation*>(operations[i].get())) return found;
   }
   return nullptr;
 }
 
-int64_t Plan::estimated_rows() const {
-  int64_t rows = 0;
-  const auto& fragments = source->fragments();
-  for (size_t i = 0; i < fragments.size(); ++i) {
-    int64_t of_fragment = fragments[i].expected_rows;
-    for (const auto& operation : operations) {
-      of_fragment = operation->rows_after(i, of_fragment).value_or(of_fragment);
-    }
-    rows += of_fragment;
+std::optional<size_t> Plan::last_materialising() const {
+  for (size_t i = operations.size(); i-- > 0;) {
+    if (materialises(*operations[i])) return i;
   }
-  return rows;
+  return std::nullopt;
+}
+
+std::optional<int64_t> Plan::known_rows() const {
+  return rows_of_all(
+      *this, [](const Fragment& fragment) { return fragment.rows; },
+      [](auto, auto after) { return after; });
+}
+
+int64_t Plan::estimated_rows() const {
+  return *rows_of_all(
+      *this, [](const Fragment& fragment) { return fragment.expected_rows; },
+      [](auto before, auto after) { return after ? after : before; });
 }
 
 std::vector<std::shared_ptr<arrow::Schema>> schemas_of(const Plan& plan) {

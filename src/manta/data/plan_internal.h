@@ -29,6 +29,8 @@ struct Plan {
   std::shared_ptr<Source> source;
   std::vector<std::string> columns;  ///< The file columns that the operations see.
   std::vector<OperationPtr> operations;
+  /// Of a plan that is the beginning of another: that one, whose filters may rule out fragments.
+  std::shared_ptr<const Plan> part_of = {};
 
   /// For a file: functions are in it by their names only. Throws Error(kInvalidArgument) if one has
   /// none, and if a name or a path is not UTF-8, which JSON would change.
@@ -39,8 +41,12 @@ struct Plan {
   /// this program does not have. Opens no file.
   static std::shared_ptr<const Plan> from_json(const Json& json);
 
-  /// The operation that makes windows; null if there is none.
+  /// The operation that makes windows in the last stage; null if there is none.
   const WindowOperation* window_operation() const;
+  /// The place of the last operation that materialises; nothing if the plan is one stage.
+  std::optional<size_t> last_materialising() const;
+  /// How many rows an epoch has; nothing if it takes reading rows to know. Opens all files.
+  std::optional<int64_t> known_rows() const;
   /// About how many rows an epoch has: what is known without reading rows, before filters and
   /// functions that come after a split (or after the files, if there is none).
   int64_t estimated_rows() const;

@@ -83,6 +83,7 @@ void FileBounds::add(const Expression& condition) {
 }
 
 std::vector<Bound> bounds_of(const Plan& plan) {
+  if (plan.part_of) return bounds_of(*plan.part_of);
   FileBounds found;
   found.columns = {plan.columns.begin(), plan.columns.end()};
   for (const auto& operation : plan.operations) {

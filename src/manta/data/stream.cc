@@ -15,6 +15,7 @@
 #include "manta/base/start_thread_internal.h"
 #include "manta/data/operation_internal.h"
 #include "manta/data/pipeline_internal.h"
+#include "manta/data/stage_internal.h"
 #include "manta/data/stream_internal.h"
 
 namespace manta::data {
@@ -259,10 +260,13 @@ struct Stream::Impl {
 
 Stream::Stream(std::shared_ptr<const Plan> plan, StreamStart start, StreamOptions options,
                std::function<void()> on_ready)
-    : impl_(std::make_unique<Impl>(std::move(plan), start, options, std::move(on_ready))) {}
+    : impl_(std::make_unique<Impl>(last_stage(plan, start.epoch, options), start, options,
+                                   std::move(on_ready))) {}
 Stream::~Stream() = default;
 std::optional<StreamBlock> Stream::next() { return impl_->next(); }
 bool Stream::ready() const { return impl_->ready(); }
-int64_t Stream::rows_decoded() const { return impl_->rows_decoded; }
+int64_t Stream::rows_decoded() const {
+  return rows_decoded_for(*impl_->pipeline.plan().source).value_or(impl_->rows_decoded);
+}
 
 }  // namespace manta::data

@@ -39,7 +39,9 @@ struct StreamBlock {
 };
 
 /// One pass over a plan, in order, read ahead on threads of its own. The order and the cut into
-/// windows depend on (data, plan, epoch) only; not on threads, budget or timing.
+/// windows depend on (data, plan, epoch) only; not on threads, budget or timing. If the plan has an
+/// operation that materialises, its rows are made by the constructor and owned by the stream; the
+/// windows are those of the last stage (stage_internal.h).
 class Stream {
  public:
   /// `on_ready` is called on one of its threads whenever `ready` may have become true. Throws
@@ -61,8 +63,8 @@ class Stream {
   std::unique_ptr<Impl> impl_;
 };
 
-/// How many rows each window gives (each fragment, if no operation makes windows). Reads no rows if
-/// the operations know.
+/// How many rows each fragment of the source gives, of a plan of one stage without windows. Reads
+/// no rows if the operations know.
 std::vector<int64_t> rows_per_fragment(const std::shared_ptr<const Plan>& plan);
 
 }  // namespace manta::data
