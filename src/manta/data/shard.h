@@ -71,8 +71,8 @@ class DataShard {
   /// destroyed before, as when a range-for over it is left early, the epoch counts as over. A
   /// batch's memory may be kept; as long as it is, the data reader has that much less to read into.
   ShardBatches iter_batches(const ShardBatchOptions& options = {}) const;
-  /// The same for a framework, which makes its own kind of batch of each slice
-  /// (shard_internal.h): manta/torch.h has iter_torch_batches(shard).
+  /// The same for the functions of frameworks, which make their own kind of batch of each slice
+  /// (shard_internal.h).
   std::shared_ptr<data::ShardPass> begin_pass(const ShardBatchOptions& options) const;
 
  private:

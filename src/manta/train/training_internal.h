@@ -17,7 +17,7 @@ class EventQueue;
 
 /// Everything about a data-parallel run: what a trainer of any framework makes of its options.
 struct Training {
-  std::string trainer;  ///< "TorchTrainer"
+  std::string trainer;  ///< Its name, such as "TorchTrainer": another's run is not restored.
   Function loop;
   bool loop_takes_config = true;
   Json config;
