@@ -8,15 +8,15 @@ namespace manta {
 
 using Clock = std::chrono::steady_clock;
 
-/// A wait without an end of its own: what is waited for is watched, and ends in a result or an
-/// error.
+/// A wait with no time limit of its own: the thing waited for is watched, and ends in a result or
+/// an error.
 inline constexpr std::chrono::nanoseconds kForever = std::chrono::nanoseconds::max();
 
-/// The moment at which a wait gives up. Made once, then handed down, so that a chain of waits
+/// The moment at which a wait gives up. Make it once and pass it down, so that a chain of waits
 /// shares one limit.
 class Deadline {
  public:
-  /// `timeout` from now; kForever never passes; a negative timeout has passed already.
+  /// `timeout` from now. kForever never passes; a negative timeout has already passed.
   static Deadline after(std::chrono::nanoseconds timeout) {
     Deadline deadline;
     auto now = Clock::now();
@@ -29,8 +29,8 @@ class Deadline {
   bool passed() const { return !is_never() && Clock::now() >= at_; }
   Clock::time_point at() const { return at_; }
 
-  /// For poll(2): -1 for never, else what is left, rounded up so that a poll never returns early
-  /// and spins.
+  /// For poll(2): -1 for never, otherwise the time left, rounded up so that a poll never returns
+  /// early and spins.
   int poll_milliseconds() const {
     if (is_never()) return -1;
     if (passed()) return 0;

@@ -7,25 +7,24 @@
 
 namespace manta {
 
-/// What sort of thing went wrong: enough to decide whether to retry, to fix the input or to give
-/// up.
+/// What kind of thing went wrong: enough to decide whether to retry, fix the input or give up.
 enum class ErrorKind {
   kInvalidArgument,  ///< The call can never succeed as written.
   kNotFound,         ///< A name, file or object that does not exist.
   kIo,               ///< The operating system, a disk or the network refused.
   kCorrupt,          ///< Bytes that are not what they should be.
-  kResources,        ///< More was asked for than there is.
+  kResources,        ///< More was requested than there is.
   kTimeout,          ///< The deadline that the caller gave has passed.
   kWorkerLost,       ///< The process that held or computed the thing is gone.
-  kUserCode,         ///< A function of the user threw.
-  kCancelled,        ///< Somebody asked for it to stop.
+  kUserCode,         ///< The user's function threw.
+  kCancelled,        ///< It was asked to stop.
 };
 
 /// The kind's name as it appears in messages: "invalid argument", "worker lost", ...
 std::string_view kind_name(ErrorKind kind);
 
-/// The one exception type of Manta. The message says what failed, on which object, what was
-/// received and what to change; it is complete without the kind.
+/// Manta's only exception type. The message says what failed, on which object, what was received
+/// and what to change; it is complete without the kind.
 class Error : public std::runtime_error {
  public:
   Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
@@ -35,7 +34,7 @@ class Error : public std::runtime_error {
   ErrorKind kind_;
 };
 
-/// The arguments, streamed one after the other into a string. For headers, which cannot use a
+/// Streams the arguments one after the other into a string. For headers, which cannot use a
 /// formatting library (torch brings another version of it).
 template <class... Args>
 std::string str(const Args&... args) {
@@ -47,10 +46,10 @@ std::string str(const Args&... args) {
 /// Throws Error(kIo) with `what` and the text of `errno`.
 [[noreturn]] void throw_errno(const std::string& what);
 
-/// The text of an errno value, without errno's thread trouble.
+/// The text of an errno value. Thread-safe.
 std::string errno_text(int error);
 
-/// A C++ type's or symbol's readable name, from typeid(...).name(); without "(anonymous
+/// The readable name of a C++ type or symbol, from typeid(...).name(); without "(anonymous
 /// namespace)::".
 std::string demangle(const char* mangled);
 
@@ -59,7 +58,7 @@ std::string demangle(const char* mangled);
 
 }  // namespace manta
 
-/// Aborts when an invariant of Manta itself is broken. Never for user input.
+/// Aborts if an invariant of Manta itself is broken. Never use it for user input.
 #define MANTA_CHECK(condition, why)                                               \
   do {                                                                            \
     if (!(condition)) ::manta::check_failed(__FILE__, __LINE__, #condition, why); \

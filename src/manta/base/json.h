@@ -4,7 +4,7 @@
 
 namespace manta {
 
-/// Configurations, metrics, plans and manifests: whatever a user reads, or a file keeps.
+/// Configurations, metrics, plans and manifests: everything that users read or files keep.
 using Json = nlohmann::json;
 
 }  // namespace manta

@@ -6,11 +6,11 @@ namespace manta {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError, kOff };
 
-/// What is below `level` is not written. Default: kWarning, so that a program's own output stays
+/// Messages below `level` are not written. Default: kWarning, so that a program's own output stays
 /// readable.
 void set_log_level(LogLevel level);
 
-/// One line to standard error, with the time and the level. Safe from any thread.
+/// Each writes one line to standard error, with the time and the level. Any thread may call.
 void log_debug(const std::string& message);
 void log_info(const std::string& message);
 void log_warning(const std::string& message);

@@ -31,23 +31,23 @@
 
 namespace manta {
 
-/// The cereal archive with which values and messages are written: bytes appended to a string, in
-/// this machine's byte order (both ends are the same build of the same binary). What is large or
-/// refers to something travels beside the bytes.
+/// The cereal archive for values and messages: it appends bytes to a string, in this machine's byte
+/// order (both ends are the same build of the same binary). Large buffers, references and
+/// descriptors travel beside the bytes.
 class OutArchive : public cereal::OutputArchive<OutArchive, cereal::AllowEmptyClassElision> {
  public:
   explicit OutArchive(std::string& to) : OutputArchive(this), to_(to) {}
   void write(const void* data, size_t size) { to_.append(static_cast<const char*>(data), size); }
 
-  /// Where values put their large buffers; made by the first that has one.
+  /// Where values put their large buffers; created when the first value needs it.
   SharedMemoryWriter& large_buffers() {
     if (!large_buffers_) large_buffers_ = std::make_unique<SharedMemoryWriter>();
     return *large_buffers_;
   }
   bool has_large_buffers() const { return large_buffers_ != nullptr; }
 
-  std::vector<ObjectId> refs;   ///< References that the value contains.
-  std::vector<OutgoingFd> fds;  ///< Descriptors that the message carries.
+  std::vector<ObjectId> refs;   ///< References inside the value.
+  std::vector<OutgoingFd> fds;  ///< Descriptors of the message.
 
  private:
   std::string& to_;
@@ -69,7 +69,7 @@ class InArchive : public cereal::InputArchive<InArchive, cereal::AllowEmptyClass
     std::memcpy(data, from_.data(), size);
     from_.remove_prefix(size);
   }
-  /// Stops a damaged length from becoming a huge allocation. An element takes at least one byte,
+  /// Keeps a damaged length from causing a huge allocation. An element takes at least one byte,
   /// unless it is empty.
   void check_length(uint64_t length) const {
     if (length > from_.size() + 65536) {
@@ -77,7 +77,7 @@ class InArchive : public cereal::InputArchive<InArchive, cereal::AllowEmptyClass
                                            " elements with ", from_.size(), " bytes left"));
     }
   }
-  /// The number of elements of a container, of which each takes at least `bytes`.
+  /// The number of elements in a container whose elements take at least `bytes` each.
   uint64_t read_length(size_t bytes = 0) {
     uint64_t length = 0;
     read(&length, sizeof(length));
@@ -136,9 +136,9 @@ void CEREAL_LOAD_FUNCTION_NAME(InArchive& archive, cereal::SizeTag<T>& tag) {
   tag.size = static_cast<std::decay_t<T>>(size);
 }
 
-// Sequences in the place of cereal's own functions, which make room for as many elements as the
-// bytes claim before they read one: a length of a few million, of something large, would use up
-// the memory.
+// These replace cereal's own functions for sequences, which allocate as many elements as the bytes
+// claim before they read one: a false length of a few million large elements would use up the
+// memory.
 template <class Sequence>
 void load_elements(InArchive& archive, Sequence& values) {
   values.clear();
@@ -172,7 +172,7 @@ void CEREAL_LOAD_FUNCTION_NAME(InArchive& archive, cereal::BinaryData<T>& data) 
   archive.read(data.data, static_cast<size_t>(data.size));
 }
 
-/// Reads one value; what cereal itself finds wrong becomes an Error, too.
+/// Reads one value. Turns cereal's own exceptions into an Error.
 template <class T>
 void read_value(InArchive& archive, T& value) {
   try {

@@ -9,15 +9,15 @@
 
 namespace manta {
 
-/// As many arrays and objects inside each other travel: reading them is recursive.
+/// The deepest nesting of arrays and objects that may be sent: reading them is recursive.
 inline constexpr int kMaxJsonNesting = 500;
 
-/// Throws Error(kCorrupt) if the CBOR bytes nest their containers more deeply, or are of a kind
-/// that Json::to_cbor never writes.
+/// Throws Error(kCorrupt) if the CBOR bytes nest more deeply, or are of a kind that Json::to_cbor
+/// never writes.
 void check_cbor_nesting(std::string_view bytes);
 
-// JSON travels as CBOR: numbers keep every bit. (Templates, because nearly everything converts to
-// Json.)
+// JSON is sent as CBOR, which keeps every bit of a number. (Templates, because nearly everything
+// converts to Json.)
 template <std::same_as<Json> J>
 void CEREAL_SAVE_FUNCTION_NAME(OutArchive& archive, const J& json) {
   std::string bytes;

@@ -10,17 +10,17 @@ namespace manta {
 
 struct DetachedOptions {
   std::string name = {};      ///< For messages. Default: the function's own name.
-  std::string log_path = {};  ///< Receives its output; no symbolic link. Default: /dev/null.
+  std::string log_path = {};  ///< Its output; not a symbolic link. Default: /dev/null.
 };
 
 namespace detail {
 pid_t start_detached(TaskSpec spec, const DetachedOptions& options);
 }
 
-/// Runs `function(arguments...)` in a process that belongs to nobody: it goes on when this program
-/// ends, however it ends, and exits when the function returns. It is a program of its own, with a
-/// run of its own: it may use all of Manta. Arguments must be under 100 KB and contain no
-/// references. Returns its process id once it has been started.
+/// Runs `function(arguments...)` in a process that outlives this program, however it ends, and
+/// exits when the function returns. It is a program of its own, with its own run, and may use all
+/// of Manta. Arguments must be under 100 KB and contain no references. Returns the process id once
+/// the process has started.
 template <class F, class... Arguments>
 pid_t run_detached(const DetachedOptions& options, F function, const Arguments&... arguments) {
   detail::require_callable<F>();

@@ -14,19 +14,18 @@ namespace manta {
 
 class EventLoop;
 
-/// Names a process for as long as the run lasts; never used twice.
+/// Identifies a process for the whole run; never used twice.
 using ProcessId = uint64_t;
 
 /// What an engine needs to start a process of the user's own binary.
 struct ProcessSpec {
-  std::string name;      ///< In logs, in `ps`, and before its lines at the driver.
+  std::string name;      ///< In logs, in `ps`, and before each line that the driver shows.
   std::string log_path;  ///< Receives its standard output and standard error.
-  /// What it holds from its start on. An engine that has several machines places it by them. A
-  /// worker of the pool holds nothing yet: what it runs later does.
+  /// What it holds from its start. An engine with several machines places it accordingly. A worker
+  /// of the pool holds nothing at first; the tasks that it runs later do.
   Resources resources = {.cpus = 0};
   /// Empty for a worker, which connects back to the run and ends with it. Otherwise the process is
-  /// detached: it belongs to nobody, outlives the run, and does what these bytes say (see
-  /// core/detached.h).
+  /// detached: it outlives the run, and these bytes say what it does (see core/detached.h).
   std::string detached_call = {};
 
   template <class Archive>
@@ -38,11 +37,13 @@ struct ProcessSpec {
 struct ProcessExit {
   ProcessId process = 0;
   int code = 0;
-  int signal = 0;          ///< 0 if it exited by itself.
-  uint64_t lost_with = 0;  ///< Not 0: it ended with what had started it; the same for all of those.
-  std::string crash = {};  ///< Where and of what, such as " in f(int): uncaught E: text", if known.
+  int signal = 0;  ///< 0 if it exited by itself.
+  /// Not 0: it ended because the process that had started it ended; the same for all such
+  /// processes.
+  uint64_t lost_with = 0;
+  std::string crash = {};  ///< Where and why, e.g. " in f(int): uncaught E: text", if known.
   std::string stack = {};  ///< The first lines of its stack, if it crashed.
-  int64_t log_end = -1;    ///< Where its own output ends, if Manta's report of a crash follows it.
+  int64_t log_end = -1;    ///< Where its own output ends, if Manta's crash report follows it.
   /// "was killed by SIGSEGV (signal 11) in f(int)" or "exited with code 3".
   std::string describe() const;
   template <class Archive>
@@ -51,33 +52,33 @@ struct ProcessExit {
   }
 };
 
-/// Where an engine tells what happened: on any thread of the driver, one call at a time.
+/// Receives an engine's events: on any thread of the driver, one call at a time.
 class EngineEvents {
  public:
   virtual ~EngineEvents() = default;
   virtual void on_started(ProcessId process, pid_t pid) = 0;
-  /// The whole gang; nothing of it runs.
+  /// The whole gang failed to start; none of it runs.
   virtual void on_start_failed(const std::vector<ProcessId>& gang, const std::string& why) = 0;
   virtual void on_exited(const ProcessExit& exit) = 0;
 };
 
-/// Places, watches and kills processes, and does nothing else. Any thread calls, one at a time.
+/// Places, watches and kills processes, and does nothing else. Any thread may call, one at a time.
 class Engine {
  public:
   virtual ~Engine() = default;
-  /// Everything that there is to share out.
+  /// Everything that the run may use.
   virtual Resources resources() const = 0;
-  /// Starts all of the gang or none. Returns at once; on_started or on_start_failed follows.
+  /// Starts the whole gang or none of it. Returns at once; on_started or on_start_failed follows.
   virtual std::vector<ProcessId> start(const std::vector<ProcessSpec>& gang) = 0;
-  /// Kills the process and what it started, if it has not ended.
+  /// Kills the process and everything that it started, if it has not ended.
   virtual void kill(ProcessId process) = 0;
-  /// Kills every process that is not detached and returns when none is left. Nothing is told of
+  /// Kills every process that is not detached, and returns when none is left. No events follow for
   /// them.
   virtual void shutdown() = 0;
 };
 
-/// Makes the engine of a run. It tells `events` what happens; it may use the loop, which runs on a
-/// thread of its own and outlives it.
+/// Makes the engine of a run. The engine reports to `events`. It may use the loop, which runs on
+/// its own thread and outlives the engine.
 using MakeEngine = std::function<std::unique_ptr<Engine>(EventLoop& loop, EngineEvents& events)>;
 
 }  // namespace manta

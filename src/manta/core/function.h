@@ -13,8 +13,8 @@
 
 namespace manta {
 
-/// A place in a program's code that means the same in every process of the same build: which module
-/// (the program or a shared library, by the build id that the linker gave it) and how far into it.
+/// A place in a program's code that means the same in every process of the same build: the module
+/// (the program or a shared library, by the build id from the linker) and the offset in it.
 struct CodeAddress {
   std::array<uint8_t, 20> build_id{};
   uint64_t offset = 0;  ///< 0: nowhere.
@@ -26,14 +26,14 @@ struct CodeAddress {
   }
 };
 
-/// Finds an address of this process. Throws Error(kInvalidArgument) if its module was linked
-/// without a build id.
+/// The CodeAddress of an address in this process. Throws Error(kInvalidArgument) if its module was
+/// linked without a build id.
 CodeAddress locate_code(const void* address);
-/// The running program's build id in hex, and as it is compared.
+/// The running program's build id, and a build id in hex.
 std::array<uint8_t, 20> program_build_id();
 std::string to_hex(const std::array<uint8_t, 20>& build_id);
 
-/// An argument that another task or `put` makes: its value takes the place of parameter `index`.
+/// An argument given as a reference: the referenced value takes the place of parameter `index`.
 struct RefArgument {
   uint32_t index = 0;
   ObjectId id = 0;
@@ -43,27 +43,27 @@ struct RefArgument {
   }
 };
 
-/// One call on the receiving side: what a thunk reads its arguments from and writes its result to.
+/// One call on the receiving side: where a thunk reads its arguments and writes its result.
 struct Invocation {
-  void (*target)() = nullptr;   ///< The plain function to call, if the thunk is of that sort.
-  const Value* args = nullptr;  ///< The arguments that came by value.
+  void (*target)() = nullptr;   ///< The plain function, if the thunk calls one.
+  const Value* args = nullptr;  ///< The arguments passed by value.
   const std::vector<RefArgument>* ref_args = nullptr;
   const std::vector<Value>* ref_values = nullptr;  ///< In the order of `ref_args`.
   std::shared_ptr<void>* instance = nullptr;       ///< The actor that this process is.
   Value result;
-  /// Holds on to what the result refers to, until the result has been sent.
+  /// Keeps alive what the result refers to, until the result has been sent.
   std::shared_ptr<void> keep_alive;
 };
 
-/// Rebuilds typed arguments, calls, serialises the result. One is compiled for every signature,
-/// lambda or method that the program sends somewhere.
+/// Rebuilds typed arguments, calls, and serialises the result. One is compiled for every signature,
+/// lambda or method that the program sends.
 using Thunk = void (*)(Invocation&);
 
-/// Registers a thunk as one that this program may be asked to run. Done by the templates below,
-/// before main.
+/// Registers a thunk that this program may be asked to run. The templates below call it, before
+/// main.
 bool register_thunk(Thunk thunk);
 
-/// How a call is named on the wire.
+/// How a function is named on the wire.
 struct Function {
   CodeAddress thunk;
   CodeAddress target;  ///< Nowhere, unless the thunk calls a plain function.
@@ -74,18 +74,18 @@ struct Function {
   }
 };
 
-/// Its name in the program: "add", "Counter::add", "main::{lambda(int)#1}"; "program+0x1234" if it
-/// has no symbols.
+/// Its name in the program: "add", "Counter::add", "main::{lambda(int)#1}"; "program+0x1234" if
+/// there are no symbols.
 std::string describe_function(const Function& function);
 
-/// The addresses here of a function named by another process. Throws Error(kInvalidArgument) if it
-/// is of another build (naming both), if the thunk is none that this program registered, or if the
-/// target is not where a function starts.
+/// The addresses in this process of a function that another process names. Throws
+/// Error(kInvalidArgument) if it is of another build (naming both), if this program did not
+/// register the thunk, or if no function starts at the target.
 std::pair<Thunk, void (*)()> resolve_function(const Function& function);
 
 namespace detail {
 
-/// Reads parameter after parameter: from the bytes, or from the value of a reference.
+/// Reads one parameter after the other: from the bytes, or from the value of a reference.
 class ArgumentReader {
  public:
   explicit ArgumentReader(const Invocation& call) : call_(call), archive_(call.args->body()) {
@@ -159,8 +159,8 @@ std::tuple<P...> read_arguments(const Invocation& call, std::type_identity<std::
   return std::tuple<P...>{reader.next<P>()...};  // braces: from left to right
 }
 
-// A thunk is registered by a static that its own body uses, so that using the one is enough to have
-// the other.
+// A static registers each thunk. The thunk's own body uses the static, so a thunk that is used is
+// always registered.
 template <class F>
 struct PointerThunk {
   using S = Signature<F>;
@@ -232,8 +232,8 @@ concept HasCallOperator = requires {
   &F::operator();
 };
 
-/// What `remote` and its kin accept; every other type gets a message instead of a page of template
-/// errors.
+/// What `remote` and similar functions accept. Every other type gets a message instead of a page of
+/// template errors.
 template <class F>
 constexpr void require_callable() {
   static_assert(is_function_pointer<F> || std::is_class_v<F>,

@@ -31,26 +31,26 @@ struct HubOptions {
   bool log_to_driver = true;
   bool fold_repeated_lines = true;
   std::chrono::milliseconds actor_grace{1000};
-  /// How long a connection may take to say what it is.
+  /// How long a connection may take to identify itself.
   std::chrono::milliseconds hello_deadline{10'000};
 };
 
-/// The run's centre, in the driver: it knows every process, task, actor and object, and decides
-/// what runs where. A thread of its own listens to the processes; the driver's threads act on it
-/// directly. One lock guards all of it; messages come in order from each process.
+/// The centre of a run, in the driver: it knows every process, task, actor and object, and decides
+/// what runs where. Its own thread listens to the processes; the driver's threads act on it
+/// directly. One lock guards all of it. Messages from each process arrive in order.
 ///
-/// Its parts: hub.cc start and end, hub_messages.cc what it is told, hub_processes.cc who is there,
-/// hub_tasks.cc and hub_actors.cc what runs.
+/// Its parts: hub.cc (start and end), hub_messages.cc (incoming messages), hub_processes.cc (which
+/// processes there are), hub_tasks.cc and hub_actors.cc (what runs).
 class Hub final : public EngineEvents {
  public:
   explicit Hub(HubOptions options);
   ~Hub() override;
 
-  /// A message of the driver's: acted on before it returns. Any thread.
+  /// Handles a message from the driver before it returns. Any thread may call.
   void post(ToHub message);
-  /// Where the driver's answers go; before the first `post`.
+  /// Where answers to the driver go. Call it before the first `post`.
   void set_client(std::shared_ptr<Client> client);
-  /// All that there is to share out.
+  /// All resources of the run.
   const Resources& total() const { return ledger_.total(); }
   /// Ends every process and the thread.
   void stop();
@@ -75,8 +75,8 @@ class Hub final : public EngineEvents {
     bool recalled = false;
     bool ending = false;
     bool doomed = false;  // a kill is on its way: it gets no more work
-    /// Of a pool worker that has run something: the devices that it may see. CUDA looks at them
-    /// once in the life of a process, so it runs nothing that was granted others.
+    /// For a pool worker that has run something: the devices that it may see. CUDA reads them once
+    /// per process, so the worker only runs tasks that were granted the same devices.
     std::optional<std::vector<int>> gpu_ids;
     std::string stack;     // of its crash
     int64_t log_end = -1;  // of what it wrote itself; -1: all
@@ -99,7 +99,7 @@ class Hub final : public EngineEvents {
   struct Actor {
     ObjectId id = 0;
     TaskSpec create;
-    /// kEnding: killed, and to be started again once its process has ended.
+    /// kEnding: killed, and will be restarted once its process has ended.
     enum State { kPending, kStarting, kAlive, kEnding, kDead } state = kPending;
     uint32_t peer = 0;
     bool has_process() const { return state == kStarting || state == kAlive || state == kEnding; }
@@ -107,8 +107,8 @@ class Hub final : public EngineEvents {
     std::string killed;                                // why, if somebody asked for it
     std::map<uint32_t, std::deque<ObjectId>> waiting;  // calls not sent, by caller
     ErrorInfo death;
-    /// Those that it starts with, all or none, itself included; empty once they have started. Only
-    /// the first is queued.
+    /// The actors that it starts with, all or none, itself included; empty once they have started.
+    /// Only the first is queued.
     std::vector<ObjectId> group;
   };
 
@@ -151,7 +151,7 @@ class Hub final : public EngineEvents {
   void on_connection(UniqueFd socket);
   void on_hello(const std::shared_ptr<AsyncChannel>& channel, const Hello& hello);
   void on_peer_frame(uint32_t index, Frame& frame);
-  /// A process to be started; none runs before `start_processes`.
+  /// Adds a process to be started; it runs after `start_processes`.
   Peer& add_process(const std::string& name, ObjectId actor, std::string log_path = {});
   /// All or none.
   void start_processes(const std::vector<Peer*>& gang);

@@ -12,11 +12,11 @@ struct InitOptions {
   MachineResources resources =
       {};  ///< What tasks and actors may share. Default: what the machine or its cgroup has.
   bool log_to_driver =
-      true;  ///< Show workers' output at the driver's standard error, behind their names.
-  /// Show a line that workers repeat once, and a second later how often it came since:
+      true;  ///< Show workers' output on the driver's standard error, after their names.
+  /// Show a line that several workers print only once, and a second later how often it came since:
   /// "(rank-1) text [repeated 12x across workers]". Log files keep every line.
   bool fold_repeated_lines = true;
-  /// Where each worker's output goes, one file each, kept afterwards. Default: a temporary folder,
+  /// Where workers' output goes, one file each, kept after the run. Default: a temporary folder,
   /// removed at the end.
   std::string log_folder = {};
   /// Holds the run's sockets and temporary files. Default: the system's temporary folder.
@@ -25,25 +25,25 @@ struct InitOptions {
   std::chrono::milliseconds actor_grace{1000};
 };
 
-/// Call it first in main. In the program that the user started it returns, and Manta can be used.
-/// In the processes that Manta starts from the same binary it never returns: they do what they are
-/// told and exit.
+/// Call it first in main. It returns in the program that the user started; Manta can be used then.
+/// In the processes that Manta starts from the same binary it never returns: they do their work and
+/// exit.
 ///
-/// Costs a few milliseconds: it starts this binary once more as the zygote, which forks workers
+/// It takes a few milliseconds, to start this binary once more as the zygote, which forks workers
 /// when they are needed. Throws Error if it was called before, or if the options are impossible.
 void init(int argc, char** argv, const InitOptions& options = {});
 
-/// Ends the run: every process that it started, unless detached, and every temporary file. Called
-/// at normal exit, too. References that are left have no value any more. If the program dies
-/// instead, its processes end with it.
+/// Ends the run: every process that it started, unless detached, and every temporary file. Also
+/// called at normal exit. Remaining references have no value any more. If the program dies instead,
+/// its processes end with it.
 void shutdown();
 
 /// True between init and shutdown, and in workers.
 bool is_initialized();
 
-/// Everything that tasks and actors share.
+/// All resources that tasks and actors share.
 Resources cluster_resources();
-/// What of it nobody holds just now.
+/// The resources that nobody holds at the moment.
 Resources available_resources();
 
 }  // namespace manta

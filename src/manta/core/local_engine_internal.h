@@ -17,7 +17,7 @@ struct LocalEngineOptions {
   std::vector<std::string> argv;  ///< Of the zygote, so that `ps` shows what it belongs to.
 };
 
-/// Runs processes on this machine, through a zygote. Lives on an event loop.
+/// Starts processes on this machine, through a zygote. Uses an event loop.
 class LocalEngine final : public Engine {
  public:
   /// Starts the zygote and does not wait for it.

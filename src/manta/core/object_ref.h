@@ -14,23 +14,23 @@ namespace manta {
 
 namespace detail {
 
-/// One process's hold on an object; the object is freed when the last hold of the last process
-/// goes.
+/// One process's hold on an object. The object is freed with the last hold in any process.
 struct ObjectHandle;
 using HandlePtr = std::shared_ptr<ObjectHandle>;
 
 ObjectId handle_id(const ObjectHandle& handle);
-/// Its id, to be sent. Throws Error(kInvalidArgument) if `what` is empty or of a run that has
-/// ended.
+/// Its id, to be sent. Throws Error(kInvalidArgument) if `what` is empty, or belongs to a run that
+/// has ended.
 ObjectId live_id(const HandlePtr& handle, const char* what);
 /// A new hold on an object whose id arrived inside a value.
 HandlePtr borrow_object(ObjectId id);
 HandlePtr put_value(Value value);
-/// Waits for the value. Throws what made it fail, or Error(kTimeout) with what it waits for.
+/// Waits for the value. Throws the error that made it fail, or Error(kTimeout) with what it waits
+/// for.
 const Value& await_value(const HandlePtr& handle, Deadline deadline);
-/// Waits for all at once; afterwards each `await_value` is immediate.
+/// Waits for all at once; afterwards each `await_value` returns at once.
 void await_values(const std::vector<HandlePtr>& handles, Deadline deadline);
-/// Waits until `num_ready` are there, or the deadline; returns which are.
+/// Waits until `num_ready` are done, or until the deadline; returns which are.
 std::vector<bool> await_ready(const std::vector<HandlePtr>& handles, size_t num_ready,
                               Deadline deadline);
 void notify_when_ready(const HandlePtr& handle, std::function<void()> done);
@@ -41,7 +41,7 @@ HandlePtr load_handle(InArchive& archive);
 
 }  // namespace detail
 
-/// A value that is there or will be: the result of a task or an actor's call, or what was `put`.
+/// A value that exists or will exist: the result of a task or an actor's call, or what was `put`.
 /// Cheap to copy; may be passed to tasks, returned from them and kept in structures. The value
 /// lives as long as any reference to it.
 template <class T>
@@ -50,10 +50,10 @@ class ObjectRef {
   ObjectRef() = default;
   explicit ObjectRef(detail::HandlePtr handle) : handle_(std::move(handle)) {}
 
-  /// Waits for the value and returns a copy of it (of Arrow data: a view of the shared pages).
+  /// Waits for the value and returns a copy of it (for Arrow data: a view of the shared pages).
   /// Throws Error: of kind kTimeout once `timeout` has passed, kWorkerLost if its process died and
-  /// the retries are used up, kCancelled if it was cancelled; what the task threw otherwise, with
-  /// its message.
+  /// no retries are left, kCancelled if it was cancelled; otherwise what the task threw, with its
+  /// message.
   T get(std::chrono::nanoseconds timeout = kForever) const {
     const Value& value = detail::await_value(handle_, Deadline::after(timeout));
     if constexpr (!std::is_void_v<T>) return from_value<T>(value);
@@ -72,7 +72,7 @@ class ObjectRef {
   detail::HandlePtr handle_;
 };
 
-/// Stores a value for tasks to share. Over 100 KB it is written to shared memory, once.
+/// Stores a value for tasks to share. A value over 100 KB is written to shared memory, once.
 template <class T>
 ObjectRef<std::decay_t<T>> put(const T& value) {
   if constexpr (std::is_same_v<std::decay_t<T>, const char*> ||
@@ -88,7 +88,7 @@ T get(const ObjectRef<T>& ref, std::chrono::nanoseconds timeout = kForever) {
   return ref.get(timeout);
 }
 
-/// The values in order, asked for all at once. Throws the first reference's error that failed.
+/// The values in order, requested all at once. Throws the error of the first reference that failed.
 template <class T>
 auto get(const std::vector<ObjectRef<T>>& refs, std::chrono::nanoseconds timeout = kForever) {
   Deadline deadline = Deadline::after(timeout);
@@ -115,12 +115,12 @@ auto get(std::initializer_list<ObjectRef<T>> refs, std::chrono::nanoseconds time
 template <class T>
 struct WaitResult {
   std::vector<ObjectRef<T>>
-      ready;  ///< Done, also by failing; in the order given. May be more than asked for.
+      ready;  ///< Done or failed; in the order given. May be more than asked for.
   std::vector<ObjectRef<T>> not_ready;  ///< The rest.
 };
 
-/// Waits until `num_ready` of the references are done or `timeout` has passed, whichever is first.
-/// Never throws because a task failed: that shows when the reference is got.
+/// Waits until `num_ready` of the references are done or `timeout` has passed, whichever comes
+/// first. Never throws because a task failed: `get` of its reference does.
 template <class T>
 WaitResult<T> wait(const std::vector<ObjectRef<T>>& refs, size_t num_ready = 1,
                    std::chrono::nanoseconds timeout = kForever) {
@@ -141,10 +141,9 @@ WaitResult<T> wait(std::initializer_list<ObjectRef<T>> refs, size_t num_ready = 
 }
 
 /// For programs with an event loop: calls `done` once, when the value is there or has failed, so
-/// that `get` does not wait. If Manta is shut down before, it is called too, and `get` throws. One
-/// thread of Manta's own makes all such calls, one after the other and in no other order than that
-/// in which values come; so `done` should be short, and must not wait for other results or call
-/// shutdown().
+/// that `get` does not wait. If Manta is shut down first, it is called too, and `get` throws. One
+/// thread of Manta makes all these calls, one after the other, in the order in which values arrive.
+/// So `done` should be short, and must not wait for other results or call shutdown().
 template <class T>
 void on_ready(const ObjectRef<T>& ref, std::function<void()> done) {
   detail::notify_when_ready(ref.handle(), std::move(done));
@@ -152,19 +151,19 @@ void on_ready(const ObjectRef<T>& ref, std::function<void()> done) {
 
 struct CancelOptions {
   bool force =
-      false;  ///< Kill the process if the task runs. Default: `is_cancelled()` turns true in it.
+      false;  ///< Kill the process if the task runs. Default: `is_cancelled()` becomes true.
 };
 
-/// Stops a task, and the tasks that it started, if they are not done: what waits never starts;
-/// `get` of it throws Error(kCancelled) at once. A task that runs sees `is_cancelled()`, and its
-/// waits throw. Of an actor's call only what has not started is cancelled.
+/// Stops a task, and the tasks that it started, if they are not done. A task that still waits never
+/// starts. `get` of it throws Error(kCancelled) at once. In a running task `is_cancelled()` becomes
+/// true, and its waits throw. A call of an actor is cancelled only if it has not started.
 template <class T>
 void cancel(const ObjectRef<T>& ref, CancelOptions options = {}) {
   detail::cancel_task(ref.handle(), options.force);
 }
 
-/// One sentence on why the reference's value is not there yet, such as "task 'fit' waits for 4 CPU
-/// (1 of 4 free); held by task 'load' (3 CPU)"; or that it is there.
+/// One sentence that says why the value is not there yet, such as "task 'fit' waits for 4 CPU (1 of
+/// 4 free); held by task 'load' (3 CPU)"; or that it is there.
 template <class T>
 std::string why_waits(const ObjectRef<T>& ref) {
   return detail::why_waits(ref.handle());

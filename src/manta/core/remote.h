@@ -13,7 +13,7 @@ namespace manta {
 
 namespace detail {
 
-/// Sends it off; fills in the id, the parent and the name if there is none. Throws
+/// Submits the call; fills in the id, the parent, and the name if there is none. Throws
 /// Error(kResources) or (kInvalidArgument) if its options can never be satisfied.
 HandlePtr submit(TaskSpec spec);
 
@@ -22,7 +22,7 @@ struct IsObjectRef : std::false_type {};
 template <class T>
 struct IsObjectRef<ObjectRef<T>> : std::true_type {};
 
-// An ObjectRef given for a parameter that is not one stands for its value.
+// An ObjectRef stands for its value, unless the parameter is an ObjectRef itself.
 template <class Parameter, class Argument>
 inline constexpr bool is_reference_argument = IsObjectRef<std::decay_t<Argument>>::value &&
                                               !std::is_same_v<Parameter, std::decay_t<Argument>>;
@@ -62,14 +62,16 @@ concept Function_ = !std::is_same_v<std::decay_t<F>, TaskOptions>;
 
 }  // namespace detail
 
-/// Starts `function(arguments...)` in another process and returns at once. A plain function or a
-/// lambda without captures; arguments and result travel by cereal. An ObjectRef<T> for a parameter
-/// of type T: the task starts when the value is there, and gets it.
+/// Starts `function(arguments...)` in another process and returns at once. The function is a plain
+/// function or a lambda without captures. cereal serialises the arguments and the result. If you
+/// give an ObjectRef<T> for a parameter of type T, the task starts when the value is there, and
+/// gets it.
 ///
 /// ```
 /// auto sum = remote([](int a, int b) { return a + b; }, 1, 2);
-/// auto twice = remote({.resources = {.cpus = 2}, .name = "twice"}, [](int x) { return 2 * x; },
-/// sum); int six = get(twice);
+/// auto twice = remote({.resources = {.cpus = 2}, .name = "twice"},
+///                     [](int x) { return 2 * x; }, sum);
+/// int six = get(twice);
 /// ```
 template <class F, class... Arguments>
 auto remote(const TaskOptions& options, F function, const Arguments&... arguments) {
@@ -92,7 +94,8 @@ auto remote(F function, const Arguments&... arguments) {
   return remote(TaskOptions(), function, arguments...);
 }
 
-/// In a task that was cancelled: true. Long loops ask it now and then and return. Elsewhere: false.
+/// True in a task that was cancelled; false elsewhere. Long loops should check it now and then, and
+/// return.
 bool is_cancelled();
 
 /// Where the calling code runs.

@@ -12,7 +12,7 @@ namespace manta {
 /// uninitialised one at every designated initialiser.)
 using NamedAmounts = std::vector<std::pair<std::string, double>>;
 
-/// What a task or an actor asks for, and holds for as long as it runs. Amounts may be fractions,
+/// What a task or an actor requests, and holds for as long as it runs. Amounts may be fractions,
 /// down to 0.0001.
 struct Resources {
   double cpus = 1;           ///< 0: does not count against the processors.
@@ -27,7 +27,7 @@ struct Resources {
   }
 };
 
-/// What the machine gives. A field that is not set is detected.
+/// What the machine has. A field that is not set is detected.
 struct MachineResources {
   std::optional<double> cpus =
       {};  ///< Default: the smaller of the cgroup's quota and the allowed processors.
@@ -37,23 +37,23 @@ struct MachineResources {
   NamedAmounts custom = {};
 };
 
-/// Fills in what `given` leaves open. Reads /proc, /sys/fs/cgroup and /dev below `root`, which is
-/// "/" but in tests.
+/// Fills in the fields that `given` does not set. Reads /proc, /sys/fs/cgroup and /dev below
+/// `root`, which is "/" except in tests.
 Resources detect_resources(const MachineResources& given = {}, const std::string& root = "/");
 
-/// The amount of that name; 0 if there is none.
+/// The amount with that name; 0 if there is none.
 double amount_of(const NamedAmounts& amounts, const std::string& name);
 
-/// Throws Error(kInvalidArgument) if an amount is negative, not finite, or a number of GPUs that is
-/// neither whole nor below 1. `what` names the asker in the message.
+/// Throws Error(kInvalidArgument) if an amount is negative or not finite, or if the number of GPUs
+/// is neither whole nor below 1. `what` names the requester in the message.
 void check_resources(const Resources& asked, const std::string& what);
 
-/// Whether `check_resources` and `check_possible` would be content.
+/// Whether `check_resources` and `check_possible`, respectively, would pass.
 bool is_valid(const Resources& asked);
 bool is_possible(const Resources& asked, const Resources& total);
 
-/// Throws Error(kResources) that says what was asked and what there is, if even the idle machine
-/// could not give it.
+/// Throws Error(kResources), which says what was requested and what there is, if even the idle
+/// machine could not provide it.
 void check_possible(const Resources& asked, const Resources& total, const std::string& what);
 
 /// "512 bytes", "1.5 GiB".

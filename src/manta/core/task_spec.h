@@ -13,9 +13,9 @@ namespace manta {
 struct TaskOptions {
   /// Held while it runs. Default: one CPU.
   Resources resources = {};
-  /// Run again if its process dies, up to so many times. 0: it is begun at most once.
+  /// How often to retry if its process dies. 0: it begins at most once.
   int max_retries = 3;
-  /// Also run again if it throws, within the same limit.
+  /// Also retry if it throws, within the same limit.
   bool retry_exceptions = false;
   /// For messages. Default: the function's own name.
   std::string name = {};
@@ -23,25 +23,25 @@ struct TaskOptions {
 
 /// How an actor is run. Every field has a default.
 struct ActorOptions {
-  /// Held while it lives. Default: nothing, as most actors mostly wait. (Resources that are given
-  /// without `cpus` ask for one CPU, as everywhere.)
+  /// Held while it lives. Default: nothing, as most actors mostly wait. (If you give Resources
+  /// without `cpus`, they include one CPU, as everywhere.)
   Resources resources = {.cpus = 0};
-  /// Constructed anew, with the same arguments, if its process dies, up to so many times.
+  /// How often to construct it anew, with the same arguments, if its process dies.
   int max_restarts = 0;
-  /// Run a call again that was under way when the process died. 0: it is begun at most once.
+  /// How often to retry a call that was running when the process died. 0: it begins at most once.
   int max_call_retries = 0;
   /// How many of its calls run at once, each on a thread of its own. With 1 they run one after the
   /// other, on the thread that constructed it. With more, the calls of one caller begin in the
   /// order in which they were made and end in any order; the object must guard what they share, and
   /// its CPUs are free for others while any of them waits in `get`. From 1 to kMaxConcurrency.
   int max_concurrency = 1;
-  /// By which get_actor finds it. Default: none.
+  /// The name by which get_actor finds it. Default: none.
   std::string name = {};
-  /// In `ps`, in messages, and before its lines at the driver. Default: the type's name and a
-  /// number.
+  /// In `ps`, in messages, and before each line that the driver shows. Default: the type's name and
+  /// a number.
   std::string process_name = {};
-  /// Its output is appended to this file, not through a symbolic link. Default: one in the run's
-  /// log folder.
+  /// Its output is appended to this file, which must not be a symbolic link. Default: a file in the
+  /// run's log folder.
   std::string log_path = {};
 
   /// The threads start with the actor and live as long. This is more than a machine runs well.
@@ -61,7 +61,7 @@ struct TaskSpec {
   Resources resources;
   int32_t max_retries = 0;
   bool retry_exceptions = false;
-  ObjectId parent = 0;  ///< The task that asked for it; 0 for the driver.
+  ObjectId parent = 0;  ///< The task that submitted it; 0 for the driver.
   uint32_t depth = 0;   ///< How many such parents there are.
   ObjectId actor = 0;   ///< Of a call.
   int32_t max_restarts = 0;
@@ -90,7 +90,7 @@ inline bool is_valid_concurrency(int max_concurrency) {
   return max_concurrency >= 1 && max_concurrency <= ActorOptions::kMaxConcurrency;
 }
 
-/// Its name for messages: the one that it was given, or its function's. The latter may read the
+/// Its name for messages: the given one, or else that of its function. The latter may read the
 /// program's symbols.
 std::string task_name(const TaskSpec& spec);
 

@@ -16,7 +16,7 @@ class Table;
 
 namespace manta {
 
-/// What is larger travels through shared memory instead of through sockets.
+/// Anything larger is sent through shared memory instead of sockets.
 inline constexpr size_t kLargeBuffer = 100 * 1000;
 
 /// A serialised value: small parts inline, everything large in one shared-memory region that every
@@ -38,11 +38,11 @@ struct Value {
   void load(InArchive& archive);
 };
 
-/// Ends `archive`'s value: moves what is large out of `body`.
+/// Completes the value written to `archive`: moves `body` to shared memory if it is large.
 Value finish_value(std::string body, OutArchive& archive);
 
-// Arrow data is written once, into shared memory if it is large, and read in place: the columns
-// that the reader sees are the shared pages. A null pointer stays null.
+// Arrow data is written once, to shared memory if it is large, and read in place: the columns that
+// the reader sees are the shared pages. A null pointer stays null.
 void CEREAL_SAVE_FUNCTION_NAME(OutArchive& archive, const std::shared_ptr<arrow::Table>& table);
 void CEREAL_LOAD_FUNCTION_NAME(InArchive& archive, std::shared_ptr<arrow::Table>& table);
 void CEREAL_SAVE_FUNCTION_NAME(OutArchive& archive,

@@ -7,7 +7,7 @@
 
 namespace manta {
 
-/// Turns a failed Arrow status into the Error of the fitting kind; `doing` says what was attempted,
+/// Throws a failed Arrow status as an Error of the matching kind. `doing` says what was attempted,
 /// on what.
 void check(const arrow::Status& status, const std::string& doing);
 

@@ -10,7 +10,7 @@
 
 namespace manta {
 
-/// A framed connection used from ordinary threads: one reads, any number write.
+/// A framed connection for ordinary threads: one reads, any number write.
 class Channel {
  public:
   explicit Channel(UniqueFd socket, size_t max_body = kMaxFrameBody)
@@ -18,15 +18,15 @@ class Channel {
 
   int fd() const { return socket_.get(); }
 
-  /// The next frame; false when the peer closed. Throws Error(kTimeout) once the deadline has
+  /// The next frame; false if the peer has closed. Throws Error(kTimeout) once the deadline has
   /// passed, Error(kCorrupt) on malformed bytes. One thread at a time.
   bool receive(Frame* frame, Deadline deadline);
-  /// Likewise, but only what is there already: kWouldBlock if there is none.
+  /// Likewise, but takes only a frame that is already there: kWouldBlock if there is none.
   IoStatus try_receive(Frame* frame);
-  /// True if `receive` would find something at once without reading the socket again, false if not.
+  /// Takes a frame that was already received, without reading the socket; false if there is none.
   bool next_buffered(Frame* frame) { return decoder_.next(frame); }
 
-  /// Has `fill` add frames and writes them before it returns. False when the peer has closed. A
+  /// Lets `fill` add frames, and writes them before it returns. False if the peer has closed. A
   /// peer that takes nothing for 60 s counts as closed.
   bool send(const std::function<void(OutBuffer&)>& fill);
 
@@ -37,8 +37,8 @@ class Channel {
   OutBuffer out_;
 };
 
-/// Connects to a Unix socket. Throws Error(kIo) that names the path. The path may be of any length,
-/// its last part of at most 80 characters.
+/// Connects to a Unix socket. Throws Error(kIo) that names the path. The path may have any length,
+/// its last part at most 80 characters.
 UniqueFd connect_unix(const std::string& path);
 /// Listens on a new Unix socket; only this user may connect. Throws Error(kIo) if the path exists.
 UniqueFd listen_unix(const std::string& path);

@@ -7,8 +7,8 @@
 
 namespace manta {
 
-/// XXH3-64 over bytes that come in pieces: finds damage by accident, not by intent. Several times
-/// faster than a disk.
+/// XXH3-64 over bytes that come in parts. It detects accidental damage, not intentional changes.
+/// Several times faster than a disk.
 class Checksum {
  public:
   Checksum();
@@ -17,7 +17,7 @@ class Checksum {
   Checksum& operator=(Checksum&&) noexcept;
 
   void add(const void* data, size_t size);
-  /// Of everything added until now, as xxhsum -H3 prints it: 16 hexadecimal digits.
+  /// The checksum of everything added so far, as xxhsum -H3 prints it: 16 hexadecimal digits.
   std::string hex() const;
 
  private:
@@ -30,9 +30,9 @@ struct FileDigest {
   std::string checksum;  ///< As Checksum::hex.
 };
 
-/// Reads all of a file. Throws Error(kIo) naming it.
+/// Reads the whole file. Throws Error(kIo) naming it.
 FileDigest digest_file(const std::string& path);
-/// Reads an open file from where its descriptor stands to its end; `path` is for messages.
+/// Reads an open file from its descriptor's offset to the end; `path` is for messages.
 FileDigest digest_file(int fd, const std::string& path);
 
 }  // namespace manta

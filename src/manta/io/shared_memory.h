@@ -8,13 +8,13 @@
 
 namespace manta {
 
-/// A read-only region that processes share without a copy. It has no name anywhere: it lives in a
-/// sealed memfd and goes when the last process that holds it ends, however that process ends.
+/// A read-only region that processes share without copying. It has no name: it lives in a sealed
+/// memfd, and is freed when the last process that holds it ends, however it ends.
 class SharedMemory {
  public:
-  /// Takes a descriptor that came from another process. Throws Error(kCorrupt) unless it is a memfd
-  /// of at least `size` bytes that nobody can change or shrink any more (a reader could be made to
-  /// crash otherwise).
+  /// Takes a descriptor from another process. Throws Error(kCorrupt) unless it is a memfd of at
+  /// least `size` bytes that is sealed against changes and shrinking (otherwise its owner could
+  /// crash a reader).
   static std::shared_ptr<SharedMemory> adopt(UniqueFd fd, size_t size);
 
   ~SharedMemory();
@@ -34,12 +34,12 @@ class SharedMemory {
 };
 
 /// Fills a region, then turns it into a SharedMemory. Writes go through write(2): for fresh pages
-/// that is faster than storing through a mapping, which faults on each of them.
+/// that is faster than storing through a mapping, which faults on each page.
 class SharedMemoryWriter {
  public:
   SharedMemoryWriter();
-  /// Appends, at an offset that is a multiple of 64, and returns that offset. Throws
-  /// Error(kResources) when memory is used up.
+  /// Appends at an offset that is a multiple of 64, and returns that offset. Throws
+  /// Error(kResources) if memory is used up.
   size_t append(const void* data, size_t size);
   /// Pads to a multiple of 64 and returns the offset at which the next `write` starts.
   size_t align();
