@@ -1,6 +1,6 @@
 #pragma once
 
-/// All of Manta that needs no further library. See README.md for a first program.
+/// Everything in Manta that needs no further library. See README.md for a first program.
 
 #include "manta/base/error.h"
 #include "manta/base/log.h"

@@ -27,7 +27,7 @@ namespace data {
 
 struct Plan;
 
-/// What `map_batches` calls: some rows in, other rows out (as many as it likes, also none).
+/// What `map_batches` calls: takes a batch of rows and returns another, of any number of rows.
 using BatchFunction =
     std::shared_ptr<arrow::RecordBatch> (*)(const std::shared_ptr<arrow::RecordBatch>&);
 
@@ -35,12 +35,12 @@ struct ReadParquetOptions {
   std::vector<std::string> columns = {};  ///< In this order. None: all columns of the files.
 };
 
-/// Rows of Parquet files, one file after the other. A path is a file, a folder, of which all
-/// *.parquet files are read, or a pattern such as `data/2020-*.parquet`; files come in the order of
-/// their names. Opens the first file only; the others when rows or their number are asked for.
-/// Throws Error(kNotFound) for a file or a column that does not exist, Error(kCorrupt) for a file
-/// that is not Parquet, Error(kInvalidArgument) for two columns of one name and for addresses such
-/// as s3://, which cannot be read today.
+/// Rows of Parquet files, one file after the other. A path is a file, a folder (all *.parquet files
+/// below it) or a pattern such as `data/2020-*.parquet`. The files of a folder or pattern come in
+/// the order of their names. Opens the first file only; the others are opened when rows or their
+/// number are needed. Throws Error(kNotFound) for a file or a column that does not exist,
+/// Error(kCorrupt) for a file that is not Parquet, Error(kInvalidArgument) for two columns of the
+/// same name and for addresses such as s3://, which cannot be read today.
 Dataset read_parquet(const std::string& path, const ReadParquetOptions& options = {});
 Dataset read_parquet(const std::vector<std::string>& paths, const ReadParquetOptions& options = {});
 
@@ -49,7 +49,7 @@ class BatchRange;
 }  // namespace data
 
 struct MapBatchesOptions {
-  int64_t batch_size = 4096;  ///< Rows of a batch at most: batches do not reach across row groups.
+  int64_t batch_size = 4096;  ///< Maximum rows: batches do not cross row groups.
 };
 
 namespace data::detail {
@@ -94,49 +94,49 @@ constexpr void explain_map_batches() {
 }  // namespace data::detail
 
 struct WindowShuffleOptions {
-  /// A window is whole row groups that have at least so many rows together, before any filter. More
-  /// mixes better and takes more memory: a window of each thread is held.
+  /// A window is made of whole row groups with at least this many rows together, before any filter.
+  /// More rows mix better and take more memory: each thread holds a window.
   int64_t rows = 1 << 17;
   std::optional<uint64_t> seed = std::nullopt;  ///< None: drawn when the plan is built.
 };
 
 struct TrainTestSplitOptions {
-  bool shuffle = false;  ///< Test rows are drawn from everywhere; else they are the last ones.
+  bool shuffle = false;  ///< Draw test rows from everywhere. Default: the last rows.
   std::optional<uint64_t> seed = std::nullopt;  ///< None: drawn when the plan is built.
 };
 
 struct BatchOptions {
   int64_t batch_size = 256;
   bool drop_last = false;  ///< Leave out a last batch that is not full.
-  int64_t epoch = 0;       ///< Which order a window shuffle gives.
+  int64_t epoch = 0;       ///< Selects the order of a window shuffle.
 };
 
-/// Rows of named columns, and what is to be done with them: a plan, which runs when rows are asked
-/// for. Building it reads no rows, copying it is cheap, and it never changes: each method returns
-/// another Dataset.
+/// Rows with named columns, and what to do with them: a plan, which runs when you ask for rows.
+/// Building it reads no rows. Copying it is cheap. It never changes: each method returns another
+/// Dataset.
 ///
-/// A plan runs streaming, row group after row group, on all processors. Only columns that the
-/// result depends on are decoded; row groups are skipped whose statistics rule them out. Mistakes
-/// such as unknown columns are found when the plan is built, up to the first `map_batches`.
+/// A plan streams row group after row group, on all processors. Only the columns that the result
+/// depends on are decoded, and row groups that statistics rule out are skipped. Mistakes such as
+/// unknown columns are found when the plan is built, up to the first `map_batches`.
 class Dataset {
  public:
   /// Keeps the rows for which the condition is true (neither false nor null).
   Dataset filter(const Expression& condition) const;
-  /// Adds a column, or replaces the one of that name.
+  /// Adds a column, or replaces the column of that name.
   Dataset with_column(const std::string& name, const Expression& value) const;
   /// Keeps these columns, in this order.
   Dataset select_columns(const std::vector<std::string>& names) const;
   Dataset drop_columns(const std::vector<std::string>& names) const;
-  /// Drops the rows in which one of the columns is null or NaN. None: in which any column is.
+  /// Drops the rows in which one of these columns is null or NaN. No names: any column.
   Dataset drop_na(const std::vector<std::string>& names = {}) const;
-  /// Calls a function on batches of rows, in several threads at a time: a plain function or a
-  /// lambda without captures. It must give the same result for the same rows whenever it is called.
-  /// What it throws comes out where rows are read, as Error(kUserCode).
+  /// Calls a function on batches of rows, on several threads at a time. The function is a plain
+  /// function or a lambda without captures, and must give the same result for the same rows
+  /// whenever it is called. If it throws, reading the rows throws Error(kUserCode).
   ///
-  /// It runs in other processes of this program, too, and variables that `main` has set are not set
-  /// there. Pass what it needs as `args`, of any type that `remote` takes as an argument (structs
-  /// with a `serialize`, containers, Json, Arrow tables): every process, also this one, calls it
-  /// with a copy that was written and read back once.
+  /// It also runs in other processes of this program, where variables that `main` has set are not
+  /// set. Pass what it needs as `args`, of any type that `remote` takes as an argument (structs
+  /// with a `serialize`, containers, Json, Arrow tables). Every process, this one included, calls
+  /// it with a copy that was written and read back once.
   ///
   ///     Batch scale(const Batch& batch, const Scale& by);
   ///     dataset.map_batches(scale, {.column = "fare", .factor = 2})
@@ -153,7 +153,7 @@ class Dataset {
     return map_function(data::detail::make_plan_function(std::move(function), to_value(args)),
                         options);
   }
-  /// Takes what none of these does, and says what is wrong with it.
+  /// Chosen if none of these fits; says what is wrong.
   template <class F, class... More>
   requires(!data::detail::fits_map_batches<F, More...>()) Dataset
       map_batches(const F&, const More&...)
@@ -168,13 +168,13 @@ class Dataset {
     data::detail::explain_map_batches<std::decay_t<F>>();
     return *this;
   }
-  /// Brings row groups into a random order and permutes the rows within windows of them; anew for
-  /// each epoch, always the same for one (seed, epoch). At most one in a plan.
+  /// Puts row groups in a random order and permutes the rows within windows of them. Each epoch has
+  /// a new order, always the same for one (seed, epoch). At most one in a plan.
   Dataset window_shuffle(const WindowShuffleOptions& options = {}) const;
 
   /// Two disjoint data sets, train and test. `test_size` is a fraction of the rows (0.3, rounded
-  /// up) or, as an integer, a number of rows. Reads the data once to count the rows that survive so
-  /// far. Comes before any `window_shuffle`.
+  /// up) or, as an integer, a number of rows. Reads the data once to count the rows of the plan so
+  /// far. Must come before any `window_shuffle`.
   template <class Size>
   requires std::is_arithmetic_v<Size> std::pair<Dataset, Dataset> train_test_split(
       Size test_size, const TrainTestSplitOptions& options = {})
@@ -186,7 +186,7 @@ class Dataset {
     }
   }
 
-  /// The number of rows. Reads what filters need; without any, only the files' footers.
+  /// The number of rows. Reads what filters need; without filters, only the files' footers.
   int64_t count() const;
   /// Names and types of the columns. After `map_batches` this runs the plan up to its first row.
   std::shared_ptr<arrow::Schema> schema() const;
@@ -196,21 +196,21 @@ class Dataset {
   /// All rows, in memory.
   std::shared_ptr<arrow::Table> to_table() const;
   std::shared_ptr<arrow::Table> take_all() const { return to_table(); }
-  /// Prints the first rows: each value on one line, cut after 32 characters, with what cannot be
-  /// printed as \\n or \\xff.
+  /// Prints the first rows: each value on one line, cut after 32 characters, with unprintable
+  /// characters as \\n or \\xff.
   void show(int64_t n = 20) const;
-  /// All rows in batches of `batch_size`, in this process, with reading ahead:
+  /// All rows in batches of `batch_size`, read ahead in this process:
   /// `for (auto& batch : ds.iter_batches({.batch_size = 64}))`.
   data::BatchRange iter_batches(const BatchOptions& options = {}) const;
 
-  /// What would be done, for people: the operations, the columns that are read, the row groups that
-  /// are skipped. Opens all files.
+  /// A description for people: the operations, the columns that are read, the row groups that are
+  /// skipped. Opens all files.
   std::string explain() const;
-  /// The plan as data, for a file. Paths are absolute. Throws Error(kInvalidArgument) if it has a
-  /// function without a name, or with arguments that are not Json: see `named`.
+  /// The plan as data, for a file. Paths are absolute. Throws Error(kInvalidArgument) if the plan
+  /// has a function without a name, or with arguments that are not Json: see `named`.
   Json to_json() const;
-  /// Takes JSON from anywhere: it names files, and functions that this program has `named`, and can
-  /// do nothing else. Throws Error(kInvalidArgument) if it is not what `to_json` writes,
+  /// Accepts JSON from anywhere: a plan names files, and functions that this program has `named`,
+  /// and can do nothing else. Throws Error(kInvalidArgument) if it is not what `to_json` writes,
   /// Error(kNotFound) for a function that this program does not have.
   static Dataset from_json(const Json& json);
 
@@ -228,7 +228,7 @@ class Dataset {
 
 namespace data {
 
-/// What `Dataset::iter_batches` returns: can be walked through once.
+/// What `Dataset::iter_batches` returns. You can iterate over it once.
 class BatchRange {
  public:
   BatchRange(std::shared_ptr<const Plan> plan, const BatchOptions& options);

@@ -18,7 +18,7 @@ namespace manta {
 
 class JsonFields;
 
-/// A function with a name, by which a stored plan finds it again: see `named`.
+/// A function with a name, by which a stored plan finds it: see `named`.
 template <class F>
 struct Named {
   std::string name;
@@ -36,13 +36,13 @@ struct BoundFunction {
   std::optional<Json> json_args;  ///< The arguments, if they are JSON.
 };
 
-/// A function of map_batches with its arguments, as a plan holds it. Between processes of one run
-/// it travels as cereal writes it: its address in this build and the serialised arguments. In a
-/// file there is only its name; see `named`.
+/// A map_batches function with its arguments, as a plan holds it. Between processes of one run it
+/// is sent with cereal: its address in this build and the serialised arguments. A file has only its
+/// name; see `named`.
 class PlanFunction {
  public:
   PlanFunction() = default;
-  /// Reads the arguments back at once: what this process calls is what every other one will.
+  /// Reads the arguments back at once, so that this process calls exactly what the others will.
   PlanFunction(Function function, Value args, std::string name);
 
   BatchPtr operator()(const BatchPtr& batch) const { return bound_->call(batch); }
@@ -54,11 +54,11 @@ class PlanFunction {
   std::string why_not_stored() const;
   /// Its name and arguments. Throws Error(kInvalidArgument) with `why_not_stored`.
   Json to_json() const;
-  /// Finds it by its name. Throws Error(kNotFound) with the names that there are.
+  /// Finds the function by its name. Throws Error(kNotFound) with the names that exist.
   static PlanFunction from_json(const JsonFields& fields);
 
   void save(OutArchive& archive) const;
-  /// Throws Error(kInvalidArgument) if it names no function that this program's map_batches takes.
+  /// Throws Error(kInvalidArgument) if it names no function that this program gives to map_batches.
   void load(InArchive& archive);
 
  private:
@@ -131,7 +131,7 @@ constexpr bool takes_batch_and_args() {
   }
 }
 
-/// Makes the function that a plan calls out of what travelled.
+/// Makes the function that a plan calls from the data that was sent.
 template <class F>
 struct BatchThunk {
   static void invoke(Invocation& call) {
@@ -180,7 +180,7 @@ PlanFunction make_plan_function(const Named<F>& function, Value args) {
   return PlanFunction(make_batch_function(function.function), std::move(args), function.name);
 }
 
-/// One message about what is wrong with a function, instead of a page of template errors.
+/// Gives one message that says what is wrong with a function, instead of a page of template errors.
 template <class F>
 constexpr void require_batch_function() {
   static_assert(!std::is_class_v<F> || manta::detail::HasCallOperator<F>,
@@ -214,17 +214,17 @@ using ArgsOf = detail::SecondParameter<typename detail::FunctionOf<F>::type>;
 
 }  // namespace data
 
-/// Gives a function of map_batches a name, so that a data set which uses it can be stored
-/// (`Dataset::to_json`, a run that is restored) and found again in the next start of this program.
-/// At namespace scope, so that the name is there before anything is loaded:
+/// Gives a map_batches function a name, so that a data set that uses it can be stored
+/// (`Dataset::to_json`, a run's folder) and the next start of this program finds the function
+/// again. Call it at namespace scope, so that the name exists before anything is loaded:
 ///
 ///     static const auto clean = manta::named("clean", clean_batch);
 ///     ...
 ///     dataset.map_batches(clean)
 ///
-/// Its arguments are stored, too, if they are `Json`. One name for two functions is an error where
-/// the name is used. (A lambda in a header needs `inline const auto`: with `static` each file that
-/// includes it has a lambda of its own.)
+/// Its arguments are stored, too, if they are `Json`. If two functions have the same name, using
+/// the name is an error. (A lambda in a header needs `inline const auto`: with `static`, each file
+/// that includes it has its own lambda.)
 template <class F>
 Named<F> named(const std::string& name, F function) {
   data::detail::require_batch_function<F>();

@@ -25,55 +25,59 @@ namespace manta::data {
 
 struct Bound;
 
-/// What is read at a time, such as a row group. Named by its place in Source::fragments().
+/// What a source reads at a time, such as a row group. Identified by its index in
+/// Source::fragments().
 struct Fragment {
-  std::optional<int64_t> rows;  ///< Nothing: known only when it has been read.
-  /// By which windows are cut and progress is told: `rows`, or a guess that never changes. Every
-  /// process, and every restored run, must cut the same windows, so it is in the source's JSON.
+  std::optional<int64_t> rows;  ///< Empty: known only after it has been read.
+  /// Decides how windows are cut and how progress is shown: `rows`, or an estimate that never
+  /// changes. Every process, and every restored run, must cut the same windows, so it is in the
+  /// source's JSON.
   int64_t expected_rows = 0;
 };
 
 using TakeBatch = std::function<void(std::shared_ptr<arrow::RecordBatch>)>;
 
-/// Where a plan's rows come from. A new one is one file, `source_<name>.cc`, which also defines the
-/// function that users call, and its name in source_table.cc. Sources are used by several threads.
+/// Where a plan's rows come from. A new source is one file, `source_<name>.cc`, which also defines
+/// the function that users call, and one line in source_table.cc. Several threads use a source at a
+/// time.
 class Source {
  public:
   virtual ~Source() = default;
 
-  /// In JSON, and in source_table.cc: "parquet".
+  /// Its name in JSON and in source_table.cc: "parquet".
   virtual std::string_view name() const = 0;
   /// For explain(), without rows: "read_parquet: 3 files, 12 row groups; first file 'a.parquet'".
   virtual std::string to_string() = 0;
-  /// What its reader in source_table.cc takes, but for the name. All that decides which rows come
-  /// in which order.
+  /// What its reader in source_table.cc takes, except the name: everything that decides which rows
+  /// come, and in which order.
   virtual Json to_json() = 0;
-  /// Why a file cannot keep that, if JSON would change it; empty if there is no reason.
+  /// Why a file cannot store that, if JSON would change it; empty if it can.
   virtual std::string why_not_stored() const = 0;
 
-  /// Names and types of all columns: the same in every fragment.
+  /// Names and types of all columns, the same in every fragment.
   virtual std::shared_ptr<arrow::Schema> schema() = 0;
-  /// Never changes. May open files the first time, unless the source came from JSON.
+  /// Never changes. The first call may open files, unless the source came from JSON.
   virtual const std::vector<Fragment>& fragments() = 0;
-  /// True only if no row of the fragment can fulfil all bounds.
+  /// True only if no row of the fragment can satisfy all bounds.
   virtual bool rules_out(size_t fragment, const std::vector<Bound>& bounds) = 0;
-  /// Gives the rows of a fragment in order, in batches of at most `piece_rows`, with these columns
-  /// (none: batches that only have a number of rows). May be called again after it has failed, and
-  /// gives the same rows then. Error(kIo): trying again may help; any other kind: it will not.
-  /// Content that is not what the source knew of it is Error(kCorrupt), naming the fragment.
+  /// Passes the rows of a fragment to `take`, in order, in batches of at most `piece_rows`, with
+  /// these columns (none: batches that only have a number of rows). After a failure it may be
+  /// called again, and gives the same rows. Error(kIo) means that a retry may help; with any other
+  /// kind it will not. If the content is not what the source expected, it throws Error(kCorrupt)
+  /// naming the fragment.
   virtual void read(size_t fragment, const std::vector<std::string>& columns, int64_t piece_rows,
                     const TakeBatch& take) = 0;
   /// "row group 3 of 'a.parquet'".
   virtual std::string describe(size_t fragment) const = 0;
 };
 
-/// A source of a plan's JSON. Opens no file. Plans from before sources had names are of Parquet.
+/// The source in a plan's JSON. Opens no file. Plans from before sources had names read Parquet.
 std::shared_ptr<Source> read_source(const JsonFields& fields);
 Json source_to_json(Source& source);
 /// All columns of a source, as a data set.
 Dataset dataset_of(std::shared_ptr<Source> source);
 
-/// The Error for a status that reading a file gave: damage only if it is none of the other reasons.
+/// The Error for a failed status of reading a file: kCorrupt only if there is no other reason.
 Error read_error(const arrow::Status& status, const std::string& doing);
 
 }  // namespace manta::data

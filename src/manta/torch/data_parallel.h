@@ -15,7 +15,7 @@ namespace manta::train {
 
 namespace detail {
 
-// A module is held by its holder, or by a shared_ptr if it has none.
+// A module is owned by its holder, or by a shared_ptr if it has none.
 template <class M, bool is_holder = std::is_base_of_v<torch::detail::ModuleHolderIndicator, M>>
 struct ModuleTraits {
   static_assert(std::is_base_of_v<torch::nn::Module, M>,
@@ -33,8 +33,8 @@ struct ModuleTraits<M, true> {
 
 }  // namespace detail
 
-/// While it lives, backward leaves the gradients of this worker as they are. The first backward
-/// after it averages all that was accumulated. Put both forward and backward inside.
+/// While it lives, backward keeps this worker's gradients local. The first backward after it
+/// averages everything that was accumulated. Put both forward and backward inside.
 class [[nodiscard]] NoSync {
  public:
   explicit NoSync(std::shared_ptr<detail::GradientSync> sync) : sync_(std::move(sync)) {
@@ -50,11 +50,11 @@ class [[nodiscard]] NoSync {
   std::shared_ptr<detail::GradientSync> sync_;
 };
 
-/// A module whose gradients are averaged over all workers in each backward. It is used as the
-/// module itself; what it does not offer is in module(). A handle: copies are the same model.
+/// A module whose gradients are averaged over all workers in each backward. Use it like the module
+/// itself; for what it does not offer, call module(). It is a handle: copies are the same model.
 ///
-/// One worker alone pays nothing. Forward may be given and may return anything; uneven slices and
-/// models above `flat_limit_bytes` need outputs in which the tensors can be found: tensors, or
+/// With one worker it costs nothing. Forward may take and return anything. But uneven slices, and
+/// models above `flat_limit_bytes`, need outputs in which the tensors can be found: tensors, or
 /// tuples, pairs, vectors, arrays, maps and optionals of them.
 template <class M>
 class DataParallel {
@@ -64,8 +64,8 @@ class DataParallel {
   using Impl = typename Traits::Impl;
   using Handle = typename Traits::Handle;
 
-  /// Collective. Every worker starts from rank 0's parameters and buffers. Throws
-  /// Error(kInvalidArgument) naming the rank if the workers' models differ.
+  /// Collective: all workers must call it. Every worker starts from rank 0's parameters and
+  /// buffers. Throws Error(kInvalidArgument) naming the rank if the workers' models differ.
   DataParallel(Handle module, SyncOptions options) : module_(std::move(module)) {
     if (options.world_size > 1) {
       sync_ = std::make_shared<detail::GradientSync>(*module_, std::move(options));
@@ -96,7 +96,7 @@ class DataParallel {
   /// See NoSync.
   NoSync no_sync() const { return NoSync(sync_); }
 
-  /// The module that was given: the holder if it was one.
+  /// The module that was given; if that was a holder, the holder.
   M& module() const { return Traits::wrapped(module_); }
   torch::nn::Module& base() const { return *module_; }
   /// Null for one worker.
@@ -112,7 +112,7 @@ class DataParallel {
   void eval() const { base().eval(); }
   bool is_training() const { return base().is_training(); }
   void zero_grad(bool set_to_none = true) const { base().zero_grad(set_to_none); }
-  /// Must happen on all workers. Optimizers keep working: parameters stay the same tensors.
+  /// Must be called on all workers. Optimizers keep working: the parameters stay the same tensors.
   template <class... Arguments>
   void to(Arguments&&... arguments) const {
     base().to(std::forward<Arguments>(arguments)...);

@@ -4,11 +4,11 @@
 #include <cstddef>
 #include <utility>
 
-// Needs nothing of torch, so that what it refuses can be tested in a second: the type of tensors is
-// a parameter.
+// Includes nothing of torch, so that its error messages can be tested in a second: the tensor type
+// is a parameter.
 namespace manta::detail {
 
-/// The most tensors that a predictor gives to a model.
+/// The maximum number of tensors that a predictor passes to a model.
 inline constexpr size_t kMaxInputs = 8;
 
 template <class Tensor, size_t>
@@ -36,7 +36,7 @@ inline constexpr bool is_handle = requires(Model& model) {
   model.operator->();
 };
 
-/// One message instead of a page of template errors. True if there was nothing to say.
+/// Gives one message instead of a page of template errors. True if the model fits.
 template <class Model, class Tensor>
 constexpr bool require_forward() {
   static_assert(is_handle<Model>,

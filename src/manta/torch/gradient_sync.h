@@ -11,27 +11,27 @@
 
 namespace manta::train {
 
-/// How the copies of a model on several workers stay equal.
+/// How the copies of a model on several workers are kept equal.
 struct SyncOptions {
-  /// What the workers talk over. May be null if `world_size` is 1.
+  /// What the workers communicate through. May be null if `world_size` is 1.
   c10::intrusive_ptr<c10d::ProcessGroup> group = {};
   int rank = 0;
   int world_size = 1;
   /// How much this worker's next forward counts: its rows x world_size / the rows of all workers.
-  /// Asked at each forward that may be followed by a backward. Default: 1, for equal slices.
+  /// Called for each forward that a backward may follow. Default: 1, for equal slices.
   std::function<double()> weight = {};
-  /// Called with true before a backward's first exchange, with false when all of them have begun.
+  /// Called with true before a backward's first exchange, and with false when all have begun.
   std::function<void(bool)> exchanging = {};
-  /// Models on the CPU whose trainable parameters and buffers are not larger exchange everything
-  /// at once when backward ends. Larger ones go in buckets, while backward goes on.
+  /// A model on the CPU whose trainable parameters and buffers are at most this large exchanges
+  /// everything at once when backward ends. A larger one uses buckets, while backward runs.
   size_t flat_limit_bytes = size_t{1} << 20;
   size_t first_bucket_bytes = size_t{1} << 20;  ///< Small, so that the first exchange starts early.
   size_t bucket_bytes = size_t{25} << 20;
-  /// Rank 0's buffers, e.g. the running statistics of BatchNorm, reach all workers when backward
+  /// Sends rank 0's buffers, e.g. the running statistics of BatchNorm, to all workers when backward
   /// ends.
   bool broadcast_buffers = true;
-  /// Larger models only: without it, a backward that does not reach every parameter makes the next
-  /// forward throw. It costs a walk over the graph at each forward.
+  /// For larger models only. If false, a backward that does not reach every parameter makes the
+  /// next forward throw. If true, each forward costs a walk over the graph.
   bool find_unused_parameters = true;
 };
 
@@ -40,25 +40,26 @@ namespace detail {
 /// Averages the gradients of one model over the workers, as part of each backward.
 class GradientSync {
  public:
-  /// Collective: every worker makes one at the same time. Gives all of them rank 0's parameters
-  /// and buffers. Throws Error(kInvalidArgument) naming the rank if their models differ.
+  /// Collective: every worker makes one at the same time. Gives all of them rank 0's parameters and
+  /// buffers. Throws Error(kInvalidArgument) naming the rank if their models differ.
   GradientSync(torch::nn::Module& module, SyncOptions options);
   ~GradientSync();
   GradientSync(const GradientSync&) = delete;
   GradientSync& operator=(const GradientSync&) = delete;
 
-  /// Before the module's forward. The weight of what it computes; 1 if there will be no backward.
+  /// Call it before the module's forward. Returns the weight of what it computes; 1 if there will
+  /// be no backward.
   double begin_forward();
-  /// After it. `outputs` is only read if `needs_outputs()`.
+  /// Call it after the module's forward. Reads `outputs` only if `needs_outputs()`.
   void end_forward(const std::vector<torch::Tensor>& outputs);
   bool needs_outputs() const;
 
-  /// Inside, gradients stay local.
+  /// Between the two, gradients stay local.
   void pause() { ++paused_; }
   void resume() { --paused_; }
-  /// After the parameters changed their type or device.
+  /// Call it after the parameters changed their type or device.
   void rebuild();
-  /// True if gradients travel in one piece when backward ends.
+  /// True if all gradients are exchanged at once when backward ends.
   bool is_flat() const;
 
  private:
@@ -79,7 +80,7 @@ class GradientSync {
   int task_ = -1;  ///< The backward that finish_backward() was queued for.
 };
 
-/// The identity, but its gradient is multiplied by `weight`.
+/// The identity, except that its gradient is multiplied by `weight`.
 torch::Tensor weigh_gradient(const torch::Tensor& tensor, double weight);
 
 [[noreturn]] void throw_unsupported_output(const char* type, double weight);

@@ -14,7 +14,7 @@
 
 namespace manta::train::detail {
 
-/// Calls a function on every tensor of what a module's forward returned: a tensor, or an optional,
+/// Calls a function on every tensor in the output of a module's forward: a tensor, or an optional,
 /// tuple, pair, vector, array or map of such outputs.
 template <class T>
 struct OutputTensors : std::false_type {};

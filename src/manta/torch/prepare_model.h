@@ -9,17 +9,17 @@
 namespace manta::train {
 
 namespace detail {
-/// How the workers of this run keep their models equal. Joins the run's process group at its first
-/// call. Outside of a training loop: one worker.
+/// How the workers of this run keep their models equal. The first call joins the run's process
+/// group. Outside a training loop there is one worker.
 SyncOptions sync_options_of_run();
 }  // namespace detail
 
-/// The process group of the run, for collectives of the loop's own; null for one worker.
+/// The run's process group, for the loop's own collectives; null if there is one worker.
 c10::intrusive_ptr<c10d::ProcessGroup> get_process_group();
 
 /// Makes a model data-parallel: every worker starts from rank 0's weights, and backward() averages
 /// the gradients over the workers, each weighted by the rows of its last batch. Call it on every
-/// worker, in the same order if there are several models. `model` is a torch::nn module, its
+/// worker; if there are several models, in the same order. `model` is a torch::nn module, its
 /// holder, or a shared_ptr to one.
 template <class M>
 requires std::is_base_of_v<torch::detail::ModuleHolderIndicator, M> DataParallel<M> prepare_model(

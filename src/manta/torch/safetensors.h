@@ -15,19 +15,19 @@ struct NamedTensor {
   at::Tensor tensor;
 };
 
-/// A file of named tensors in the safetensors format, which Python and Hugging Face read, too.
+/// A file of named tensors in the safetensors format, which Python and Hugging Face also read.
 struct Safetensors {
   std::map<std::string, at::Tensor> tensors;
   std::map<std::string, std::string> metadata;
 };
 
-/// Maps the file into memory: nothing is read until a tensor is used, and what is written into a
-/// tensor stays out of the file. The tensors keep the mapping. Throws Error(kNotFound), or
-/// Error(kCorrupt) naming the file and the tensor if anything in the header does not add up.
+/// Maps the file into memory: nothing is read until a tensor is used, and writing to a tensor does
+/// not change the file. The tensors keep the mapping alive. Throws Error(kNotFound), or
+/// Error(kCorrupt) naming the file and the tensor if the header is inconsistent.
 Safetensors read_safetensors(const std::string& path);
 
-/// What such a file consists of: the parts, in order. They point into the header and into the
-/// tensors, so both must stay.
+/// The contents of such a file, as parts in order. They point into the header and the tensors, so
+/// both must stay alive.
 struct SafetensorsImage {
   std::string header;
   std::vector<NamedTensor> tensors;  ///< In the order of the file: wide types first, then by name.
@@ -35,7 +35,7 @@ struct SafetensorsImage {
 };
 
 /// The tensors must be contiguous and on the CPU. Throws Error(kInvalidArgument) if a name appears
-/// twice or the format does not know a type.
+/// twice, or if the format does not have a tensor's type.
 SafetensorsImage make_safetensors(std::vector<NamedTensor> tensors,
                                   const std::map<std::string, std::string>& metadata = {});
 

@@ -36,12 +36,12 @@ requires std::is_base_of_v<torch::nn::Module, M> torch::nn::Module& module_of(
 }  // namespace detail
 
 struct TorchCheckpointOptions {
-  /// Only rank 0 writes: the others' weights are the same. -1: this worker's own rank.
+  /// Only rank 0 writes, because the other ranks have the same weights. -1: this worker's own rank.
   int rank = -1;
 };
 
-/// The weights of models, the state of optimizers and learning-rate schedulers, and whatever else a
-/// loop needs to go on, as data: safetensors files and state.json. Nothing in them is ever
+/// The weights of models, the state of optimizers and learning-rate schedulers, and anything else
+/// that a loop needs to resume, as data: safetensors files and state.json. Nothing in them is ever
 /// executed.
 ///
 /// ```
@@ -52,7 +52,7 @@ struct TorchCheckpointOptions {
 /// saved.load_optimizer(optimizer);
 /// int epoch = saved.get("epoch");
 /// ```
-/// Several of a kind have names, their slots:
+/// If there are several of a kind, each has a name, its slot:
 /// ```
 /// TorchCheckpoint()
 ///     .add_model("generator", g).add_optimizer("generator", g_optimizer)
@@ -60,19 +60,19 @@ struct TorchCheckpointOptions {
 /// ...
 /// saved.load_model("discriminator", d);
 /// ```
-/// Without a name it is the slot "model", "optimizer" or "scheduler". A slot's name consists of
-/// letters, digits, '_' and '-'; models, optimizers and schedulers have slots of their own, so one
-/// name may serve for each. The files: `<slot>.safetensors` for a model; optimizer.safetensors, or
+/// Without a name, the slot is "model", "optimizer" or "scheduler". A slot's name consists of
+/// letters, digits, '_' and '-'. Models, optimizers and schedulers have separate slots, so each may
+/// use the same name. The files are `<slot>.safetensors` for a model; optimizer.safetensors, or
 /// `<slot>.optimizer.safetensors`, for an optimizer.
 ///
-/// To add to a slot that is taken is Error(kInvalidArgument); to load one that there is not is
-/// Error(kNotFound) listing those that there are. "Model" is a torch::nn module, its holder, a
+/// Adding to a slot that is taken is Error(kInvalidArgument). Loading a slot that does not exist is
+/// Error(kNotFound), which lists the existing ones. "Model" is a torch::nn module, its holder, a
 /// shared_ptr to one, or a DataParallel.
 class TorchCheckpoint {
  public:
-  /// Nothing yet; see add_model.
+  /// Empty; see add_model.
   TorchCheckpoint() = default;
-  /// Refers to the model's tensors: they are copied when report() takes it.
+  /// Refers to the model's tensors; report() copies them.
   template <class Model>
   static TorchCheckpoint from_model(Model&& model) {
     TorchCheckpoint checkpoint;
@@ -96,12 +96,12 @@ class TorchCheckpoint {
     add_module(slot, detail::module_of(model));
     return *this;
   }
-  /// Also keeps the optimizer's state and options as they are now. Throws Error(kInvalidArgument)
-  /// unless it is an Adam, AdamW, SGD, RMSprop or Adagrad.
+  /// Also keeps the optimizer's current state and options. Throws Error(kInvalidArgument) unless it
+  /// is an Adam, AdamW, SGD, RMSprop or Adagrad.
   TorchCheckpoint& add_optimizer(const torch::optim::Optimizer& optimizer);
   TorchCheckpoint& add_optimizer(const std::string& slot, const torch::optim::Optimizer& optimizer);
-  /// Also keeps how far the scheduler is: of StepLR and ReduceLROnPlateauScheduler, which are those
-  /// of libtorch; others throw Error(kInvalidArgument). The learning rate is part of the optimizer.
+  /// Also keeps the progress of the scheduler: a StepLR or ReduceLROnPlateauScheduler, the two in
+  /// libtorch. Any other throws Error(kInvalidArgument). The optimizer has the learning rate.
   TorchCheckpoint& add_scheduler(const torch::optim::LRScheduler& scheduler);
   TorchCheckpoint& add_scheduler(const std::string& slot,
                                  const torch::optim::LRScheduler& scheduler);
@@ -109,11 +109,11 @@ class TorchCheckpoint {
   TorchCheckpoint& add_scheduler(const std::string& slot,
                                  const torch::optim::ReduceLROnPlateauScheduler& scheduler);
   /// Any JSON, infinities and NaN included. Throws Error(kInvalidArgument) for what could not be
-  /// read again: texts that are not UTF-8, bytes, more than 998 levels.
+  /// read back: texts that are not UTF-8, bytes, more than 998 levels.
   TorchCheckpoint& set(const std::string& key, Json value);
 
   /// Copies the weights and buffers into the model. Throws Error(kInvalidArgument) listing every
-  /// name that is missing, not expected or of another shape; the model is unchanged then.
+  /// name that is missing, unexpected or of another shape; then the model is unchanged.
   template <class Model>
   void load_model(Model&& model) const {
     load_module(kModelSlot, detail::module_of(model));
@@ -122,13 +122,13 @@ class TorchCheckpoint {
   void load_model(const std::string& slot, Model&& model) const {
     load_module(slot, detail::module_of(model));
   }
-  /// See add_optimizer. Throws Error(kInvalidArgument) if it is of another type or for other
-  /// parameters.
+  /// See add_optimizer. Throws Error(kInvalidArgument) if the optimizer is of another type or has
+  /// other parameters.
   void load_optimizer(torch::optim::Optimizer& optimizer) const;
   void load_optimizer(const std::string& slot, torch::optim::Optimizer& optimizer) const;
-  /// See add_scheduler; load the optimizer as well. A ReduceLROnPlateauScheduler takes over the
-  /// options, too. Throws Error(kInvalidArgument) if it is of another type, a StepLR with other
-  /// options, or for another number of parameter groups.
+  /// See add_scheduler; load the optimizer as well. A ReduceLROnPlateauScheduler also takes over
+  /// the options. Throws Error(kInvalidArgument) if the scheduler is of another type, is a StepLR
+  /// with other options, or has another number of parameter groups.
   void load_scheduler(torch::optim::LRScheduler& scheduler) const;
   void load_scheduler(const std::string& slot, torch::optim::LRScheduler& scheduler) const;
   void load_scheduler(torch::optim::ReduceLROnPlateauScheduler& scheduler) const;
@@ -143,17 +143,17 @@ class TorchCheckpoint {
     return schedulers_.contains(slot);
   }
 
-  /// What was `set`. Throws Error(kNotFound) listing the keys that there are.
+  /// A value that was `set`. Throws Error(kNotFound) listing the existing keys.
   const Json& get(const std::string& key) const;
   const Json& state() const { return state_; }
-  /// A model's weights and buffers by their names.
+  /// A model's weights and buffers with their names.
   const std::vector<NamedTensor>& tensors(const std::string& slot = kModelSlot) const;
 
   /// What train::report takes.
   std::shared_ptr<CheckpointSource> source(const TorchCheckpointOptions& options) const;
   operator std::shared_ptr<CheckpointSource>() const { return source({}); }
 
-  /// The slots of what is given without a name.
+  /// The slots that are used if no name is given.
   static constexpr const char* kModelSlot = "model";
   static constexpr const char* kOptimizerSlot = "optimizer";
   static constexpr const char* kSchedulerSlot = "scheduler";
@@ -161,7 +161,7 @@ class TorchCheckpoint {
  private:
   struct ModelTensors {
     std::vector<NamedTensor> tensors;
-    size_t parameters = 0;  ///< The first of them; the others are buffers. 0 if it was loaded.
+    size_t parameters = 0;  ///< How many come first; the rest are buffers. 0 if loaded.
   };
   struct OptimizerData {
     Json description;

@@ -16,7 +16,7 @@
 
 namespace manta {
 
-/// One tensor that a model takes: columns side by side, [rows, columns].
+/// One input tensor of a model: columns side by side, [rows, columns].
 struct PredictInput {
   std::vector<std::string> columns = {};
   torch::Dtype dtype = torch::kFloat32;
@@ -24,20 +24,20 @@ struct PredictInput {
 };
 
 struct PredictOptions {
-  /// The model's input, in this order, as float32. This or `inputs` is required.
+  /// The columns of the model's input, in order, as float32. This or `inputs` is required.
   std::vector<std::string> feature_columns = {};
-  /// Instead, for a model of several inputs or of other types: `{{.columns = {"user", "item"},
-  /// .dtype = torch::kInt64}, {.columns = {"price"}}}`.
+  /// Use this instead if the model has several inputs or other types: `{{.columns = {"user",
+  /// "item"}, .dtype = torch::kInt64}, {.columns = {"price"}}}`.
   std::vector<PredictInput> inputs = {};
   std::vector<std::string> keep_columns = {};  ///< Also part of the result.
   int64_t batch_size = 4096;
 };
 
-/// A trained model for prediction: in evaluation mode and without gradients.
+/// A trained model for prediction, in evaluation mode and without gradients.
 class TorchPredictor {
  public:
-  /// Loads the checkpoint's weights into `model`, a module's holder or a shared_ptr to a module
-  /// whose forward takes one to eight tensors and returns one. `slot` names the model where the
+  /// Loads the checkpoint's weights into `model`: a module's holder, or a shared_ptr to a module.
+  /// Its forward must take one to eight tensors and return one. `slot` names the model if the
   /// checkpoint has several. Copies of the predictor share the model.
   template <class Model>
   static TorchPredictor from_checkpoint(const Checkpoint& checkpoint, Model model,
@@ -56,14 +56,14 @@ class TorchPredictor {
 
   /// One row of predictions for each row of inputs.
   torch::Tensor predict(const torch::Tensor& inputs) const;
-  /// Likewise for a model of several inputs, each of which has as many rows. Throws
-  /// Error(kInvalidArgument) unless the model takes that many.
+  /// Likewise for a model with several inputs, all with the same number of rows. Throws
+  /// Error(kInvalidArgument) unless the model takes that many inputs.
   torch::Tensor predict(const std::vector<torch::Tensor>& inputs) const;
   /// One row for each row of `rows`: the columns to keep, and "predictions" (a number of the
-  /// model's own type, or a list of them if it gives several).
+  /// model's own type, or a list of them if it returns several per row).
   std::shared_ptr<arrow::RecordBatch> predict(const std::shared_ptr<arrow::RecordBatch>& rows,
                                               const PredictOptions& options) const;
-  /// Likewise for a whole data set, in this process, with data read ahead.
+  /// Likewise for a whole data set, in this process. Reads ahead.
   std::shared_ptr<arrow::Table> predict(const Dataset& dataset,
                                         const PredictOptions& options) const;
 
@@ -84,7 +84,7 @@ class TorchPredictor {
     }
   }
 
-  /// For 1, 2, ... tensors; empty where the model does not take that many.
+  /// For 1, 2, ... tensors; empty if the model does not take that many.
   std::array<Forward, detail::kMaxInputs> forward_;
 };
 

@@ -12,7 +12,7 @@ namespace manta {
 
 /// How the workers exchange gradients.
 struct TorchConfig {
-  /// "auto": shared memory between workers of one host, Gloo if there are over 512 of them. "shm"
+  /// "auto": shared memory between workers of one host, or Gloo if there are more than 512. "shm"
   /// or "gloo" force one.
   std::string backend = "auto";
 };
@@ -24,16 +24,16 @@ struct TorchTrainerOptions {
   RunConfig run_config = {};
   std::map<std::string, Dataset> datasets = {};  ///< For train::get_dataset_shard, by name.
   TorchConfig torch_config = {};
-  Checkpoint resume_from_checkpoint = {};  ///< What train::get_checkpoint gives at the start.
+  Checkpoint resume_from_checkpoint = {};  ///< What train::get_checkpoint returns at the start.
 };
 
-/// What a restored run may do differently. What is not set is as it was.
+/// What a restored run may change. A field that is not set stays as it was.
 struct TorchRestoreOptions {
   TrainLoop train_loop_per_worker = {};  ///< Required: code is not stored.
   std::optional<Json> train_loop_config = {};
   std::optional<ScalingConfig> scaling_config = {};
-  std::optional<RunConfig> run_config = {};  ///< Its name and storage_path do not count.
-  /// Required for data sets that use functions without a name (see `named`): not stored either.
+  std::optional<RunConfig> run_config = {};  ///< Its name and storage_path are ignored.
+  /// Required for data sets that use functions without a name (see `named`), which are not stored.
   std::map<std::string, Dataset> datasets = {};
 };
 
@@ -42,9 +42,9 @@ class TorchTrainer final : public Trainer {
  public:
   /// Throws Error(kInvalidArgument) if the options contradict each other. Starts nothing.
   explicit TorchTrainer(TorchTrainerOptions options);
-  /// A run whose driver died, was interrupted or failed: fit() goes on from its last checkpoint, at
-  /// the row where it was, also with another number of workers. If it had finished, fit() returns
-  /// its result. Throws Error(kNotFound) if there is no run at `path`.
+  /// A run whose driver died, or that was interrupted or failed. fit() resumes from its last
+  /// checkpoint, at the row where it was, also with a different number of workers. If the run had
+  /// finished, fit() returns its result. Throws Error(kNotFound) if there is no run at `path`.
   static TorchTrainer restore(const std::string& path, TorchRestoreOptions options);
   /// Whether there is a run at `path`.
   static bool can_restore(const std::string& path);

@@ -12,12 +12,12 @@
 
 namespace manta {
 
-/// A report that is committed and on record.
+/// A report that is committed and in the journal.
 struct ReportRecord {
   int64_t index = 0;  ///< 0, 1, ... over the whole run, restarts included.
   int attempt = 0;
   double time = 0;          ///< Seconds since 1970.
-  double time_total_s = 0;  ///< Of training that led to it; what was lost or idle is not counted.
+  double time_total_s = 0;  ///< Training that led to it, without lost and idle time.
   Json metrics;
   std::string checkpoint;  ///< Its folder's name in the run folder, or empty.
 };
@@ -26,12 +26,12 @@ struct ReportRecord {
 struct RunInfo {
   std::string name;
   std::string path;                          ///< The run folder.
-  const Json& train_loop_config;             ///< Of the current attempt, as the next one.
+  const Json& train_loop_config;             ///< Of the current attempt, like scaling_config.
   const ScalingConfig& scaling_config;       ///< How many workers, and what each holds.
   const std::vector<ReportRecord>& reports;  ///< Each index once.
 };
 
-/// Why an attempt ended before its time.
+/// Why an attempt ended early.
 struct RunFailure {
   std::string who;  ///< "rank 1", "the data reader", "the driver"
   ErrorKind kind = ErrorKind::kUserCode;
@@ -39,19 +39,19 @@ struct RunFailure {
   bool will_restart = false;  ///< From the last checkpoint: reports after it are made again.
 };
 
-/// What the next attempt does otherwise. What is not set stays as it is.
+/// What the next attempt changes. A field that is not set stays as it is.
 struct AttemptChanges {
   std::optional<ScalingConfig> scaling_config = {};
   std::optional<Json> train_loop_config = {};
 };
 
-/// What becomes of a run after a report.
+/// How a run continues after a report.
 struct Decision {
   enum Kind {
     kGoOn,
-    kRestart,  ///< Ends the workers, and starts them anew from the last checkpoint.
-    kPause,    ///< Ends the run; restore goes on from the last checkpoint.
-    kStop,     ///< Ends the run, which is complete.
+    kRestart,  ///< Ends the workers and restarts them from the last checkpoint.
+    kPause,    ///< Ends the run; restore resumes it from the last checkpoint.
+    kStop,     ///< Ends the run, which is then complete.
   };
   Kind kind = kGoOn;
   AttemptChanges changes = {};  ///< With kRestart.
@@ -62,22 +62,22 @@ struct Decision {
   static Decision restart(AttemptChanges changes = {}) { return {kRestart, std::move(changes)}; }
 };
 
-/// Watches runs from the driver: RunConfig::callbacks. A run calls its callbacks in their order, on
-/// a thread of its own, one call at a time; nothing else of the run happens meanwhile, so be short.
+/// Watches runs from the driver: RunConfig::callbacks. A run calls its callbacks in order, on its
+/// own thread, one call at a time. It does nothing else meanwhile, so keep them short.
 ///
-/// An exception from on_run_start ends the run; one from on_checkpoint or on_report counts as a
-/// failure of the attempt (see FailureConfig), as if a worker had failed. fit() throws one from
-/// on_run_end, unless the run has failed anyway: then, and if it is from on_failure, it is a
-/// warning.
+/// An exception from on_run_start ends the run. One from on_checkpoint or on_report counts as a
+/// failure of the attempt (see FailureConfig), as if a worker had failed. fit() throws an exception
+/// from on_run_end, unless the run has failed anyway; then it becomes a warning, and so does an
+/// exception from on_failure.
 class Callback {
  public:
   virtual ~Callback() = default;
-  /// Before any worker starts. `run.reports` are those of earlier attempts, if it was restored.
+  /// Called before any worker starts. `run.reports` has those of earlier attempts, if restored.
   virtual void on_run_start(const RunInfo& run);
-  /// A checkpoint is committed; on_report comes next, with the metrics.
+  /// A checkpoint was committed; on_report comes next, with the metrics.
   virtual void on_checkpoint(const RunInfo& run, const Checkpoint& checkpoint);
-  /// `report` is committed: it is the last of `run.reports`. The strongest decision of all
-  /// callbacks counts: stop, then pause, then restart. The loop may have gone on by some reports,
+  /// `report` was committed and is the last of `run.reports`. The strongest decision of all
+  /// callbacks counts: stop, then pause, then restart. The loop may have made further reports,
   /// which are not kept if it ends. After a restart, reports that came after the last checkpoint
   /// come again.
   virtual Decision on_report(const RunInfo& run, const ReportRecord& report);

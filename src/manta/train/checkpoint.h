@@ -15,22 +15,22 @@ class CheckpointStore;
 }
 
 /// A committed directory of files: it exists completely, with a manifest of sizes and checksums, or
-/// not at all. A value: it names the directory.
+/// not at all. This class is a value that names the directory.
 class Checkpoint {
  public:
   Checkpoint() = default;  ///< None.
-  /// A checkpoint on disk. Throws Error(kNotFound) if there is no manifest, Error(kCorrupt) naming
-  /// the file if sizes or checksums differ, or if it is a link. Reads all of it once.
+  /// A checkpoint on disk. Reads all of it once. Throws Error(kNotFound) if there is no manifest,
+  /// Error(kCorrupt) naming the file if sizes or checksums differ, or if the file is a link.
   static Checkpoint from_directory(const std::string& path);
-  /// As from_directory, but looks only at the sizes: for one that this run has just committed.
+  /// Like from_directory, but checks only the sizes: for one that this run has just committed.
   static Checkpoint open(const std::string& path);
 
   explicit operator bool() const { return !path_.empty(); }
   const std::string& path() const { return path_; }
-  /// The path of one of its files. Throws Error(kNotFound) listing those that there are.
+  /// The path of one of its files. Throws Error(kNotFound) listing the existing ones.
   std::string file(const std::string& name) const;
   std::vector<std::string> files() const;
-  /// Of the report that it came with.
+  /// The metrics of the report that it came with.
   Json metrics() const;
   /// All of manifest.json.
   const Json& manifest() const { return manifest_; }
@@ -53,26 +53,27 @@ struct CheckpointFile {
   }
 };
 
-/// Throws Error(kInvalidArgument) unless `name` can be a file of a checkpoint: relative, with '/'
-/// between parts none of which is empty, "." or "..", and not "manifest.json".
+/// Throws Error(kInvalidArgument) unless `name` can be a file of a checkpoint: a relative path with
+/// '/' between its parts, none of which is empty, "." or "..", and not "manifest.json".
 void check_file_name(const std::string& name);
 
-/// Where a checkpoint's files are written; checksums are taken on the way.
+/// Where a checkpoint's files are written. Computes their checksums on the way.
 class CheckpointFolder {
  public:
-  /// Made if it is not there. It and its files have the rights of the folder that it is in.
+  /// Creates the folder if it does not exist. It and its files get the permissions of its parent.
   explicit CheckpointFolder(std::string path);
   const std::string& path() const { return path_; }
 
-  /// Writes one file from parts, in order. Names are as for check_file_name, each once. Throws
-  /// Error(kIo) naming the file, e.g. when the disk is full; what was written of it is removed.
+  /// Writes one file from parts, in order. check_file_name says which names are allowed; each may
+  /// be used once. Throws Error(kIo) naming the file, e.g. if the disk is full, and removes what it
+  /// wrote of it.
   struct Bytes {
     const void* data = nullptr;
     size_t size = 0;
   };
   void write(const std::string& name, const std::vector<Bytes>& parts);
   void write(const std::string& name, const std::string& text);
-  /// Copies a file that exists. Throws Error(kNotFound) if it does not.
+  /// Copies an existing file. Throws Error(kNotFound) if there is none.
   void copy(const std::string& name, const std::string& from);
   const std::vector<CheckpointFile>& files() const { return files_; }
 
@@ -83,15 +84,15 @@ class CheckpointFolder {
   std::vector<CheckpointFile> files_;
 };
 
-/// What a worker gives to train::report: files to be.
+/// What a worker gives to train::report: makes the files of a checkpoint.
 class CheckpointSource {
  public:
   virtual ~CheckpointSource() = default;
-  /// Copies whatever the loop may change once report() has returned; report() calls it.
+  /// Copies everything that the loop may change after report() has returned; report() calls it.
   virtual void stage() = 0;
   /// Writes the files, on a background thread. Not called if `stage` threw.
   virtual void write(CheckpointFolder& folder) = 0;
-  /// A digest of what replicas that train together have in common; nothing if it cannot tell.
+  /// A digest of what all replicas should have in common; nothing if it cannot tell.
   virtual std::optional<uint64_t> fingerprint() const { return std::nullopt; }
 };
 

@@ -17,25 +17,25 @@ class Callback;
 /// What a data-parallel run needs.
 struct ScalingConfig {
   int num_workers = 1;                  ///< Processes that train together.
-  bool use_gpu = false;                 ///< Gives each worker one GPU, beside its CPU.
+  bool use_gpu = false;                 ///< Gives each worker one GPU, besides its CPU.
   Resources resources_per_worker = {};  ///< Held for as long as the worker lives. Default: one CPU.
 };
 
 /// What happens when a worker is lost or its loop throws.
 struct FailureConfig {
-  /// How often the whole group is started again, from the last checkpoint. -1: without limit.
+  /// How often the whole group is restarted from the last checkpoint. -1: without limit.
   int max_failures = 0;
 };
 
 /// Which checkpoints stay on disk.
 struct CheckpointConfig {
   int num_to_keep = 0;  ///< The latest one always stays. 0: all.
-  /// A metric of the report that brought it. Keeps the best by it instead of the latest. A report
-  /// without it, or where it is NaN, ranks last.
+  /// A metric of the report that the checkpoint came with. Keeps the best checkpoints by it instead
+  /// of the latest. A report without the metric, or where it is NaN, ranks last.
   std::string checkpoint_score_attribute = {};
   std::string checkpoint_score_order = "max";  ///< Or "min".
-  /// How many may be on their way to the disk at a time, each as a copy in memory, so that a slow
-  /// disk does not hold up the loop. A report with one more waits for the oldest.
+  /// How many may be in flight to the disk at a time, each as a copy in memory, so that a slow disk
+  /// does not hold up the loop. A report with one more waits for the oldest.
   int max_in_flight = 2;
 };
 
@@ -44,13 +44,14 @@ struct RunConfig {
   std::string storage_path = {};  ///< Where run folders are. Default: ~/manta_results.
   FailureConfig failure_config = {};
   CheckpointConfig checkpoint_config = {};
-  /// A worker that waits so long for another one in a collective operation fails, naming it.
+  /// A worker that waits this long for another in a collective operation fails and names it.
   std::chrono::milliseconds collective_timeout = std::chrono::minutes(5);
-  /// Who may use the run folder, as in chmod, less the umask. What is in it gets the same rights,
-  /// but for logs, which only this user may read. The owner's must be 7. Default: this user only.
+  /// Who may use the run folder, as in chmod, minus the umask. Everything in it gets the same
+  /// permissions, except logs, which only this user may read. The owner's digit must be 7. Default:
+  /// this user only.
   unsigned folder_mode = 0700;
   bool verbose = true;  ///< Progress and a summary on standard error.
-  /// Told of what happens, in the driver (see callback.h). They are not stored: give them to
+  /// The driver tells them what happens (see callback.h). They are not stored: give them to
   /// restore() again.
   std::vector<std::shared_ptr<Callback>> callbacks = {};
 };
@@ -58,19 +59,19 @@ struct RunConfig {
 /// How a run ended.
 enum class RunOutcome {
   kFinished,     ///< Every loop returned.
-  kStopped,      ///< A callback decided that it is complete.
-  kPaused,       ///< A callback decided that it goes on later, with restore.
-  kFailed,       ///< fit() throws why.
+  kStopped,      ///< A callback decided that the run is complete.
+  kPaused,       ///< A callback decided that restore resumes it later.
+  kFailed,       ///< fit() throws the reason.
   kInterrupted,  ///< By Ctrl-C or RunHandle::stop.
 };
 
-/// What a run leaves behind. All of it is in the run folder, too.
+/// The result of a run. All of it is in the run folder, too.
 struct Result {
   Json metrics;           ///< Of the last report; null if there was none.
   Checkpoint checkpoint;  ///< The latest; empty if there was none.
   std::string path;       ///< The run folder.
-  /// Checkpoints on disk and the metrics that came with them, best last if there is a score, else
-  /// in their order.
+  /// Checkpoints on disk and the metrics that came with them; the best is last if there is a score,
+  /// otherwise in order.
   std::vector<std::pair<Checkpoint, Json>> best_checkpoints;
   std::vector<Json> metrics_history;           ///< Each report once.
   RunOutcome outcome = RunOutcome::kFinished;  ///< Or kStopped or kPaused.

@@ -18,23 +18,23 @@
 
 namespace manta::train {
 
-/// The data reader of the group, where events name a rank.
+/// Stands for the group's data reader where an event names a rank.
 inline constexpr int kDataReader = -1;
-/// The driver itself, e.g. when a checkpoint cannot be committed.
+/// Stands for the driver itself, e.g. if a checkpoint cannot be committed.
 inline constexpr int kDriver = -2;
 
-/// Why a worker ended before its time.
+/// Why a worker ended early.
 struct Failure {
   int rank = 0;
   ErrorKind kind = ErrorKind::kUserCode;
   std::string message;
-  /// What another worker's end does to this one (a collective or the data feed broke off). It is
-  /// the cause only if nobody has a better one.
+  /// True if another worker's end caused it (a collective or the data feed broke off). It counts as
+  /// the cause only if there is no better one.
   bool consequence = false;
   bool fatal = false;  ///< Another attempt would end in the same way.
 };
 
-// ---- What happens. Every event of a group names its attempt; those of an older one are ignored.
+// ---- Events. Each event of a group names its attempt; events of older attempts are ignored.
 
 struct GroupStarted {  ///< All processes run.
   int attempt = 0;
@@ -54,7 +54,7 @@ struct Wrote {  ///< The files of a report with a checkpoint are on disk.
   int64_t index = 0;
   std::vector<CheckpointFile> files;
 };
-struct Waits {  ///< A rank has been waiting for others for a while.
+struct Waits {  ///< A rank has waited for others for a while.
   int attempt = 0;
   int rank = 0;
   Activity activity;
@@ -62,12 +62,12 @@ struct Waits {  ///< A rank has been waiting for others for a while.
 struct Finished {  ///< The loop returned.
   int attempt = 0;
   int rank = 0;
-  int64_t collectives = 0, passes = 0;  ///< That it had begun; it begins no more.
+  int64_t collectives = 0, passes = 0;  ///< How many it began in all.
 };
-struct Failed {  ///< A worker or the data reader ended before its time.
+struct Failed {  ///< A worker or the data reader ended early.
   int attempt = 0;
   Failure failure;
-  std::optional<Activity> activity = {};  ///< Of a consequence: in what the rank waited.
+  std::optional<Activity> activity = {};  ///< Of a consequence: what the rank was waiting in.
 };
 struct GroupStopped {  ///< Answer to StopGroup: no process is left.
   int attempt = 0;
@@ -78,27 +78,27 @@ struct TimerFired {  ///< Answer to StartTimer.
 struct CommitDone {  ///< Answer to Commit.
   int attempt = 0;
   int64_t index = 0;
-  std::string error;                ///< Empty if it went well.
-  ErrorKind kind = ErrorKind::kIo;  ///< kInvalidArgument: no restart would help.
+  std::string error;                ///< Empty if it succeeded.
+  ErrorKind kind = ErrorKind::kIo;  ///< kInvalidArgument: a restart would not help.
 };
 struct Judged {  ///< Answer to Announce.
   int attempt = 0;
   int64_t index = 0;
   Decision::Kind decision = Decision::kGoOn;
   std::optional<int> num_workers = {};  ///< Of the next attempt, if it changes.
-  std::string error = {};               ///< Empty if it went well.
+  std::string error = {};               ///< Empty if it succeeded.
   ErrorKind kind = ErrorKind::kUserCode;
 };
-/// Answer to StartGroup, instead of a group: the checkpoint to start from cannot be used any more.
+/// Answer to StartGroup, instead of a group: the checkpoint to start from cannot be used.
 struct CheckpointDamaged {
   int attempt = 0;
-  std::optional<int64_t> before;  ///< The one to take instead; none: from the beginning.
+  std::optional<int64_t> before;  ///< The one to use instead; none: start from the beginning.
 };
 struct Interrupted {};  ///< Ctrl-C.
 using Event = std::variant<GroupStarted, Reported, Wrote, Waits, Finished, Failed, GroupStopped,
                            TimerFired, CommitDone, Judged, CheckpointDamaged, Interrupted>;
 
-// ---- What is to be done.
+// ---- Actions.
 
 struct StartGroup {  ///< Start all workers.
   int attempt = 0;
@@ -106,7 +106,7 @@ struct StartGroup {  ///< Start all workers.
   int64_t next_report = 0;            ///< The index of the first report that it will make.
   int num_workers = 1;
 };
-struct StopGroup {  ///< Kill all of it, answer when it is gone.
+struct StopGroup {  ///< Kill the whole group, and answer when it is gone.
   int attempt = 0;
 };
 struct StartTimer {  ///< Answer after the delay; a timer of an older attempt may be dropped.
@@ -117,7 +117,7 @@ struct Gathered {  ///< Every rank has made report `index`: let the next one beg
   int attempt = 0;
   int64_t index = 0;
 };
-struct Commit {  ///< And the files of its checkpoint are written.
+struct Commit {  ///< Every rank has made report `index`, and its files are written: commit it.
   int attempt = 0;
   int64_t index = 0;
   Json metrics;  ///< Rank 0's.
@@ -125,12 +125,12 @@ struct Commit {  ///< And the files of its checkpoint are written.
   bool has_checkpoint = false;
   std::map<int, std::vector<CheckpointFile>> files;  ///< By rank.
 };
-struct Announce {  ///< A commit is done: let the callbacks decide what becomes of the run.
+struct Announce {  ///< A commit is done: let the callbacks decide how the run continues.
   int attempt = 0;
   int64_t index = 0;
   bool has_checkpoint = false;
 };
-struct Acknowledge {  ///< Let another checkpoint take its place in memory.
+struct Acknowledge {  ///< Let another checkpoint take the place of this one in memory.
   int attempt = 0;
   int64_t index = 0;
 };
@@ -143,7 +143,7 @@ struct Note {  ///< For the journal, the screen and callbacks.
 struct Warn {  ///< For the screen.
   std::string message;
 };
-struct End {  ///< Nothing comes after it.
+struct End {  ///< The last action.
   RunOutcome outcome = RunOutcome::kFinished;
   std::optional<Failure> failure = {};  ///< With kFailed.
 };
@@ -161,22 +161,22 @@ inline constexpr const char* kRunEnded = "run_ended";  ///< outcome: its name in
 /// "finished", "stopped", ...
 const char* outcome_name(RunOutcome outcome);
 
-/// What to do about a failure, after `failures_so_far` others.
+/// What to do about a failure, if there have been `failures_so_far` others.
 enum class FailureDecision { kRestart, kRaise };
 FailureDecision decide(const FailureConfig& config, int failures_so_far, const Failure& failure);
 
-/// How long a failure that looks like a consequence waits for its cause to be known.
+/// How long a failure that looks like a consequence waits for its cause to become known.
 inline constexpr std::chrono::milliseconds kWaitForCause{1000};
 
-/// One run as a state machine: takes an event, returns what is to be done, does nothing itself.
+/// One run as a state machine: takes an event, returns actions, and does nothing itself.
 ///
-/// An attempt is one group of workers from StartGroup to GroupStopped. Within it, a report is
-/// committed once every rank has made it and its files are written, one at a time, in order. What
-/// is committed is announced, and what the callbacks decide then comes before the next commit. The
-/// first failure (a cause before a consequence) stops the group; a commit in progress is waited
-/// for, then the policy decides. The next attempt starts after the last committed checkpoint, so
-/// reports after that are made, and committed, again. Ranks that have left the common path are a
-/// failure as soon as they tell that they wait (see find_standstill).
+/// An attempt is one group of workers, from StartGroup to GroupStopped. Within it, a report is
+/// committed once every rank has made it and its files are written, one at a time, in order. A
+/// committed report is announced, and the callbacks decide before the next commit. The first
+/// failure (a cause before a consequence) stops the group. The controller waits for a commit in
+/// progress, and then applies the policy. The next attempt starts after the last committed
+/// checkpoint, so the reports after it are made, and committed, again. Ranks that have diverged are
+/// a failure as soon as they report that they wait (see find_standstill).
 class Controller {
  public:
   struct Start {  ///< Where the run begins; another place than 0 if it is restored.
@@ -186,10 +186,9 @@ class Controller {
   };
   Controller(int num_workers, FailureConfig config, Start start);
 
-  /// To be called once, before any event.
+  /// Call it once, before any event.
   std::vector<Action> begin();
-  /// Events of other attempts, second ones of the same thing, and all those after End change
-  /// nothing.
+  /// Events of other attempts, duplicates, and all events after End change nothing.
   std::vector<Action> handle(const Event& event);
   bool ended() const { return phase_ == Phase::kEnded; }
 

@@ -10,22 +10,22 @@ namespace train {
 struct Training;
 }
 
-/// A run that goes on while the program does something else, such as watching others. Any thread
-/// may use it.
+/// A run that continues while the program does something else, such as watching other runs. Any
+/// thread may use it.
 class RunHandle {
  public:
-  /// What Trainer::start calls. Throws what `training` cannot begin with.
+  /// Trainer::start calls it. Throws if `training` cannot begin.
   explicit RunHandle(train::Training training);
   RunHandle(RunHandle&&) noexcept;
   RunHandle& operator=(RunHandle&&) noexcept;
-  ~RunHandle();  ///< Stops the run, if it has not ended, and waits for its end.
+  ~RunHandle();  ///< Stops the run if it has not ended, and waits for its end.
 
-  /// Asks the run to end, as Ctrl-C does: `result` throws Error(kCancelled), and what was committed
-  /// stays, for restore. Returns at once. Nothing if it has ended.
+  /// Asks the run to end, as Ctrl-C does, and returns at once. `result` then throws
+  /// Error(kCancelled); what was committed stays, for restore. Does nothing if the run has ended.
   void stop();
   bool done() const;
-  /// Waits for the end. What Trainer::fit returns or throws. Throws Error(kInvalidArgument) in a
-  /// callback of the run, which would wait for itself.
+  /// Waits for the end, and returns or throws what Trainer::fit would. Throws
+  /// Error(kInvalidArgument) in a callback of this run, which would wait for itself.
   Result result() const;
 
  private:

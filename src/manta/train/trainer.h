@@ -11,16 +11,16 @@
 
 namespace manta {
 
-/// Trains a model. A trainer is a description until fit() or start() is called.
+/// Trains a model. A trainer is only a description until fit() or start() is called.
 class Trainer {
  public:
   virtual ~Trainer() = default;
-  /// Starts a run and returns at once. Several may go on at a time: what they need and is in use,
-  /// they wait for.
+  /// Starts a run and returns at once. Several runs may be active; each waits for resources that
+  /// others hold.
   virtual RunHandle start() = 0;
   /// Blocks until the run ends. Throws the error of the worker that failed first, once
-  /// `failure_config.max_failures` restarts are used up; Error(kCancelled) after Ctrl-C. What was
-  /// reported until then stays on disk.
+  /// `failure_config.max_failures` restarts are used up; Error(kCancelled) after Ctrl-C. Committed
+  /// reports stay on disk.
   Result fit() { return start().result(); }
 };
 
@@ -34,8 +34,7 @@ inline constexpr bool has_loop_signature<F> =
     std::is_same_v<typename SignatureOf<F>::Parameters, std::tuple<>> ||
     std::is_same_v<typename SignatureOf<F>::Parameters, std::tuple<Json>>;
 
-/// What a TrainLoop can be made of; every other type gets one message. True if there was nothing to
-/// say.
+/// Checks that a TrainLoop can be made of F; every other type gets one message. True if it can.
 template <class F>
 constexpr bool require_train_loop() {
   constexpr bool kFunction = is_function_pointer<F> || HasCallOperator<F>;
