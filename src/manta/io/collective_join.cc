@@ -10,11 +10,6 @@
 #include "manta/io/futex_internal.h"
 
 namespace manta {
-namespace {
-
-constexpr auto kSpinTime = std::chrono::microseconds(50);
-
-}  // namespace
 
 CollectiveMember::CollectiveMember(UniqueFd region, int rank, int size,
                                    std::chrono::nanoseconds timeout)
@@ -25,7 +20,7 @@ CollectiveMember::CollectiveMember(UniqueFd region, int rank, int size,
                     kMaxCollectiveRanks, " ranks, counted from 0"));
   }
   // Whoever spins where there are fewer cores than ranks keeps the one it waits for from running.
-  spin_time_ = ::sysconf(_SC_NPROCESSORS_ONLN) >= size ? kSpinTime : std::chrono::microseconds(0);
+  may_spin_ = ::sysconf(_SC_NPROCESSORS_ONLN) >= size;
 
   mapping_ = SharedRegion::adopt(std::move(region), collective_region_bytes(size), true);
   region_ = reinterpret_cast<RegionHeader*>(mapping_.data());

@@ -10,6 +10,9 @@ namespace manta {
 namespace {
 
 constexpr int kYields = 20;
+// A wait that is longer than others spins no longer than this, and a usual one at least so long.
+constexpr std::chrono::microseconds kLeastSpin{50};
+constexpr std::chrono::microseconds kMostSpin{1000};
 
 inline void pause_cpu() {
 #if defined(__x86_64__)
@@ -88,30 +91,45 @@ void CollectiveMember::publish(const CollectiveCall* call) {
 
 void CollectiveMember::wait(const CollectiveCall& call, const Deadline& deadline) {
   uint32_t steps = step_;
+  auto begin = Clock::now();
   for (int peer = 0; peer < size_; ++peer) {
     if (has_published(peer, steps) || spin(peer, steps)) continue;
-    for (;;) {
-      sleep(peer, steps);
-      if (has_published(peer, steps)) break;
-      check_peers(call, steps);
-      if (!deadline.passed()) continue;
-      std::vector<int> absent;
-      for (int other = 0; other < size_; ++other) {
-        if (!has_published(other, steps)) absent.push_back(other);
-      }
-      if (absent.empty()) return;
-      fail_and_throw(
-          ErrorKind::kTimeout,
-          str(describe(call), ", operation ", call.sequence, " of a group of ", size_,
-              " ranks: ", name_ranks(absent), " did not arrive within ", in_seconds(timeout_),
-              " (the run's collective_timeout); ", absent.size() == 1 ? "it is" : "they are",
-              " stopped, slow, or did not make the same call"));
+    wait_for(peer, steps, call, deadline);
+  }
+  usual_wait_ +=
+      (std::min<std::chrono::nanoseconds>(Clock::now() - begin, 2 * kMostSpin) - usual_wait_) / 8;
+}
+
+void CollectiveMember::wait_for(int peer, uint32_t steps, const CollectiveCall& call,
+                                const Deadline& deadline) {
+  for (;;) {
+    sleep(peer, steps);
+    if (has_published(peer, steps)) return;
+    check_peers(call, steps);
+    if (!deadline.passed()) continue;
+    std::vector<int> absent;
+    for (int other = 0; other < size_; ++other) {
+      if (!has_published(other, steps)) absent.push_back(other);
     }
+    if (absent.empty()) return;
+    fail_and_throw(
+        ErrorKind::kTimeout,
+        str(describe(call), ", operation ", call.sequence, " of a group of ", size_,
+            " ranks: ", name_ranks(absent), " did not arrive within ", in_seconds(timeout_),
+            " (the run's collective_timeout); ", absent.size() == 1 ? "it is" : "they are",
+            " stopped, slow, or did not make the same call"));
   }
 }
 
+// To fall asleep and be woken takes longer than most waits between steps of under a millisecond
+// last; where waits are long, a core that spins is taken from others for nothing.
+std::chrono::nanoseconds CollectiveMember::spin_time() const {
+  if (4 * usual_wait_ > kMostSpin) return kLeastSpin;
+  return std::max<std::chrono::nanoseconds>(4 * usual_wait_, kLeastSpin);
+}
+
 bool CollectiveMember::spin(int rank, uint32_t steps) const {
-  if (spin_time_.count() == 0) {
+  if (!may_spin_) {
     for (int i = 0; i < kYields; ++i) {
       ::sched_yield();
       if (has_published(rank, steps)) return true;
@@ -120,7 +138,7 @@ bool CollectiveMember::spin(int rank, uint32_t steps) const {
   }
   // Whoever spins on the core that the other needs waits in vain; asleep, it may be moved away.
   if (header(rank).cpu.load(std::memory_order_relaxed) == ::sched_getcpu()) return false;
-  auto end = Clock::now() + spin_time_;
+  auto end = Clock::now() + spin_time();
   do {
     for (int i = 0; i < 32; ++i) {
       pause_cpu();

@@ -73,7 +73,9 @@ class CollectiveMember {
 
   bool has_published(int rank, uint32_t steps) const;
   bool all_published(uint32_t steps) const;
+  std::chrono::nanoseconds spin_time() const;
   bool spin(int rank, uint32_t steps) const;
+  void wait_for(int peer, uint32_t steps, const CollectiveCall& call, const Deadline& deadline);
   void sleep(int rank, uint32_t steps);
   void check_peers(const CollectiveCall& call, uint32_t steps);
   void take_seat();
@@ -85,7 +87,8 @@ class CollectiveMember {
   int rank_;
   int size_;
   std::chrono::nanoseconds timeout_;
-  std::chrono::nanoseconds spin_time_;
+  bool may_spin_ = false;
+  std::chrono::nanoseconds usual_wait_{0};  // smoothed
   SharedRegion mapping_;
   RegionHeader* region_ = nullptr;
   RankHeader* headers_ = nullptr;

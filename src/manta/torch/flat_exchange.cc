@@ -40,6 +40,7 @@ FlatExchange::FlatExchange(std::vector<torch::Tensor> parameters,
   }
   used_offset_ = floats;
   floats += static_cast<int64_t>(parameters_.size());
+  buffers_offset_ = floats;
   for (torch::Tensor& buffer : buffers) {
     bool is_float = buffer.scalar_type() == torch::kFloat;
     int64_t count = is_float ? buffer.numel() : static_cast<int64_t>((buffer.nbytes() + 1) / 2);
@@ -54,7 +55,12 @@ void FlatExchange::run() {
   torch::NoGradGuard no_grad;
   float* used = floats_.data_ptr<float>() + used_offset_;
   for (size_t i = 0; i < parameters_.size(); ++i) pack_gradient(parameters_[i], used[i]);
-  for (const Slot& slot : buffers_) pack_buffer(slot);
+  if (rank_ == 0) {
+    for (const Slot& slot : buffers_) pack_buffer(slot);
+  } else {
+    float* zeros = floats_.data_ptr<float>() + buffers_offset_;
+    std::fill(zeros, floats_.data_ptr<float>() + floats_.numel(), 0.0f);
+  }
 
   std::vector<torch::Tensor> sent = {floats_};
   backend_->allreduce(sent)->wait();
@@ -111,10 +117,6 @@ void FlatExchange::unpack_gradient(const Slot& slot, float used) {
 }
 
 void FlatExchange::pack_buffer(const Slot& slot) {
-  if (rank_ != 0) {
-    slice(slot).zero_();
-    return;
-  }
   if (slot.tensor.numel() == 0) return;
   float* to = floats_.data_ptr<float>() + slot.offset;
   torch::Tensor buffer = slot.tensor.contiguous();
@@ -134,11 +136,10 @@ void FlatExchange::unpack_buffer(const Slot& slot) {
   if (slot.tensor.numel() == 0) return;
   const float* from = floats_.const_data_ptr<float>() + slot.offset;
   // Past autograd: a graph that is kept for another backward stays valid.
-  torch::Tensor buffer = slot.tensor.variable_data();
-  torch::Tensor values =
-      buffer.is_contiguous() ? buffer : torch::empty(buffer.sizes(), buffer.options());
-  auto* to = static_cast<char*>(values.data_ptr());
-  if (buffer.scalar_type() == torch::kFloat) {
+  torch::Tensor values = slot.tensor;
+  if (!values.is_contiguous()) values = torch::empty(values.sizes(), values.options());
+  auto* to = static_cast<char*>(values.mutable_data_ptr());
+  if (values.scalar_type() == torch::kFloat) {
     std::memcpy(to, from, values.nbytes());
   } else {
     for (size_t i = 0; i < values.nbytes(); i += 2) {
@@ -146,7 +147,7 @@ void FlatExchange::unpack_buffer(const Slot& slot) {
       std::memcpy(to + i, &part, std::min<size_t>(2, values.nbytes() - i));
     }
   }
-  if (!values.is_same(buffer)) buffer.copy_(values);
+  if (!values.is_same(slot.tensor)) slot.tensor.variable_data().copy_(values);
 }
 
 }  // namespace manta::train::detail

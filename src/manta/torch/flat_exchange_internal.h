@@ -42,6 +42,7 @@ class FlatExchange {
   torch::Tensor floats_;
   torch::Tensor doubles_;
   int64_t used_offset_ = 0;
+  int64_t buffers_offset_ = 0;  ///< They are at the end.
   c10::intrusive_ptr<c10d::Backend> backend_;
   int rank_;
   int world_size_;
