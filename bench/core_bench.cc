@@ -3,6 +3,7 @@
 //   core_bench --idle-only          only the memory of an idle run
 
 #include <arrow/api.h>
+#include <manta/base/names_internal.h>
 #include <manta/manta.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,6 +1,7 @@
 #include "taxi_figures.h"
 
 #include <arrow/api.h>
+#include <manta/base/error_internal.h>
 #include <manta/base/temporary_folder_internal.h>
 #include <manta/manta.h>
 #include <manta/torch.h>

@@ -121,8 +121,8 @@ Quality evaluate(const arrow::Table& table) {
 }
 
 std::string default_data() {
-  auto path =
-      std::filesystem::temp_directory_path() / manta::str("manta-taxi-", ::getuid(), ".parquet");
+  auto path = std::filesystem::temp_directory_path() /
+              ("manta-taxi-" + std::to_string(::getuid()) + ".parquet");
   if (!std::filesystem::exists(path)) {
     std::cout << "making up 1000000 taxi trips in " << path.string() << std::endl;
     write_taxi_data(path.string() + ".partial");

@@ -3,7 +3,6 @@
 #include <arrow/api.h>
 #include <arrow/io/file.h>
 #include <manta/base/error.h>
-#include <manta/io/arrow_status.h>
 #include <parquet/arrow/writer.h>
 
 #include <algorithm>
@@ -13,6 +12,16 @@
 #include <vector>
 
 namespace {
+
+void check(const arrow::Status& status, const std::string& doing) {
+  if (!status.ok()) throw manta::Error(manta::ErrorKind::kIo, doing + ": " + status.ToString());
+}
+
+template <class T>
+T check(arrow::Result<T> result, const std::string& doing) {
+  check(result.status(), doing);
+  return std::move(result).ValueUnsafe();
+}
 
 // Random numbers of one trip, from (seed, row) only. The standard library's distributions differ
 // between implementations, so the few that are needed are here.
@@ -132,9 +141,9 @@ constexpr double kImprovementSurcharge = 0.3;
 template <class Builder, class Get>
 std::shared_ptr<arrow::Array> column(Builder&& builder, const std::vector<Trip>& trips, Get&& get) {
   const char* doing = "making a column of taxi trips";
-  manta::check(builder.Reserve(static_cast<int64_t>(trips.size())), doing);
-  for (const Trip& trip : trips) manta::check(builder.Append(get(trip)), doing);
-  return manta::check(builder.Finish(), doing);
+  check(builder.Reserve(static_cast<int64_t>(trips.size())), doing);
+  for (const Trip& trip : trips) check(builder.Append(get(trip)), doing);
+  return check(builder.Finish(), doing);
 }
 
 std::shared_ptr<arrow::Array> integers(const std::vector<Trip>& trips, int64_t Trip::*field) {
@@ -152,10 +161,9 @@ std::shared_ptr<arrow::Array> passengers(const std::vector<Trip>& trips) {
   const char* doing = "making a column of taxi trips";
   arrow::DoubleBuilder builder;
   for (const Trip& trip : trips) {
-    manta::check(trip.has_passengers ? builder.Append(trip.passengers) : builder.AppendNull(),
-                 doing);
+    check(trip.has_passengers ? builder.Append(trip.passengers) : builder.AppendNull(), doing);
   }
-  return manta::check(builder.Finish(), doing);
+  return check(builder.Finish(), doing);
 }
 
 std::shared_ptr<arrow::Table> to_table(const std::vector<Trip>& trips) {
@@ -203,13 +211,14 @@ std::shared_ptr<arrow::Table> to_table(const std::vector<Trip>& trips) {
 void write_taxi_data(const std::string& path, const TaxiOptions& options) {
   if (options.rows < 1 || options.row_group_rows < 1) {
     throw manta::Error(manta::ErrorKind::kInvalidArgument,
-                       manta::str("write_taxi_data: ", options.rows, " rows in row groups of ",
-                                  options.row_group_rows, "; both must be at least 1"));
+                       "write_taxi_data: " + std::to_string(options.rows) +
+                           " rows in row groups of " + std::to_string(options.row_group_rows) +
+                           "; both must be at least 1");
   }
   const std::string doing = "writing '" + path + "'";
   const std::string unfinished = path + ".unfinished";  // a reader never sees half a file
   auto demand = cumulated_demand();
-  auto file = manta::check(arrow::io::FileOutputStream::Open(unfinished), doing);
+  auto file = check(arrow::io::FileOutputStream::Open(unfinished), doing);
   auto snappy =
       parquet::WriterProperties::Builder().compression(parquet::Compression::SNAPPY)->build();
   std::unique_ptr<parquet::arrow::FileWriter> writer;
@@ -219,13 +228,13 @@ void write_taxi_data(const std::string& path, const TaxiOptions& options) {
     for (int64_t i = row; i < end; ++i) trips.push_back(make_trip(options, demand, i));
     auto table = to_table(trips);
     if (!writer) {
-      writer = manta::check(parquet::arrow::FileWriter::Open(
-                                *table->schema(), arrow::default_memory_pool(), file, snappy),
-                            doing);
+      writer = check(parquet::arrow::FileWriter::Open(*table->schema(),
+                                                      arrow::default_memory_pool(), file, snappy),
+                     doing);
     }
-    manta::check(writer->WriteTable(*table, options.row_group_rows), doing);
+    check(writer->WriteTable(*table, options.row_group_rows), doing);
   }
-  manta::check(writer->Close(), doing);
-  manta::check(file->Close(), doing);
+  check(writer->Close(), doing);
+  check(file->Close(), doing);
   std::filesystem::rename(unfinished, path);
 }

@@ -2,8 +2,9 @@
 
 #include <arrow/api.h>
 #include <manta/base/json_input_internal.h>
+#include <manta/base/names_internal.h>
 #include <manta/data/expression_internal.h>
-#include <manta/io/arrow_status.h>
+#include <manta/io/arrow_status_internal.h>
 
 #include <cmath>
 

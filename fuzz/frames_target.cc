@@ -1,6 +1,7 @@
 // Bytes that arrive on a socket, in pieces: the first byte says how large the pieces are.
 
-#include <manta/io/channel.h>
+#include <manta/base/names_internal.h>
+#include <manta/io/channel_internal.h>
 #include <manta/io/frame.h>
 #include <sys/socket.h>
 

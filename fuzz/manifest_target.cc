@@ -1,7 +1,7 @@
 // manifest.json of a checkpoint that holds one file of five bytes. Version 1 has no checksum of its
 // own, which would keep mutations out.
 
-#include <manta/io/checksum.h>
+#include <manta/io/checksum_internal.h>
 #include <manta/train/checkpoint.h>
 
 #include "target.h"

@@ -1,7 +1,8 @@
 #pragma once
 
+#include <manta/base/names_internal.h>
 #include <manta/core/message_codec_internal.h>
-#include <manta/io/channel.h>
+#include <manta/io/channel_internal.h>
 
 #include <string>
 #include <string_view>

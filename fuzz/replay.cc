@@ -4,7 +4,7 @@
 // The input at hand is kept in a file that is removed at the end; a crash leaves it and the name is
 // printed first.
 
-#include <manta/base/error.h>
+#include <manta/base/error_internal.h>
 
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,6 @@
 #include "target.h"
 
-#include <manta/base/error.h>
+#include <manta/base/error_internal.h>
 
 #include <cstdio>
 #include <cstdlib>

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "manta/base/error_of_internal.h"
+#include "manta/base/names_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/data/parquet_fixture_internal.h"
 #include "manta/train/params_internal.h"

@@ -1,6 +1,7 @@
 // The runtime under load and under fire.
 
 #include <gtest/gtest.h>
+#include <manta/base/error_internal.h>
 #include <manta/manta.h>
 #include <signal.h>
 

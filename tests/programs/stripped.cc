@@ -2,6 +2,7 @@
 // processes.
 
 #include <arrow/api.h>
+#include <manta/base/names_internal.h>
 #include <manta/manta.h>
 
 #include <iostream>

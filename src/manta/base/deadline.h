@@ -6,11 +6,15 @@
 
 namespace manta {
 
-using Clock = std::chrono::steady_clock;
-
 /// A wait with no time limit of its own: the thing waited for is watched, and ends in a result or
 /// an error.
 inline constexpr std::chrono::nanoseconds kForever = std::chrono::nanoseconds::max();
+
+}  // namespace manta
+
+namespace manta::internal {
+
+using Clock = std::chrono::steady_clock;
 
 /// The moment at which a wait gives up. Make it once and pass it down, so that a chain of waits
 /// shares one limit.
@@ -42,4 +46,4 @@ class Deadline {
   Clock::time_point at_ = Clock::time_point::max();
 };
 
-}  // namespace manta
+}  // namespace manta::internal

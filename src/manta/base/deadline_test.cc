@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "manta/base/names_internal.h"
+
 namespace manta {
 namespace {
 

@@ -1,5 +1,3 @@
-#include "manta/base/error.h"
-
 #include <cxxabi.h>
 
 #include <cerrno>
@@ -7,6 +5,8 @@
 #include <cstdlib>
 #include <memory>
 #include <system_error>
+
+#include "manta/base/error_internal.h"
 
 namespace manta {
 

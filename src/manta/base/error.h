@@ -34,6 +34,10 @@ class Error : public std::runtime_error {
   ErrorKind kind_;
 };
 
+}  // namespace manta
+
+namespace manta::internal {
+
 /// Streams the arguments one after the other into a string. For headers, which cannot use a
 /// formatting library (torch brings another version of it).
 template <class... Args>
@@ -43,23 +47,4 @@ std::string str(const Args&... args) {
   return out.str();
 }
 
-/// Throws Error(kIo) with `what` and the text of `errno`.
-[[noreturn]] void throw_errno(const std::string& what);
-
-/// The text of an errno value. Thread-safe.
-std::string errno_text(int error);
-
-/// The readable name of a C++ type or symbol, from typeid(...).name(); without "(anonymous
-/// namespace)::".
-std::string demangle(const char* mangled);
-
-[[noreturn]] void check_failed(const char* file, int line, const char* condition,
-                               const std::string& why);
-
-}  // namespace manta
-
-/// Aborts if an invariant of Manta itself is broken. Never use it for user input.
-#define MANTA_CHECK(condition, why)                                               \
-  do {                                                                            \
-    if (!(condition)) ::manta::check_failed(__FILE__, __LINE__, #condition, why); \
-  } while (false)
+}  // namespace manta::internal

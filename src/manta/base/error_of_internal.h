@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 
 namespace manta {
 

@@ -1,10 +1,10 @@
-#include "manta/base/error.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cerrno>
 #include <typeinfo>
+
+#include "manta/base/error_internal.h"
 
 namespace manta {
 namespace {

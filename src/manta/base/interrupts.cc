@@ -10,7 +10,7 @@
 #include <thread>
 #include <utility>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/base/interrupts_internal.h"
 #include "manta/base/start_thread_internal.h"
 

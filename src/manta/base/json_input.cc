@@ -2,7 +2,7 @@
 #include <new>
 #include <vector>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/base/json_input_internal.h"
 
 namespace manta {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/base/json.h"
 
 namespace manta {

@@ -1,8 +1,7 @@
-#include "manta/base/random_token.h"
-
 #include <sys/random.h>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
+#include "manta/base/random_token_internal.h"
 
 namespace manta {
 

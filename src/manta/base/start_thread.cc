@@ -1,5 +1,6 @@
 #include <sys/resource.h>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/start_thread_internal.h"
 
 namespace manta {

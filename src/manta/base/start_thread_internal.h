@@ -5,7 +5,7 @@
 #include <thread>
 #include <utility>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 
 namespace manta {
 

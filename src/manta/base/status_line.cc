@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "manta/base/deadline.h"
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/base/status_line_internal.h"
 
 namespace manta {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 
 namespace manta {
 

@@ -94,9 +94,9 @@ class ActorHandle {
                   "manta: call<&T::method>(arguments...)");
     using S = detail::Signature<decltype(Method)>;
     using R = std::decay_t<typename S::Result>;
-    if constexpr (!std::is_void_v<R>) require_serializable<R>();
-    TaskSpec spec;
-    spec.kind = TaskKind::kActorCall;
+    if constexpr (!std::is_void_v<R>) internal::require_serializable<R>();
+    internal::TaskSpec spec;
+    spec.kind = internal::TaskKind::kActorCall;
     spec.function = {detail::thunk_address<detail::MethodThunk<Method, T>>(), {}};
     spec.actor = detail::live_id(handle_, "the ActorHandle of a call");
     detail::set_arguments(spec, std::type_identity<typename S::Parameters>(), arguments...);
@@ -105,10 +105,12 @@ class ActorHandle {
 
   explicit operator bool() const { return handle_ != nullptr; }
   const detail::HandlePtr& handle() const { return handle_; }
-  void CEREAL_SAVE_FUNCTION_NAME(OutArchive& archive) const {
+  void CEREAL_SAVE_FUNCTION_NAME(internal::OutArchive& archive) const {
     detail::save_handle(archive, handle_);
   }
-  void CEREAL_LOAD_FUNCTION_NAME(InArchive& archive) { handle_ = detail::load_handle(archive); }
+  void CEREAL_LOAD_FUNCTION_NAME(internal::InArchive& archive) {
+    handle_ = detail::load_handle(archive);
+  }
 
  private:
   detail::HandlePtr handle_;
@@ -133,7 +135,7 @@ requires(!detail::starts_with_options<Arguments..., void>)
 template <class T, class... Arguments>
 std::vector<ActorHandle<T>> actor_group(const std::vector<ActorOptions>& options,
                                         const Arguments&... arguments) {
-  std::vector<TaskSpec> specs;
+  std::vector<internal::TaskSpec> specs;
   for (const auto& each : options) specs.push_back(detail::construction<T>(each, arguments...));
   std::vector<ActorHandle<T>> actors;
   for (auto& handle : detail::create_group(std::move(specs)))

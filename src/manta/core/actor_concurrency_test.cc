@@ -7,6 +7,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/error_of_internal.h"
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/core/actor.h"

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "manta/base/error_of_internal.h"
+#include "manta/base/names_internal.h"
 #include "manta/core/init.h"
 #include "manta/core/patience_internal.h"
 

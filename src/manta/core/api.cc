@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "manta/base/error_internal.h"
 #include "manta/core/actor.h"
 #include "manta/core/client_internal.h"
+#include "manta/core/resources_internal.h"
 
 namespace manta {
 

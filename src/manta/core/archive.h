@@ -29,7 +29,7 @@
 #include "manta/io/frame.h"
 #include "manta/io/shared_memory.h"
 
-namespace manta {
+namespace manta::internal {
 
 /// The cereal archive for values and messages: it appends bytes to a string, in this machine's byte
 /// order (both ends are the same build of the same binary). Large buffers, references and
@@ -184,8 +184,8 @@ void read_value(InArchive& archive, T& value) {
   }
 }
 
-}  // namespace manta
+}  // namespace manta::internal
 
-CEREAL_REGISTER_ARCHIVE(manta::OutArchive)
-CEREAL_REGISTER_ARCHIVE(manta::InArchive)
-CEREAL_SETUP_ARCHIVE_TRAITS(manta::InArchive, manta::OutArchive)
+CEREAL_REGISTER_ARCHIVE(manta::internal::OutArchive)
+CEREAL_REGISTER_ARCHIVE(manta::internal::InArchive)
+CEREAL_SETUP_ARCHIVE_TRAITS(manta::internal::InArchive, manta::internal::OutArchive)

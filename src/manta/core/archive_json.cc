@@ -2,7 +2,9 @@
 
 #include <vector>
 
-namespace manta {
+#include "manta/base/error_internal.h"
+
+namespace manta::internal {
 
 void check_cbor_nesting(std::string_view bytes) {
   std::vector<uint64_t> missing;  // of each open container: how many items it still wants
@@ -41,4 +43,4 @@ void check_cbor_nesting(std::string_view bytes) {
   }
 }
 
-}  // namespace manta
+}  // namespace manta::internal

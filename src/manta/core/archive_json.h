@@ -7,7 +7,7 @@
 #include "manta/base/json.h"
 #include "manta/core/archive.h"
 
-namespace manta {
+namespace manta::internal {
 
 /// The deepest nesting of arrays and objects that may be sent: reading them is recursive.
 inline constexpr int kMaxJsonNesting = 500;
@@ -33,4 +33,4 @@ void CEREAL_LOAD_FUNCTION_NAME(InArchive& archive, J& json) {
   if (json.is_discarded()) throw Error(ErrorKind::kCorrupt, "a serialised JSON value is damaged");
 }
 
-}  // namespace manta
+}  // namespace manta::internal

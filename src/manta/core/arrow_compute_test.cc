@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "manta/core/remote.h"
-#include "manta/io/arrow_status.h"
+#include "manta/io/arrow_status_internal.h"
 
 namespace manta {
 namespace {

@@ -1,3 +1,4 @@
+#include "manta/base/error_internal.h"
 #include "manta/base/start_thread_internal.h"
 #include "manta/core/call_threads_internal.h"
 

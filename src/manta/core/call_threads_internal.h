@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "manta/base/names_internal.h"
 #include "manta/core/messages_internal.h"
 
 namespace manta {

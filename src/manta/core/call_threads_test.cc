@@ -7,6 +7,7 @@
 #include <future>
 
 #include "manta/base/error_of_internal.h"
+#include "manta/base/names_internal.h"
 #include "manta/core/call_threads_internal.h"
 #include "manta/core/patience_internal.h"
 

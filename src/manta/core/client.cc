@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "manta/base/error_internal.h"
 #include "manta/core/client_internal.h"
 
 namespace manta {

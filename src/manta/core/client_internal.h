@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "manta/base/names_internal.h"
 #include "manta/core/callback_thread_internal.h"
 #include "manta/core/messages_internal.h"
 #include "manta/core/object_ref.h"

@@ -25,7 +25,7 @@
 #include <exception>
 #include <typeinfo>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/core/crash_internal.h"
 
 namespace manta {

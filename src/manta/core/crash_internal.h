@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "manta/core/engine.h"
+#include "manta/core/engine_internal.h"
 
 namespace manta {
 

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/core/crash_internal.h"
 #include "manta/core/elf_symbols_internal.h"
 #include "manta/io/unique_fd.h"

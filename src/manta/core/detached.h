@@ -27,7 +27,7 @@ pid_t run_detached(const DetachedOptions& options, F function, const Arguments&.
   using S = detail::SignatureOf<F>;
   static_assert(std::is_void_v<typename S::Result>,
                 "manta: a detached function returns nothing: nobody waits for it");
-  TaskSpec spec;
+  internal::TaskSpec spec;
   spec.function = detail::make_function(function);
   spec.name = options.name;
   detail::set_arguments(spec, std::type_identity<typename S::Parameters>(), arguments...);

@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/core/elf_symbols_internal.h"
 #include "manta/io/unique_fd.h"
 

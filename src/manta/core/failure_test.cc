@@ -13,6 +13,7 @@
 #include <iostream>
 #include <thread>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/error_of_internal.h"
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/core/init.h"

@@ -13,9 +13,10 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "manta/base/error_internal.h"
 #include "manta/core/elf_symbols_internal.h"
 
-namespace manta {
+namespace manta::internal {
 namespace {
 
 using BuildId = std::array<uint8_t, 20>;
@@ -281,4 +282,4 @@ std::pair<Thunk, void (*)()> resolve_function(const Function& function) {
   return {thunk->second, target->second};
 }
 
-}  // namespace manta
+}  // namespace manta::internal

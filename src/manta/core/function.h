@@ -11,7 +11,7 @@
 
 #include "manta/core/value.h"
 
-namespace manta {
+namespace manta::internal {
 
 /// A place in a program's code that means the same in every process of the same build: the module
 /// (the program or a shared library, by the build id from the linker) and the offset in it.
@@ -83,7 +83,9 @@ std::string describe_function(const Function& function);
 /// register the thunk, or if no function starts at the target.
 std::pair<Thunk, void (*)()> resolve_function(const Function& function);
 
-namespace detail {
+}  // namespace manta::internal
+
+namespace manta::detail {
 
 /// Reads one parameter after the other: from the bytes, or from the value of a reference.
 class ArgumentReader {
@@ -265,5 +267,4 @@ Function make_function(F function) {
   }
 }
 
-}  // namespace detail
-}  // namespace manta
+}  // namespace manta::detail

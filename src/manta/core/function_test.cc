@@ -6,6 +6,8 @@
 
 #include <cstdlib>
 
+#include "manta/base/error_internal.h"
+
 namespace manta {
 
 // Not in the anonymous namespace, so that their names are what a user's would be.

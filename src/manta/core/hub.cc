@@ -1,9 +1,10 @@
 #include <signal.h>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/log.h"
 #include "manta/base/start_thread_internal.h"
 #include "manta/core/hub_internal.h"
-#include "manta/io/channel.h"
+#include "manta/io/channel_internal.h"
 
 namespace manta {
 

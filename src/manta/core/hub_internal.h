@@ -13,8 +13,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "manta/base/names_internal.h"
 #include "manta/core/client_internal.h"
-#include "manta/core/engine.h"
+#include "manta/core/engine_internal.h"
 #include "manta/core/object_table_internal.h"
 #include "manta/core/run_address_internal.h"
 #include "manta/core/task_queue_internal.h"

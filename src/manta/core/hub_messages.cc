@@ -1,4 +1,6 @@
+#include "manta/base/error_internal.h"
 #include "manta/core/hub_internal.h"
+#include "manta/core/resources_internal.h"
 
 namespace manta {
 namespace {

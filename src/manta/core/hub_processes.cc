@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/log.h"
 #include "manta/core/hub_internal.h"
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/log.h"
 #include "manta/core/hub_internal.h"
 

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "manta/base/names_internal.h"
 #include "manta/core/hub_internal.h"
 #include "manta/core/local_engine_internal.h"
 #include "manta/core/session_folder_internal.h"

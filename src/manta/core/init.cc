@@ -10,16 +10,18 @@
 #include <new>
 #include <system_error>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/log.h"
-#include "manta/base/random_token.h"
+#include "manta/base/random_token_internal.h"
 #include "manta/base/start_thread_internal.h"
 #include "manta/core/crash_internal.h"
 #include "manta/core/detached.h"
 #include "manta/core/hub_internal.h"
 #include "manta/core/local_engine_internal.h"
+#include "manta/core/resources_internal.h"
 #include "manta/core/session_folder_internal.h"
 #include "manta/core/worker_internal.h"
-#include "manta/io/arrow_status.h"
+#include "manta/io/arrow_status_internal.h"
 
 namespace manta {
 namespace {

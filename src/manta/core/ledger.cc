@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/core/ledger_internal.h"
+#include "manta/core/resources_internal.h"
 
 namespace manta {
 namespace {

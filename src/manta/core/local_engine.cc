@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/log.h"
 #include "manta/base/start_thread_internal.h"
 #include "manta/core/local_engine_internal.h"

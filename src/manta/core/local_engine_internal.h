@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "manta/base/names_internal.h"
 #include "manta/core/zygote_internal.h"
 #include "manta/io/async_channel_internal.h"
 

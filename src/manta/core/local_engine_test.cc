@@ -14,6 +14,7 @@
 #include <iostream>
 #include <thread>
 
+#include "manta/base/names_internal.h"
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/core/local_engine_internal.h"
 #include "manta/core/session_folder_internal.h"

@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "manta/base/error_internal.h"
 #include "manta/core/archive.h"
 #include "manta/io/frame.h"
 

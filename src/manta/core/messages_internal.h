@@ -4,7 +4,8 @@
 #include <variant>
 #include <vector>
 
-#include "manta/core/engine.h"
+#include "manta/base/names_internal.h"
+#include "manta/core/engine_internal.h"
 #include "manta/core/ledger_internal.h"
 #include "manta/core/message_codec_internal.h"
 #include "manta/core/task_spec.h"

@@ -7,9 +7,10 @@
 #include <random>
 #include <set>
 
+#include "manta/base/names_internal.h"
 #include "manta/core/archive_json.h"
 #include "manta/core/messages_internal.h"
-#include "manta/io/channel.h"
+#include "manta/io/channel_internal.h"
 
 namespace manta {
 namespace {

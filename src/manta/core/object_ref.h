@@ -55,18 +55,20 @@ class ObjectRef {
   /// no retries are left, kCancelled if it was cancelled; otherwise what the task threw, with its
   /// message.
   T get(std::chrono::nanoseconds timeout = kForever) const {
-    const Value& value = detail::await_value(handle_, Deadline::after(timeout));
-    if constexpr (!std::is_void_v<T>) return from_value<T>(value);
+    const internal::Value& value = detail::await_value(handle_, internal::Deadline::after(timeout));
+    if constexpr (!std::is_void_v<T>) return internal::from_value<T>(value);
   }
 
-  ObjectId id() const { return handle_ ? detail::handle_id(*handle_) : 0; }
+  internal::ObjectId id() const { return handle_ ? detail::handle_id(*handle_) : 0; }
   explicit operator bool() const { return handle_ != nullptr; }
   const detail::HandlePtr& handle() const { return handle_; }
 
-  void CEREAL_SAVE_FUNCTION_NAME(OutArchive& archive) const {
+  void CEREAL_SAVE_FUNCTION_NAME(internal::OutArchive& archive) const {
     detail::save_handle(archive, handle_);
   }
-  void CEREAL_LOAD_FUNCTION_NAME(InArchive& archive) { handle_ = detail::load_handle(archive); }
+  void CEREAL_LOAD_FUNCTION_NAME(internal::InArchive& archive) {
+    handle_ = detail::load_handle(archive);
+  }
 
  private:
   detail::HandlePtr handle_;
@@ -79,7 +81,7 @@ ObjectRef<std::decay_t<T>> put(const T& value) {
                 std::is_same_v<std::decay_t<T>, char*>) {
     static_assert(!sizeof(T), "manta: put a std::string instead of a character array");
   }
-  return ObjectRef<std::decay_t<T>>(detail::put_value(to_value<std::decay_t<T>>(value)));
+  return ObjectRef<std::decay_t<T>>(detail::put_value(internal::to_value<std::decay_t<T>>(value)));
 }
 
 /// See ObjectRef::get.
@@ -91,7 +93,7 @@ T get(const ObjectRef<T>& ref, std::chrono::nanoseconds timeout = kForever) {
 /// The values in order, requested all at once. Throws the error of the first reference that failed.
 template <class T>
 auto get(const std::vector<ObjectRef<T>>& refs, std::chrono::nanoseconds timeout = kForever) {
-  Deadline deadline = Deadline::after(timeout);
+  internal::Deadline deadline = internal::Deadline::after(timeout);
   std::vector<detail::HandlePtr> handles;
   for (const auto& ref : refs) handles.push_back(ref.handle());
   detail::await_values(handles, deadline);
@@ -101,7 +103,7 @@ auto get(const std::vector<ObjectRef<T>>& refs, std::chrono::nanoseconds timeout
     std::vector<T> values;
     values.reserve(refs.size());
     for (const auto& handle : handles)
-      values.push_back(from_value<T>(detail::await_value(handle, deadline)));
+      values.push_back(internal::from_value<T>(detail::await_value(handle, deadline)));
     return values;
   }
 }
@@ -126,7 +128,7 @@ WaitResult<T> wait(const std::vector<ObjectRef<T>>& refs, size_t num_ready = 1,
                    std::chrono::nanoseconds timeout = kForever) {
   std::vector<detail::HandlePtr> handles;
   for (const auto& ref : refs) handles.push_back(ref.handle());
-  auto done = detail::await_ready(handles, num_ready, Deadline::after(timeout));
+  auto done = detail::await_ready(handles, num_ready, internal::Deadline::after(timeout));
   WaitResult<T> result;
   for (size_t i = 0; i < refs.size(); ++i)
     (done[i] ? result.ready : result.not_ready).push_back(refs[i]);

@@ -1,3 +1,4 @@
+#include "manta/base/error_internal.h"
 #include "manta/core/object_table_internal.h"
 
 namespace manta {

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "manta/base/error_internal.h"
 #include "manta/core/object_table_internal.h"
 
 namespace manta {

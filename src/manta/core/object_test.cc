@@ -5,6 +5,7 @@
 #include <future>
 #include <thread>
 
+#include "manta/base/names_internal.h"
 #include "manta/core/patience_internal.h"
 #include "manta/core/remote.h"
 

@@ -78,8 +78,8 @@ auto remote(const TaskOptions& options, F function, const Arguments&... argument
   detail::require_callable<F>();
   using S = detail::SignatureOf<F>;
   using R = std::decay_t<typename S::Result>;
-  if constexpr (!std::is_void_v<R>) require_serializable<R>();
-  TaskSpec spec;
+  if constexpr (!std::is_void_v<R>) internal::require_serializable<R>();
+  internal::TaskSpec spec;
   spec.function = detail::make_function(function);
   spec.name = options.name;
   spec.resources = options.resources;

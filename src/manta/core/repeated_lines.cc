@@ -1,6 +1,6 @@
 #include <map>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/core/repeated_lines_internal.h"
 
 namespace manta {

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "manta/base/deadline.h"
+#include "manta/base/names_internal.h"
 
 namespace manta {
 

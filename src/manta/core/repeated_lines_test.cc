@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "manta/base/names_internal.h"
 #include "manta/core/repeated_lines_internal.h"
 
 namespace manta {

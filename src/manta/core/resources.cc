@@ -1,5 +1,3 @@
-#include "manta/core/resources.h"
-
 #include <fmt/format.h>
 #include <sched.h>
 
@@ -11,7 +9,8 @@
 #include <sstream>
 #include <vector>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
+#include "manta/core/resources_internal.h"
 
 namespace manta {
 namespace {

@@ -1,5 +1,3 @@
-#include "manta/core/resources.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -11,8 +9,9 @@
 #include <limits>
 #include <map>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/base/temporary_folder_internal.h"
+#include "manta/core/resources_internal.h"
 
 namespace manta {
 namespace {

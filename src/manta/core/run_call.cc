@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <typeinfo>
 
+#include "manta/base/error_internal.h"
 #include "manta/core/worker_internal.h"
 
 namespace manta {

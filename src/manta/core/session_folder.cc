@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/core/session_folder_internal.h"
 
 namespace manta {

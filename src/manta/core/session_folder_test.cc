@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/core/session_folder_internal.h"
 

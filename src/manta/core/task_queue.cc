@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include "manta/base/names_internal.h"
+#include "manta/core/resources_internal.h"
 #include "manta/core/task_queue_internal.h"
 
 namespace manta {

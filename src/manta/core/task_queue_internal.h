@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "manta/base/names_internal.h"
 #include "manta/core/messages_internal.h"
 
 namespace manta {

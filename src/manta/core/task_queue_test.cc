@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "manta/base/names_internal.h"
 #include "manta/core/task_queue_internal.h"
 
 namespace manta {

@@ -1,6 +1,8 @@
 #include "manta/core/task_spec.h"
 
-namespace manta {
+#include "manta/base/error_internal.h"
+
+namespace manta::internal {
 
 std::string task_name(const TaskSpec& spec) {
   if (!spec.name.empty()) return spec.name;
@@ -8,4 +10,4 @@ std::string task_name(const TaskSpec& spec) {
   return spec.actor_name.empty() ? demangle(spec.actor_type.c_str()) : spec.actor_name;
 }
 
-}  // namespace manta
+}  // namespace manta::internal

@@ -48,6 +48,10 @@ struct ActorOptions {
   static constexpr int kMaxConcurrency = 1000;
 };
 
+}  // namespace manta
+
+namespace manta::internal {
+
 enum class TaskKind : uint8_t { kTask, kActorCreate, kActorCall };
 
 /// A call on its way to the process that runs it.
@@ -94,4 +98,4 @@ inline bool is_valid_concurrency(int max_concurrency) {
 /// program's symbols.
 std::string task_name(const TaskSpec& spec);
 
-}  // namespace manta
+}  // namespace manta::internal

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "manta/base/error_of_internal.h"
+#include "manta/base/names_internal.h"
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/core/actor.h"
 #include "manta/core/init.h"

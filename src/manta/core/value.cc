@@ -9,9 +9,10 @@
 #include <arrow/record_batch.h>
 #include <arrow/table.h>
 
-#include "manta/io/arrow_status.h"
+#include "manta/base/names_internal.h"
+#include "manta/io/arrow_status_internal.h"
 
-namespace manta {
+namespace manta::internal {
 namespace {
 
 enum class Place : uint8_t { kNull, kInline, kShared };
@@ -194,4 +195,4 @@ void CEREAL_LOAD_FUNCTION_NAME(InArchive& archive, std::shared_ptr<arrow::Buffer
   buffer = load_buffer(archive);
 }
 
-}  // namespace manta
+}  // namespace manta::internal

@@ -14,7 +14,7 @@ class RecordBatch;
 class Table;
 }  // namespace arrow
 
-namespace manta {
+namespace manta::internal {
 
 /// Anything larger is sent through shared memory instead of sockets.
 inline constexpr size_t kLargeBuffer = 100 * 1000;
@@ -90,4 +90,8 @@ T from_value(const Value& value) {
   return result;
 }
 
-}  // namespace manta
+}  // namespace manta::internal
+
+namespace manta::detail {
+using namespace internal;
+}

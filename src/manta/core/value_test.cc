@@ -6,6 +6,8 @@
 
 #include <random>
 
+#include "manta/base/error_internal.h"
+
 namespace manta {
 namespace {
 

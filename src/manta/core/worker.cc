@@ -8,6 +8,7 @@
 #include <optional>
 #include <thread>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/start_thread_internal.h"
 #include "manta/core/call_threads_internal.h"
 #include "manta/core/client_internal.h"

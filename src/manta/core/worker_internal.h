@@ -1,5 +1,6 @@
 #pragma once
 
+#include "manta/base/names_internal.h"
 #include "manta/core/zygote_internal.h"
 
 namespace manta {

@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "manta/base/names_internal.h"
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/core/worker_log_internal.h"
 #include "manta/io/unique_fd.h"

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/start_thread_internal.h"
 #include "manta/core/crash_internal.h"
 #include "manta/core/worker_internal.h"

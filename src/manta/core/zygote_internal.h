@@ -5,10 +5,10 @@
 #include <variant>
 #include <vector>
 
-#include "manta/core/engine.h"
+#include "manta/core/engine_internal.h"
 #include "manta/core/messages_internal.h"
 #include "manta/core/run_address_internal.h"
-#include "manta/io/channel.h"
+#include "manta/io/channel_internal.h"
 
 namespace manta {
 

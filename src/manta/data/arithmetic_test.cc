@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "manta/base/names_internal.h"
 #include "manta/data/compare_cases_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/data/parquet_fixture_internal.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/data/pipeline_internal.h"
 #include "manta/data/processors_internal.h"

@@ -7,11 +7,11 @@
 #include <cmath>
 #include <string_view>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/data/compare_internal.h"
 #include "manta/data/exact_number_internal.h"
 #include "manta/data/validity_internal.h"
-#include "manta/io/arrow_status.h"
+#include "manta/io/arrow_status_internal.h"
 
 namespace manta::data {
 namespace {

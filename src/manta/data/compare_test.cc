@@ -3,6 +3,7 @@
 #include <arrow/compute/api.h>
 #include <gmock/gmock.h>
 
+#include "manta/base/names_internal.h"
 #include "manta/data/compare_cases_internal.h"
 #include "manta/data/compare_internal.h"
 #include "manta/data/gather_internal.h"

@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <system_error>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/data/data_files_internal.h"
-#include "manta/io/arrow_status.h"
+#include "manta/io/arrow_status_internal.h"
 #include "manta/io/unique_fd.h"
 
 namespace manta::data {

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/data/plan_internal.h"
 #include "manta/data/processors_internal.h"
 #include "manta/data/stream_internal.h"
-#include "manta/io/arrow_status.h"
+#include "manta/io/arrow_status_internal.h"
 
 namespace manta {
 

@@ -150,8 +150,8 @@ class Dataset {
   template <data::TakesBatchAndArgs F>
   Dataset map_batches(F function, const data::ArgsOf<F>& args,
                       const MapBatchesOptions& options = {}) const {
-    return map_function(data::detail::make_plan_function(std::move(function), to_value(args)),
-                        options);
+    return map_function(
+        data::detail::make_plan_function(std::move(function), internal::to_value(args)), options);
   }
   /// Chosen if none of these fits; says what is wrong.
   template <class F, class... More>

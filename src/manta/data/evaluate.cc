@@ -7,13 +7,13 @@
 #include <string_view>
 #include <unordered_set>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/data/compare_internal.h"
 #include "manta/data/expression_internal.h"
 #include "manta/data/plain_columns_internal.h"
 #include "manta/data/time_parts_internal.h"
 #include "manta/data/validity_internal.h"
-#include "manta/io/arrow_status.h"
+#include "manta/io/arrow_status_internal.h"
 
 namespace manta::data {
 namespace {

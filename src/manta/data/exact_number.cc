@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/data/exact_number_internal.h"
 #include "manta/data/time_parts_internal.h"
 

@@ -4,7 +4,7 @@
 #include <iostream>
 #include <limits>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/data/cell_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/data/pipeline_internal.h"

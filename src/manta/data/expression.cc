@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/base/json_input_internal.h"
 #include "manta/base/json_number_internal.h"
 #include "manta/data/expression_internal.h"

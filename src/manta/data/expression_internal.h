@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "manta/base/names_internal.h"
 #include "manta/core/archive_json.h"
 #include "manta/data/expression.h"
 #include "manta/data/piece_internal.h"

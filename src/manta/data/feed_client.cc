@@ -8,8 +8,9 @@
 
 #include <cerrno>
 
+#include "manta/base/error_internal.h"
 #include "manta/data/feed_internal.h"
-#include "manta/io/arrow_status.h"
+#include "manta/io/arrow_status_internal.h"
 #include "manta/io/shared_region_internal.h"
 
 namespace manta::data {

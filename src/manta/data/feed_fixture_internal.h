@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "manta/base/names_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/data/parquet_fixture_internal.h"
 #include "manta/data/shard_internal.h"

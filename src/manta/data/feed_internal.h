@@ -9,9 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "manta/base/names_internal.h"
 #include "manta/data/feed_messages_internal.h"
 #include "manta/data/feed_outbox_internal.h"
-#include "manta/io/channel.h"
+#include "manta/io/channel_internal.h"
 
 namespace arrow {
 class RecordBatch;

@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "manta/base/names_internal.h"
 #include "manta/core/message_codec_internal.h"
 #include "manta/data/position_internal.h"
 

@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/data/feed_outbox_internal.h"
 
 namespace manta::data {

@@ -3,6 +3,7 @@
 #include <mutex>
 #include <thread>
 
+#include "manta/base/names_internal.h"
 #include "manta/data/feed_messages_internal.h"
 #include "manta/io/frame.h"
 #include "manta/io/unique_fd.h"

@@ -11,6 +11,7 @@
 #include <future>
 
 #include "manta/base/error_of_internal.h"
+#include "manta/base/names_internal.h"
 #include "manta/data/feed_fixture_internal.h"
 #include "manta/io/shared_region_internal.h"
 

@@ -5,10 +5,11 @@
 
 #include <algorithm>
 
+#include "manta/base/error_internal.h"
 #include "manta/data/feed_reader_internal.h"
 #include "manta/data/plain_columns_internal.h"
 #include "manta/data/stage_internal.h"
-#include "manta/io/arrow_status.h"
+#include "manta/io/arrow_status_internal.h"
 
 namespace manta::data {
 namespace {

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/log.h"
 #include "manta/base/start_thread_internal.h"
 #include "manta/data/feed_reader_internal.h"

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "manta/base/deadline.h"
+#include "manta/base/names_internal.h"
 #include "manta/data/block_collector_internal.h"
 #include "manta/data/feed_internal.h"
 #include "manta/data/segment_pool_internal.h"

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "manta/base/error_internal.h"
 #include "manta/data/feed_fixture_internal.h"
 
 namespace manta::data {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "manta/base/error_of_internal.h"
+#include "manta/base/names_internal.h"
 #include "manta/data/feed_fixture_internal.h"
 
 namespace manta::data {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/data/gather_internal.h"
-#include "manta/io/arrow_status.h"
+#include "manta/io/arrow_status_internal.h"
 
 namespace manta::data {
 namespace {

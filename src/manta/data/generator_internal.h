@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 
 namespace manta::data {
 

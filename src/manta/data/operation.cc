@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <random>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/data/expression_internal.h"
 #include "manta/data/operation_internal.h"
 #include "manta/data/plan_internal.h"
-#include "manta/io/arrow_status.h"
+#include "manta/io/arrow_status_internal.h"
 
 namespace manta::data {
 

@@ -1,6 +1,6 @@
 #include <arrow/api.h>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/data/expression_internal.h"
 #include "manta/data/operation_internal.h"

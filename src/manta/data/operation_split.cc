@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/data/generator_internal.h"
 #include "manta/data/operation_internal.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <span>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/data/gather_internal.h"
 #include "manta/data/generator_internal.h"

@@ -1,11 +1,11 @@
 #include <arrow/api.h>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/data/expression_internal.h"
 #include "manta/data/operation_internal.h"
 #include "manta/data/plan_limits_internal.h"
-#include "manta/io/arrow_status.h"
+#include "manta/io/arrow_status_internal.h"
 
 namespace manta {
 namespace data {

@@ -7,6 +7,7 @@
 #include <parquet/arrow/reader.h>
 #include <parquet/properties.h>
 
+#include "manta/base/error_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/data/parquet_fixture_internal.h"
 

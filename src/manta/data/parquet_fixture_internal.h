@@ -9,11 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/error_of_internal.h"
 #include "manta/base/json.h"
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/data/stream_internal.h"
-#include "manta/io/arrow_status.h"
+#include "manta/io/arrow_status_internal.h"
 
 namespace manta::data {
 

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/data/expression_internal.h"
 #include "manta/data/operation_internal.h"
 #include "manta/data/piece_internal.h"
-#include "manta/io/arrow_status.h"
+#include "manta/io/arrow_status_internal.h"
 
 namespace manta::data {
 

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <thread>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/data/pipeline_internal.h"
 
 namespace manta::data {

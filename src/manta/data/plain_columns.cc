@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/data/expression_internal.h"
 #include "manta/data/gather_internal.h"
 #include "manta/data/plain_columns_internal.h"
-#include "manta/io/arrow_status.h"
+#include "manta/io/arrow_status_internal.h"
 
 namespace manta::data {
 namespace {

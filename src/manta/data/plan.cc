@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/data/expression_internal.h"
 #include "manta/data/plan_internal.h"
 #include "manta/data/plan_limits_internal.h"

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <set>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/data/plan_limits_internal.h"
 
 namespace manta::data {

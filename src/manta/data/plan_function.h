@@ -43,7 +43,7 @@ class PlanFunction {
  public:
   PlanFunction() = default;
   /// Reads the arguments back at once, so that this process calls exactly what the others will.
-  PlanFunction(Function function, Value args, std::string name);
+  PlanFunction(internal::Function function, internal::Value args, std::string name);
 
   BatchPtr operator()(const BatchPtr& batch) const { return bound_->call(batch); }
   /// Its name, and its arguments if they are JSON.
@@ -57,20 +57,22 @@ class PlanFunction {
   /// Finds the function by its name. Throws Error(kNotFound) with the names that exist.
   static PlanFunction from_json(const JsonFields& fields);
 
-  void save(OutArchive& archive) const;
+  void save(internal::OutArchive& archive) const;
   /// Throws Error(kInvalidArgument) if it names no function that this program gives to map_batches.
-  void load(InArchive& archive);
+  void load(internal::InArchive& archive);
 
  private:
   void bind();
 
-  Function function_;
-  Value args_;
+  internal::Function function_;
+  internal::Value args_;
   std::string name_;
   std::shared_ptr<const BoundFunction> bound_;
 };
 
 namespace detail {
+
+using namespace internal;
 
 enum class Takes { kNothing, kJson, kOther };
 

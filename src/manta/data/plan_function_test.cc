@@ -5,6 +5,7 @@
 #include <atomic>
 #include <map>
 
+#include "manta/base/names_internal.h"
 #include "manta/core/object_ref.h"
 #include "manta/core/remote.h"
 #include "manta/data/dataset.h"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "manta/base/json.h"
+#include "manta/base/names_internal.h"
 #include "manta/core/archive_json.h"
 #include "manta/data/operation_internal.h"
 #include "manta/data/plan_function.h"

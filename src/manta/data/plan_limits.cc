@@ -1,4 +1,4 @@
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/data/plan_limits_internal.h"
 
 namespace manta::data {

@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "manta/base/names_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/data/expression_internal.h"
 #include "manta/data/parquet_fixture_internal.h"

@@ -1,9 +1,8 @@
-#include "manta/data/preprocessor.h"
-
 #include <map>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/base/json_input_internal.h"
+#include "manta/data/preprocessor_internal.h"
 
 namespace manta {
 namespace {

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "manta/base/error_internal.h"
 #include "manta/data/generator_internal.h"
 #include "manta/data/parquet_fixture_internal.h"
 #include "manta/data/row_mask_internal.h"

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "manta/base/error_internal.h"
 #include "manta/data/piece_internal.h"
 #include "manta/data/shard_internal.h"
 

@@ -1,6 +1,7 @@
 #include <arrow/api.h>
 #include <arrow/util/io_util.h>
 
+#include "manta/base/error_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/data/plan_internal.h"
 #include "manta/data/source_internal.h"

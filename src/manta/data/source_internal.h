@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/base/json_input_internal.h"
 
 namespace arrow {

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <mutex>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/data/bounds_internal.h"
 #include "manta/data/data_files_internal.h"
 #include "manta/data/dataset.h"
@@ -17,7 +17,7 @@
 #include "manta/data/open_files_internal.h"
 #include "manta/data/plan_limits_internal.h"
 #include "manta/data/source_internal.h"
-#include "manta/io/checksum.h"
+#include "manta/io/checksum_internal.h"
 
 namespace manta::data {
 namespace {

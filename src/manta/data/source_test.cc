@@ -9,6 +9,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "manta/base/error_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/data/parquet_fixture_internal.h"
 #include "manta/data/source_internal.h"

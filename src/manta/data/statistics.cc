@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <set>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/data/compare_internal.h"
 #include "manta/data/expression_internal.h"
 #include "manta/data/pipeline_internal.h"
-#include "manta/io/arrow_status.h"
+#include "manta/io/arrow_status_internal.h"
 
 namespace manta::data {
 namespace {

@@ -5,6 +5,7 @@
 #include <parquet/schema.h>
 #include <parquet/statistics.h>
 
+#include "manta/base/error_internal.h"
 #include "manta/data/compare_cases_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/data/gather_internal.h"

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/data/step_internal.h"
 
 namespace manta::data {

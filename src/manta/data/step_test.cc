@@ -3,6 +3,7 @@
 #include <numeric>
 #include <vector>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/error_of_internal.h"
 #include "manta/data/step_internal.h"
 

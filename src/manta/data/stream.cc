@@ -11,7 +11,7 @@
 #include <mutex>
 #include <thread>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/base/start_thread_internal.h"
 #include "manta/data/operation_internal.h"
 #include "manta/data/pipeline_internal.h"

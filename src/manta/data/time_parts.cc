@@ -2,7 +2,7 @@
 
 #include <type_traits>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/data/time_parts_internal.h"
 
 namespace manta::data {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <numeric>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/error_of_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/data/feed_fixture_internal.h"

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <set>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/error_of_internal.h"
 #include "manta/data/bounds_internal.h"
 #include "manta/data/dataset.h"

@@ -9,6 +9,7 @@
 #include <functional>
 #include <thread>
 
+#include "manta/base/error_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/data/expression_internal.h"
 #include "manta/data/parquet_fixture_internal.h"

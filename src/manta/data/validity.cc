@@ -2,7 +2,7 @@
 #include <arrow/util/bitmap_ops.h>
 
 #include "manta/data/validity_internal.h"
-#include "manta/io/arrow_status.h"
+#include "manta/io/arrow_status_internal.h"
 
 namespace manta::data {
 

@@ -1,6 +1,5 @@
-#include "manta/io/arrow_status.h"
-
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
+#include "manta/io/arrow_status_internal.h"
 
 namespace manta {
 

@@ -1,10 +1,9 @@
-#include "manta/io/arrow_status.h"
-
 #include <gtest/gtest.h>
 
 #include <memory>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
+#include "manta/io/arrow_status_internal.h"
 
 namespace manta {
 namespace {

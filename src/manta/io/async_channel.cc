@@ -1,6 +1,6 @@
 #include <fcntl.h>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/io/async_channel_internal.h"
 
 namespace manta {

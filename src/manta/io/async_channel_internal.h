@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "manta/base/names_internal.h"
 #include "manta/io/event_loop_internal.h"
 #include "manta/io/frame.h"
 

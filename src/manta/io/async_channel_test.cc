@@ -6,9 +6,9 @@
 #include <future>
 #include <thread>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/io/async_channel_internal.h"
-#include "manta/io/channel.h"
+#include "manta/io/channel_internal.h"
 
 namespace manta {
 namespace {

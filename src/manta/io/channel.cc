@@ -1,5 +1,3 @@
-#include "manta/io/channel.h"
-
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -9,7 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
+#include "manta/io/channel_internal.h"
 
 namespace manta {
 namespace {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "manta/base/deadline.h"
+#include "manta/base/names_internal.h"
 #include "manta/io/frame.h"
 #include "manta/io/unique_fd.h"
 

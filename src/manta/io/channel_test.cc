@@ -1,5 +1,3 @@
-#include "manta/io/channel.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -8,7 +6,8 @@
 #include <filesystem>
 #include <thread>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
+#include "manta/io/channel_internal.h"
 
 namespace manta {
 namespace {

@@ -1,14 +1,14 @@
-#include "manta/io/checksum.h"
-
 #include <fcntl.h>
 
 #include <cerrno>
 #include <cstdio>
 
+#include "manta/io/checksum_internal.h"
+
 #define XXH_INLINE_ALL
 #include <arrow/vendored/xxhash.h>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/io/unique_fd.h"
 
 namespace manta {

@@ -1,12 +1,11 @@
-#include "manta/io/checksum.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
+#include "manta/io/checksum_internal.h"
 
 namespace manta {
 namespace {

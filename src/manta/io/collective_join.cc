@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "manta/base/error_internal.h"
 #include "manta/io/collective_member_internal.h"
 #include "manta/io/futex_internal.h"
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "manta/io/collective_region.h"
+#include "manta/io/collective_region_internal.h"
 #include "manta/io/reduce_internal.h"
 
 // What lies in the shared memory of a group: a RegionHeader, one RankHeader per rank, then two

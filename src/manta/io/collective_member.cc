@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "manta/base/error_internal.h"
 #include "manta/io/collective_member_internal.h"
 #include "manta/io/futex_internal.h"
 

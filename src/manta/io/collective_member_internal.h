@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "manta/base/deadline.h"
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/io/collective_layout_internal.h"
 #include "manta/io/shared_region_internal.h"
 

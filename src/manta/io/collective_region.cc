@@ -1,7 +1,6 @@
-#include "manta/io/collective_region.h"
-
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/io/collective_layout_internal.h"
+#include "manta/io/collective_region_internal.h"
 #include "manta/io/shared_region_internal.h"
 
 namespace manta {

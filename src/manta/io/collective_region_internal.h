@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "manta/base/names_internal.h"
 #include "manta/io/unique_fd.h"
 
 namespace manta {

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <vector>
 
+#include "manta/base/error_internal.h"
 #include "manta/io/collectives_internal.h"
 
 namespace manta {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 
+#include "manta/base/names_internal.h"
 #include "manta/io/collective_member_internal.h"
 #include "manta/io/reduce_internal.h"
 #include "manta/io/wait_watch_internal.h"

@@ -7,8 +7,9 @@
 #include <functional>
 #include <thread>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/error_of_internal.h"
-#include "manta/io/collective_region.h"
+#include "manta/io/collective_region_internal.h"
 #include "manta/io/collectives_internal.h"
 
 namespace manta {

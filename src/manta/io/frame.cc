@@ -6,9 +6,9 @@
 #include <cerrno>
 #include <cstring>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 
-namespace manta {
+namespace manta::internal {
 namespace {
 
 constexpr uint32_t kMagic = 0x31544e4d;  // "MNT1"
@@ -215,4 +215,4 @@ IoStatus OutBuffer::flush(int socket) {
   return IoStatus::kDone;
 }
 
-}  // namespace manta
+}  // namespace manta::internal

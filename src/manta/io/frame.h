@@ -9,7 +9,7 @@
 
 #include "manta/io/unique_fd.h"
 
-namespace manta {
+namespace manta::internal {
 
 /// The unit that a channel sends: a type, bytes, and open file descriptors. On the wire it is a
 /// 12-byte header (magic, length, type, number of descriptors, in the machine's byte order) and the
@@ -91,4 +91,4 @@ class OutBuffer {
   std::deque<Attachment> attachments_;
 };
 
-}  // namespace manta
+}  // namespace manta::internal

@@ -10,8 +10,9 @@
 #include <cstring>
 #include <random>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/error_of_internal.h"
-#include "manta/io/channel.h"
+#include "manta/io/channel_internal.h"
 
 namespace manta {
 namespace {

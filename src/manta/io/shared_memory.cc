@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 
-namespace manta {
+namespace manta::internal {
 namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL;
@@ -81,4 +81,4 @@ std::shared_ptr<SharedMemory> SharedMemoryWriter::finish() && {
   return SharedMemory::adopt(std::move(fd_), size_);
 }
 
-}  // namespace manta
+}  // namespace manta::internal

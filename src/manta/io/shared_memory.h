@@ -6,7 +6,7 @@
 
 #include "manta/io/unique_fd.h"
 
-namespace manta {
+namespace manta::internal {
 
 /// A read-only region that processes share without copying. It has no name: it lives in a sealed
 /// memfd, and is freed when the last process that holds it ends, however it ends.
@@ -53,4 +53,4 @@ class SharedMemoryWriter {
   size_t size_ = 0;
 };
 
-}  // namespace manta
+}  // namespace manta::internal

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <string>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 
 namespace manta {
 namespace {

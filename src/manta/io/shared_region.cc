@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/io/shared_region_internal.h"
 
 namespace manta {

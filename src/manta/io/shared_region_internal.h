@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "manta/base/names_internal.h"
 #include "manta/io/unique_fd.h"
 
 namespace manta {

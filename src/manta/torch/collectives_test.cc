@@ -9,6 +9,7 @@
 #include <functional>
 #include <thread>
 
+#include "manta/base/error_internal.h"
 #include "manta/torch/rank_processes_internal.h"
 
 namespace manta::train {

@@ -10,7 +10,7 @@
 #include <map>
 #include <string>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/torch/rank_processes_internal.h"
 
 namespace manta::train {

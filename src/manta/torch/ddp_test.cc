@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/base/json.h"
 #include "manta/torch/data_parallel.h"
 #include "manta/torch/rank_processes_internal.h"

@@ -8,7 +8,7 @@
 #include <typeinfo>
 #include <vector>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/torch/exact_cast_internal.h"
 
 namespace manta::detail {

@@ -2,7 +2,7 @@
 #include <cstring>
 #include <utility>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/torch/flat_exchange_internal.h"
 
 namespace manta::train::detail {

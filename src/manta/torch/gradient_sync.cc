@@ -12,7 +12,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/torch/flat_exchange_internal.h"
 #include "manta/torch/replicas_internal.h"
 

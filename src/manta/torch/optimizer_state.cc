@@ -4,7 +4,7 @@
 #include <typeinfo>
 #include <utility>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/base/json_input_internal.h"
 #include "manta/base/json_number_internal.h"
 #include "manta/torch/optimizer_state_internal.h"

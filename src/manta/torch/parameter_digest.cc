@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <string>
 
-#include "manta/base/error.h"
-#include "manta/io/checksum.h"
+#include "manta/base/error_internal.h"
+#include "manta/io/checksum_internal.h"
 #include "manta/torch/parameter_digest_internal.h"
 
 namespace manta::detail {

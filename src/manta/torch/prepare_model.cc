@@ -1,5 +1,6 @@
 #include "manta/torch/prepare_model.h"
 
+#include "manta/base/names_internal.h"
 #include "manta/torch/gloo_group_internal.h"
 #include "manta/torch/process_group_internal.h"
 #include "manta/torch/session_store_internal.h"

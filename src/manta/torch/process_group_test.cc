@@ -8,6 +8,7 @@
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
+#include "manta/base/error_internal.h"
 #include "manta/torch/rank_processes_internal.h"
 
 namespace manta::train {

@@ -8,8 +8,9 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
 
+#include "manta/base/names_internal.h"
 #include "manta/base/temporary_folder_internal.h"
-#include "manta/io/collective_region.h"
+#include "manta/io/collective_region_internal.h"
 #include "manta/io/unique_fd.h"
 #include "manta/torch/gloo_group_internal.h"
 #include "manta/torch/process_group_internal.h"

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/torch/rank_processes_internal.h"
 
 namespace manta::train {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/torch/replicas_internal.h"
 
 namespace manta::train::detail {

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <utility>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/base/json_input_internal.h"
 #include "manta/io/unique_fd.h"
 #include "manta/train/file_internal.h"

@@ -11,7 +11,7 @@
 #include <fstream>
 #include <functional>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/base/temporary_folder_internal.h"
 
 namespace manta {

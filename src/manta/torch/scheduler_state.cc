@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/base/json_number_internal.h"
 #include "manta/torch/scheduler_state_internal.h"
 

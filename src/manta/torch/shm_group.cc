@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/torch/shm_group_internal.h"
 
 namespace manta::train {

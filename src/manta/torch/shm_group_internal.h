@@ -2,6 +2,7 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include "manta/base/names_internal.h"
 #include "manta/io/collectives_internal.h"
 #include "manta/io/unique_fd.h"
 

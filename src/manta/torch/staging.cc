@@ -10,7 +10,7 @@
 #include <cstring>
 #include <thread>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/torch/staging_internal.h"
 
 namespace manta::detail {

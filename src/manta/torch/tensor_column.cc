@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/torch/exact_cast_internal.h"
 #include "manta/torch/tensor_column_internal.h"
 

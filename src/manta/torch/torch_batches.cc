@@ -4,7 +4,7 @@
 #include <arrow/record_batch.h>
 #include <arrow/type.h>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/data/shard_internal.h"
 #include "manta/torch/tensor_column_internal.h"
 

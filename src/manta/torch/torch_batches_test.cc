@@ -3,8 +3,9 @@
 #include <arrow/api.h>
 #include <gmock/gmock.h>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/error_of_internal.h"
-#include "manta/io/arrow_status.h"
+#include "manta/io/arrow_status_internal.h"
 
 namespace manta {
 namespace {

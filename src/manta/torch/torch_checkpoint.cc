@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/torch/optimizer_state_internal.h"
 #include "manta/torch/scheduler_state_internal.h"
 #include "manta/torch/torch_source_internal.h"

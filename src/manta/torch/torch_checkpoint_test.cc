@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/torch/staging_internal.h"
 #include "manta/torch/torch_predictor.h"
 #include "manta/train/checkpoint_store_internal.h"

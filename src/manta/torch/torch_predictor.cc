@@ -8,8 +8,8 @@
 #include <arrow/record_batch.h>
 #include <arrow/table.h>
 
-#include "manta/base/error.h"
-#include "manta/io/arrow_status.h"
+#include "manta/base/error_internal.h"
+#include "manta/io/arrow_status_internal.h"
 
 namespace manta {
 namespace {

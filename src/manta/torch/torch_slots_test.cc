@@ -5,9 +5,10 @@
 
 #include <fstream>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/error_of_internal.h"
 #include "manta/base/temporary_folder_internal.h"
-#include "manta/io/arrow_status.h"
+#include "manta/io/arrow_status_internal.h"
 #include "manta/torch/torch_checkpoint.h"
 #include "manta/torch/torch_predictor.h"
 #include "manta/train/checkpoint_store_internal.h"

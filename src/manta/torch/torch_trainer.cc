@@ -2,8 +2,9 @@
 
 #include <climits>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/json_input_internal.h"
-#include "manta/io/collective_region.h"
+#include "manta/io/collective_region_internal.h"
 #include "manta/torch/torch_worker_internal.h"
 #include "manta/train/training_internal.h"
 

@@ -12,7 +12,7 @@
 
 #include "manta/base/error_of_internal.h"
 #include "manta/base/temporary_folder_internal.h"
-#include "manta/io/arrow_status.h"
+#include "manta/io/arrow_status_internal.h"
 #include "manta/torch/prepare_model.h"
 #include "manta/torch/torch_batches.h"
 #include "manta/torch/torch_checkpoint.h"

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/base/json_input_internal.h"
 #include "manta/base/json_number_internal.h"
 #include "manta/torch/user_state_internal.h"

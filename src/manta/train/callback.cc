@@ -2,6 +2,7 @@
 
 #include <typeinfo>
 
+#include "manta/base/error_internal.h"
 #include "manta/train/callbacks_internal.h"
 
 namespace manta {

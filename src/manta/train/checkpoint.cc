@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
-#include "manta/base/error.h"
-#include "manta/io/checksum.h"
+#include "manta/base/error_internal.h"
+#include "manta/io/checksum_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/manifest_internal.h"
 

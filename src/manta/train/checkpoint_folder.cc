@@ -5,8 +5,8 @@
 #include <cerrno>
 #include <filesystem>
 
-#include "manta/base/error.h"
-#include "manta/io/checksum.h"
+#include "manta/base/error_internal.h"
+#include "manta/io/checksum_internal.h"
 #include "manta/io/unique_fd.h"
 #include "manta/train/checkpoint.h"
 #include "manta/train/file_internal.h"

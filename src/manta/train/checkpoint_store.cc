@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/base/log.h"
 #include "manta/train/checkpoint_store_internal.h"
 #include "manta/train/file_internal.h"

@@ -12,6 +12,7 @@
 #include <random>
 #include <thread>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/error_of_internal.h"
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/train/checkpoint_store_internal.h"

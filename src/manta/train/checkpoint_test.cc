@@ -8,6 +8,7 @@
 #include <fstream>
 #include <functional>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/error_of_internal.h"
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/train/checkpoint_store_internal.h"

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/error_of_internal.h"
 #include "manta/base/eventually_internal.h"
 #include "manta/base/temporary_folder_internal.h"

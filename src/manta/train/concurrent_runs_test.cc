@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/error_of_internal.h"
 #include "manta/base/eventually_internal.h"
 #include "manta/base/temporary_folder_internal.h"

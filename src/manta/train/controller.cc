@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "manta/base/error_internal.h"
 #include "manta/io/collective_member_internal.h"
 #include "manta/train/controller_internal.h"
 #include "manta/train/file_internal.h"

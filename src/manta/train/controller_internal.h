@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/base/json.h"
 #include "manta/train/callback.h"
 #include "manta/train/checkpoint.h"

@@ -1,3 +1,4 @@
+#include "manta/base/names_internal.h"
 #include "manta/train/event_queue_internal.h"
 
 namespace manta::train {

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "manta/base/deadline.h"
+#include "manta/base/names_internal.h"
 #include "manta/train/controller_internal.h"
 #include "manta/train/messages_internal.h"
 

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <new>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/train/file_internal.h"
 
 namespace manta::train {

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <string>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/base/json.h"
 #include "manta/base/json_input_internal.h"
 #include "manta/io/unique_fd.h"

@@ -10,7 +10,7 @@
 #include <optional>
 #include <sstream>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/folder_lock_internal.h"
 

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "manta/base/names_internal.h"
 #include "manta/io/unique_fd.h"
 
 namespace manta::train {

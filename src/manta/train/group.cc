@@ -6,12 +6,13 @@
 #include <algorithm>
 #include <atomic>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/log.h"
-#include "manta/base/random_token.h"
+#include "manta/base/random_token_internal.h"
 #include "manta/base/start_thread_internal.h"
 #include "manta/core/init.h"
 #include "manta/core/session_folder_internal.h"
-#include "manta/io/collective_region.h"
+#include "manta/io/collective_region_internal.h"
 #include "manta/train/active_runs_internal.h"
 #include "manta/train/group_internal.h"
 

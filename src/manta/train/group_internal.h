@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "manta/base/names_internal.h"
 #include "manta/core/actor.h"
 #include "manta/train/event_queue_internal.h"
 #include "manta/train/key_value_store_internal.h"

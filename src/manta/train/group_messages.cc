@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/log.h"
 #include "manta/train/group_internal.h"
 

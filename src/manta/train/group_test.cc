@@ -13,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/error_of_internal.h"
 #include "manta/base/start_thread_internal.h"
 #include "manta/core/session_folder_internal.h"

@@ -8,6 +8,7 @@
 #include <functional>
 #include <set>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/error_of_internal.h"
 #include "manta/base/log.h"
 #include "manta/base/temporary_folder_internal.h"

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string_view>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/train/checkpoint_store_internal.h"
 #include "manta/train/controller_internal.h"
 #include "manta/train/file_internal.h"

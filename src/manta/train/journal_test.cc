@@ -7,6 +7,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/error_of_internal.h"
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/train/checkpoint_store_internal.h"

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "manta/base/error_internal.h"
 #include "manta/train/key_value_store_internal.h"
 
 namespace manta::train {

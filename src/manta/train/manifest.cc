@@ -1,7 +1,7 @@
 #include <set>
 
-#include "manta/base/error.h"
-#include "manta/io/checksum.h"
+#include "manta/base/error_internal.h"
+#include "manta/io/checksum_internal.h"
 #include "manta/train/checkpoint.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/journal_internal.h"

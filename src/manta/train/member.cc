@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "manta/base/error_internal.h"
 #include "manta/train/controller_internal.h"
 #include "manta/train/member_internal.h"
 #include "manta/train/session_internal.h"

@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "manta/base/names_internal.h"
 #include "manta/core/archive_json.h"
 #include "manta/core/function.h"
 #include "manta/core/message_codec_internal.h"

@@ -1,6 +1,7 @@
 #include <climits>
 #include <filesystem>
 
+#include "manta/base/error_internal.h"
 #include "manta/data/plan_internal.h"
 #include "manta/train/checkpoint_store_internal.h"
 #include "manta/train/file_internal.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <thread>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/base/status_line_internal.h"
 #include "manta/train/active_runs_internal.h"
 #include "manta/train/progress_internal.h"

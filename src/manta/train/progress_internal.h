@@ -6,6 +6,7 @@
 
 #include "manta/base/deadline.h"
 #include "manta/base/json.h"
+#include "manta/base/names_internal.h"
 #include "manta/base/status_line_internal.h"
 #include "manta/train/messages_internal.h"
 

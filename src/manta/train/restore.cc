@@ -1,6 +1,7 @@
 #include <climits>
 #include <filesystem>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/json_input_internal.h"
 #include "manta/base/log.h"
 #include "manta/train/training_internal.h"

@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/base/log.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/result_files_internal.h"

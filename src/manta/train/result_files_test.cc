@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/result_files_internal.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/json_input_internal.h"
 #include "manta/base/log.h"
 #include "manta/core/client_internal.h"

@@ -6,7 +6,7 @@
 #include <ctime>
 #include <filesystem>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/folder_lock_internal.h"
 #include "manta/train/params_internal.h"

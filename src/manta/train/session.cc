@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/json_input_internal.h"
 #include "manta/base/log.h"
 #include "manta/base/start_thread_internal.h"

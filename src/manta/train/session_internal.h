@@ -10,8 +10,9 @@
 #include <string>
 #include <thread>
 
+#include "manta/base/names_internal.h"
 #include "manta/data/shard_internal.h"
-#include "manta/io/channel.h"
+#include "manta/io/channel_internal.h"
 #include "manta/io/wait_watch_internal.h"
 #include "manta/train/messages_internal.h"
 #include "manta/train/session.h"

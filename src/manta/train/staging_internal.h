@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 
 namespace manta::train {
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "manta/base/error.h"
+#include "manta/base/error_internal.h"
 #include "manta/io/collective_member_internal.h"
 #include "manta/train/standstill_internal.h"
 

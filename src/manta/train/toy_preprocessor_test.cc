@@ -10,7 +10,7 @@
 #include "manta/base/error_of_internal.h"
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/data/parquet_fixture_internal.h"
-#include "manta/data/preprocessor.h"
+#include "manta/data/preprocessor_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/session.h"
 #include "manta/train/trainer.h"

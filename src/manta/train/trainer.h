@@ -76,11 +76,11 @@ class TrainLoop {
   }
 
   explicit operator bool() const { return !empty_; }
-  const Function& function() const { return function_; }
+  const internal::Function& function() const { return function_; }
   bool takes_config() const { return takes_config_; }
 
  private:
-  Function function_;
+  internal::Function function_;
   bool takes_config_ = true;
   bool empty_ = true;
 };

@@ -6,9 +6,10 @@
 #include <optional>
 #include <string>
 
+#include "manta/base/names_internal.h"
 #include "manta/core/function.h"
 #include "manta/data/dataset.h"
-#include "manta/data/preprocessor.h"
+#include "manta/data/preprocessor_internal.h"
 #include "manta/train/config.h"
 
 namespace manta::train {

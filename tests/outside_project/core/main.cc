@@ -2,9 +2,26 @@
 
 #include <iostream>
 
+using namespace manta;
+
+// Names of the program's own, which Manta uses inside, too.
+struct Clock {};
+struct Deadline {};
+struct Frame {};
+struct Function {};
+struct Value {};
+int str(int a) { return a; }
+int check(int a) { return a; }
+
 int add(int a, int b) { return a + b; }
 
 int main(int argc, char** argv) {
   manta::init(argc, argv);
-  std::cout << manta::get(manta::remote(add, 20, 22)) << "\n";
+  Clock clock;
+  Deadline deadline;
+  Frame frame;
+  Function function;
+  Value value;
+  (void)clock, (void)deadline, (void)frame, (void)function, (void)value;
+  std::cout << check(str(get(remote(add, 20, 22)))) << "\n";
 }

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "manta/core/resources.h"
+
+namespace manta {
+
+/// Fills in the fields that `given` does not set. Reads /proc, /sys/fs/cgroup and /dev below
+/// `root`, which is "/" except in tests.
+Resources detect_resources(const MachineResources& given = {}, const std::string& root = "/");
+
+/// The amount with that name; 0 if there is none.
+double amount_of(const NamedAmounts& amounts, const std::string& name);
+
+/// Throws Error(kInvalidArgument) if an amount is negative or not finite, or if the number of GPUs
+/// is neither whole nor below 1. `what` names the requester in the message.
+void check_resources(const Resources& asked, const std::string& what);
+
+/// Whether `check_resources` and `check_possible`, respectively, would pass.
+bool is_valid(const Resources& asked);
+bool is_possible(const Resources& asked, const Resources& total);
+
+/// Throws Error(kResources), which says what was requested and what there is, if even the idle
+/// machine could not provide it.
+void check_possible(const Resources& asked, const Resources& total, const std::string& what);
+
+/// "512 bytes", "1.5 GiB".
+std::string format_bytes(int64_t bytes);
+
+}  // namespace manta
