@@ -57,16 +57,18 @@ def end_group(process):
 
 
 def measure(argv, wanted, deadline_s):
-    """One run of a contestant: {name: value} for {name: what the contestant calls it}, from the JSON object on its
-    last line."""
+    """One run of a contestant: {name: [value, ...]} for {name: what the contestant calls it}, from the JSON object on
+    its last line."""
     # The clock of the cold start begins here for every contestant, whatever language it is written in.
     start_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     lines = run_to_end([*argv, "--start-ns", str(start_ns)], deadline_s).splitlines() or [""]
     try:
-        values = json.loads(lines[-1])
-        missing = [figure for figure in wanted.values() if not values.get(figure, 0) > 0]
+        values = {name: json.loads(lines[-1]).get(figure, []) for name, figure in wanted.items()}
+        values = {name: value if isinstance(value, list) else [value] for name, value in values.items()}
+        missing = [wanted[name] for name, value in values.items() if not value or not all(x > 0 for x in value)]
     except (ValueError, TypeError, AttributeError):
-        raise Failed(f"{argv[0]}: the last line of its stdout must be a JSON object of numbers, was: '{lines[-1]}'")
+        raise Failed(f"{' '.join(argv)}: the last line of its stdout must be a JSON object of numbers or lists of "
+                     f"numbers, was: '{lines[-1]}'")  # fmt: skip
     if missing:
-        raise Failed(f"{argv[0]}: no positive value for {', '.join(missing)} in: {lines[-1]}")
-    return {name: values[figure] for name, figure in wanted.items()}
+        raise Failed(f"{' '.join(argv)}: no positive value for {', '.join(missing)} in: {lines[-1]}")
+    return values

@@ -1,6 +1,6 @@
 // Measures the runtime as bench/ray_core.py measures Ray: prints one JSON object, last.
 //   core_bench --start-ns <CLOCK_MONOTONIC when this process was spawned>
-//   core_bench --idle-only          only the memory of an idle run
+//   core_bench --idle-only          only the memory of an idle run, and its first task
 
 #include <arrow/api.h>
 #include <manta/base/names_internal.h>
@@ -15,6 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "bench_clock.h"
+#include "manta/base/json.h"
 #include "tree_pss.h"
 
 using namespace manta;
@@ -28,11 +30,10 @@ struct Idle {
   void no_op() {}
 };
 
-double since_ns(int64_t start) {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec * 1'000'000'000 + now.tv_nsec - start);
-}
+constexpr int kStarts = 3;  // The numbers of ray_core.py.
+constexpr int kActors = 5;
+constexpr int kTables = 10;
+constexpr int64_t kTableRows = 1'250'000;  // Times 10 columns of 8 bytes: 100 MB.
 
 // Calls of `batch`, which does `size` of something, per second: warmed up for 1 s, measured for 3
 // s.
@@ -64,54 +65,76 @@ double async_per_second(Submit submit) {
   });
 }
 
-// The run has been set up and is idle, but no worker has been started: the task needs a new
-// process.
-double first_task_warm_ms(int argc, char** argv) {
-  std::vector<double> times;
-  for (int i = 0; i < 9; ++i) {
-    manta::shutdown();
-    manta::init(argc, argv, {.resources = {.cpus = 2}});
-    std::this_thread::sleep_for(200ms);
-    auto begin = Clock::now();
+// Submission until result of the first task, 3 s after the runtime was initialised: no worker
+// process has been started.
+Json first_tasks_warm_ms(int argc, char** argv) {
+  Json times = Json::array();
+  for (int i = 0; i < kStarts; ++i) {
+    if (i > 0) {
+      manta::shutdown();
+      manta::init(argc, argv, {.resources = {.cpus = 2}});
+      std::this_thread::sleep_for(3s);
+    }
+    double begin = now_s();
     get(remote(no_op));
-    times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - begin).count());
+    times.push_back((now_s() - begin) * 1e3);
   }
-  std::sort(times.begin(), times.end());
-  return times[times.size() / 2];
+  return times;
 }
 
-double get_table_us() {
+// Creation until the first call's result, of actors that stay: each is a new process.
+Json actor_starts_ms() {
+  std::vector<ActorHandle<Idle>> actors;
+  Json times = Json::array();
+  for (int i = 0; i < kActors; ++i) {
+    double begin = now_s();
+    actors.push_back(actor<Idle>());
+    get(actors.back().call<&Idle::no_op>());
+    times.push_back((now_s() - begin) * 1e3);
+  }
+  return times;
+}
+
+std::shared_ptr<arrow::Table> make_table(int seed) {
   std::vector<std::shared_ptr<arrow::Field>> fields;
   std::vector<std::shared_ptr<arrow::Array>> columns;
   for (int c = 0; c < 10; ++c) {
     arrow::DoubleBuilder builder;
-    std::vector<double> values(1'250'000, 1.5 * c);
+    std::vector<double> values(kTableRows, seed + 1.5 * c);
     if (!builder.AppendValues(values).ok()) std::abort();
     fields.push_back(arrow::field("c" + std::to_string(c), arrow::float64()));
     columns.push_back(builder.Finish().ValueOrDie());
   }
-  auto ref = put(arrow::Table::Make(arrow::schema(fields), columns));
-  std::vector<double> times;
-  for (int i = 0; i < 200; ++i) {
-    auto begin = Clock::now();
-    auto table = get(ref);
-    auto end = Clock::now();
-    if (table->num_rows() != 1'250'000) std::abort();
-    times.push_back(std::chrono::duration<double, std::micro>(end - begin).count());
-  }
-  std::sort(times.begin(), times.end());
-  return times[times.size() / 2];
+  return arrow::Table::Make(arrow::schema(fields), columns);
 }
 
-// In a run of its own: this one has had tasks.
-double idle_pss_mb(const char* program) {
+// Every table is the result of another task, is there when it is asked for, and is got once: what a
+// reference remembers of an earlier get does not help. Its last value is read.
+Json get_tables_us() {
+  std::vector<ObjectRef<std::shared_ptr<arrow::Table>>> refs;
+  for (int i = 0; i < kTables; ++i) refs.push_back(remote(make_table, i));
+  wait(refs, refs.size(), 60s);
+  Json times = Json::array();
+  for (int i = 0; i < kTables; ++i) {
+    double begin = now_s();
+    auto table = get(refs[static_cast<size_t>(i)]);
+    auto last = std::static_pointer_cast<arrow::DoubleArray>(table->column(9)->chunk(0));
+    double value = last->Value(kTableRows - 1);
+    times.push_back((now_s() - begin) * 1e6);
+    if (value != i + 13.5) std::abort();
+  }
+  return times;
+}
+
+// In a run of its own, as this one has had tasks.
+Json idle_figures(const char* program) {
   FILE* pipe = ::popen((std::string(program) + " --idle-only").c_str(), "r");
-  double value = 0;
-  if (!pipe || std::fscanf(pipe, "%lf", &value) != 1 || ::pclose(pipe) != 0) {
+  char text[1000] = {};
+  if (!pipe || !std::fgets(text, sizeof(text), pipe) || ::pclose(pipe) != 0) {
     std::cerr << "core_bench --idle-only failed\n";
     std::exit(1);
   }
-  return value;
+  return Json::parse(text);
 }
 
 }  // namespace
@@ -123,7 +146,9 @@ int main(int argc, char** argv) {
     if (std::strcmp(argv[i], "--start-ns") == 0 && i + 1 < argc) start = std::atoll(argv[i + 1]);
     if (std::strcmp(argv[i], "--idle-only") == 0) {
       std::this_thread::sleep_for(3s);
-      std::cout << tree_pss_mb() << std::endl;
+      double pss = tree_pss_mb();
+      Json warm = first_tasks_warm_ms(argc, argv);
+      std::cout << Json{{"idle_pss_mb", pss}, {"first_task_warm_ms", warm}}.dump() << std::endl;
       return 0;
     }
   }
@@ -132,20 +157,14 @@ int main(int argc, char** argv) {
     return 2;
   }
   get(remote(no_op));
-  double cold = since_ns(start) / 1e6;
-  double warm = first_task_warm_ms(argc, argv);
-  double tasks_sync = sync_per_second([] { return remote(no_op); });
-  double tasks_async = async_per_second([] { return remote(no_op); });
+  Json figures = {{"first_task_cold_ms", since_s(start) * 1e3}};
+  figures["actor_start_ms"] = actor_starts_ms();
+  figures["tasks_sync_per_s"] = sync_per_second([] { return remote(no_op); });
+  figures["tasks_async_per_s"] = async_per_second([] { return remote(no_op); });
   auto idle = actor<Idle>();
-  double calls_sync = sync_per_second([&] { return idle.call<&Idle::no_op>(); });
-  double calls_async = async_per_second([&] { return idle.call<&Idle::no_op>(); });
-  double table = get_table_us();
-  double pss = idle_pss_mb(argv[0]);
-  std::cout << "{\"first_task_cold_ms\": " << cold << ", \"first_task_warm_ms\": " << warm
-            << ", \"tasks_sync_per_s\": " << tasks_sync
-            << ", \"tasks_async_per_s\": " << tasks_async
-            << ", \"actor_calls_sync_per_s\": " << calls_sync
-            << ", \"actor_calls_async_per_s\": " << calls_async
-            << ", \"get_100mb_table_us\": " << table << ", \"idle_pss_mb\": " << pss << "}"
-            << std::endl;
+  figures["actor_calls_sync_per_s"] = sync_per_second([&] { return idle.call<&Idle::no_op>(); });
+  figures["actor_calls_async_per_s"] = async_per_second([&] { return idle.call<&Idle::no_op>(); });
+  figures["get_100mb_table_us"] = get_tables_us();
+  figures.update(idle_figures(argv[0]));
+  std::cout << figures.dump() << std::endl;
 }

@@ -7,9 +7,13 @@ import sys
 import tempfile
 import time
 
+from taxi_features import COLUMNS, arrays_of, columns_of
+
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # Reports nothing to anybody, and does not spend time on it.
 os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"  # The coming default; unset, every worker warns about it.
 os.environ["RAY_TRAIN_V2_ENABLED"] = "1"
+# Workers keep freed memory instead of giving it back to the kernel after each step: see train_bare in taxi_figures.cc.
+os.environ["MALLOC_TRIM_THRESHOLD_"] = os.environ["MALLOC_MMAP_THRESHOLD_"] = str(1 << 30)
 
 
 def start_of_process():
@@ -25,14 +29,15 @@ def say(text):
 
 
 @contextlib.contextmanager
-def cluster():
-    """A local cluster of 2 CPUs. On the way out it waits until every process of the cluster is gone."""
+def cluster(cpus=2):
+    """A local cluster. `cpus` is what Ray is told of: how much it starts at once. On the way out it waits until every
+    process of the cluster is gone."""
     import psutil
     import ray
 
     folder = tempfile.mkdtemp(prefix="ray-")  # Ray keeps logs and sockets there and never deletes them.
     try:
-        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR", _temp_dir=folder)
+        ray.init(num_cpus=cpus, include_dashboard=False, log_to_driver=False, logging_level="ERROR", _temp_dir=folder)
         yield ray
     finally:
         # All of them descend from this process: ray.init starts the daemons, and those start the workers.
@@ -55,3 +60,15 @@ def tree_pss_mb():
         with contextlib.suppress(psutil.NoSuchProcess):  # Ray's monitors run short commands now and then.
             total += process.memory_full_info().pss
     return total / 1e6
+
+
+def load_taxi(path, form):
+    """The taxi pipeline on Ray Data, one function on whole pyarrow blocks without a copy. The features become one
+    column of arrays ("array") or a column each ("columns")."""
+    import ray
+
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    return ray.data.read_parquet(path).select_columns(COLUMNS).map_batches(
+        arrays_of if form == "array" else columns_of, batch_format="pyarrow", batch_size=None, zero_copy_batch=True
+    )

@@ -1,110 +1,129 @@
 #!/usr/bin/env python3
-"""Runs the benchmarks of Manta against its peers; writes results.json and RESULTS.md beside this file.
+"""Runs the benchmarks of Manta against its peers; writes results.json and RESULTS.md, and README's table.
 
-    bench/run.py --build-dir build/release [--only core] [--rounds 3]
+    bench/run.py                                    everything, 3 rounds
+    bench/run.py --suite train --rounds 3           one suite; figures of the others stay
+    bench/run.py --metric recovery_s --into /tmp/x  one contest; results.json and RESULTS.md in another folder
+    bench/run.py --tables [--check]                 runs nothing: writes (or compares) the tables from results.json
 
 The contestants that are compared run in turn (manta, ray, manta, ray, ...), so that a slow phase of the machine hits
-all of them, and the median over the rounds counts. What there is to run and to measure is in suites.py.
+all of them. What there is to run and to measure is in suites.py.
 """
 
 import argparse
-import json
 import signal
-import statistics
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
+import machine
+import readme
 import report
+from commands import ray_python
 from contestant import Failed, measure
+from results import BENCH, best_setup, rows_of, save
 from suites import SUITES
-
-BENCH = Path(__file__).resolve().parent
-RESULTS = BENCH / "results.json"
 
 
 def say(text):
     print(text, flush=True)
 
 
-def rows_of(suite, contest, runs):
-    """The rows of results.json from a contest's runs so far, {contestant: [{metric: value}, ...]}."""
-    rows = []
-    for metric in contest.metrics:
-        manta = statistics.median(run[metric.name] for run in runs["manta"])
-        for peer_name in contest.peers:
-            if metric not in contest.measured_by(peer_name):
+class Runs:
+    """The runs of one contest so far."""
+
+    def __init__(self, contest, build_dir):
+        self.contest = contest
+        self.commands = {("manta", ""): contest.manta(build_dir)}
+        for peer, command in contest.peers.items():
+            setups = command if isinstance(command, dict) else {"": command}
+            self.commands |= {(peer, setup): command(build_dir) for setup, command in setups.items()}
+        self.values = {key: {} for key in self.commands}
+
+    def run_in_turn(self, label):
+        """Every contestant `turns` times; of one with several setups, the best alone once there is one."""
+        for (peer, setup), argv in list(self.commands.items()) * self.contest.turns:
+            if setup and self.values[peer, setup] and setup != self.setup_of(peer):
                 continue
-            peer = statistics.median(run[metric.name] for run in runs[peer_name])
-            ratio = manta / peer if metric.better == "higher" else peer / manta
-            digits = [float(f"{x:.5g}") for x in (manta, peer, ratio)]  # More would be noise, and noise in diffs.
-            rows.append(
-                {
-                    "suite": suite.name,
-                    "name": metric.name,
-                    "unit": metric.unit,
-                    "manta": digits[0],
-                    "peer_name": peer_name,
-                    "peer": digits[1],
-                    "ratio": digits[2],
-                    "better": metric.better,
-                    "measured": report.measured_now(rounds=len(runs["manta"])),
-                }
-            )
-    return rows
+            metrics = self.contest.measured_by(peer)
+            start = time.monotonic()
+            got = measure(argv, {m.name: m.figure or m.name for m in metrics}, self.contest.deadline_s)
+            for name, values in got.items():
+                self.values[peer, setup].setdefault(name, []).extend(values)
+            who = peer + (f" ({setup})" if setup else "")
+            say(f"{label}: {', '.join(m.name for m in metrics)}: {who} took {time.monotonic() - start:.1f} s")
+
+    def setups(self, peer):
+        return {setup: values for (name, setup), values in self.values.items() if name == peer and setup}
+
+    def setup_of(self, peer):
+        metric = self.contest.measured_by(peer)[0]
+        tried = {setup: values[metric.name] for setup, values in self.setups(peer).items() if values}
+        return best_setup(metric, tried) if tried else ""
+
+    def rows(self, suite, measured):
+        peers = ["manta", *self.contest.peers]
+        values = {peer: self.values[peer, self.setup_of(peer)] for peer in peers}
+        return rows_of(suite, self.contest, values, {peer: self.setups(peer) for peer in peers}, measured)
 
 
-def prepare(contest, build_dir):
-    """{contestant: command line}, with everything in place that it needs."""
-    manta = contest.manta(build_dir)
-    if not Path(manta[0]).exists():  # Before minutes go into installing a peer.
-        raise Failed(f"{manta[0]} does not exist: build it, or give another --build-dir")
-    return {"manta": manta, **{name: peer(build_dir) for name, peer in contest.peers.items()}}
-
-
-def run_suite(suite, build_dir, rounds):
+def run_suite(suite, args):
     say(f"{suite.name}: preparing")
-    commands = [prepare(contest, build_dir) for contest in suite.contests]
-    runs = [{name: [] for name in contestants} for contestants in commands]
-    for n in range(1, rounds + 1):
-        for contest, contestants, results in zip(suite.contests, commands, runs):
-            for name, argv in list(contestants.items()) * contest.turns:
-                start, metrics = time.monotonic(), contest.measured_by(name)
-                results[name].append(measure(argv, {m.name: m.figure or m.name for m in metrics}, contest.deadline_s))
-                took = f"{time.monotonic() - start:.1f} s"
-                say(f"{suite.name}: round {n} of {rounds}: {', '.join(m.name for m in metrics)}: {name} took {took}")
-        rows = [row for contest, results in zip(suite.contests, runs) for row in rows_of(suite, contest, results)]
-        save(suite, rows)  # What fails or is interrupted later does not cost the rounds before it.
-        say(report.plain_table(suite, rows))
-
-
-def save(suite, rows):
-    """Replaces the suite's rows in the files and keeps those of the other suites."""
-    old = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
-    both = [row for row in old if row["suite"] != suite.name] + rows
-    both = [row for s in SUITES for row in both if row["suite"] == s.name]
-    RESULTS.write_text(json.dumps(both, indent=2, ensure_ascii=False) + "\n")
-    (BENCH / "RESULTS.md").write_text(report.markdown(SUITES, both))
+    if missing := [name for name in ("core_bench", "training_bench", "libslow_disk.so")
+                   if not (args.build_dir / "bench" / name).exists()]:  # fmt: skip
+        raise Failed(f"{args.build_dir}/bench has no {', '.join(missing)}: build `benches`, or give another --build-dir")
+    contests = [Runs(contest, args.build_dir) for contest in suite.contests]
+    began, loads, done = machine.now(), [machine.load()], []
+    for n in range(1, args.rounds + 1):
+        for runs in contests:
+            if n > runs.contest.rounds:
+                continue
+            runs.run_in_turn(f"{suite.name}: round {n} of {args.rounds}")
+            loads.append(machine.load())
+            measured = {
+                "date": began,
+                "rounds": n,
+                "turns": runs.contest.turns,
+                "machine": machine.machine(),
+                "load": [loads[0], max(loads)],  # At the start, and at most between two contests.
+                "build": machine.build_flags(args.build_dir),
+                "versions": machine.versions(ray_python()),
+            }
+            rows = runs.rows(suite, measured)
+            done = [row for row in done if row["name"] not in {r["name"] for r in rows}] + rows
+            save(args.into, rows)  # What fails or is interrupted later does not cost what is there.
+        say(report.plain_table(suite, done))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build-dir", type=Path, default=BENCH.parent / "build" / "release")
-    parser.add_argument("--only", action="append", choices=[s.name for s in SUITES], help="default: every suite")
+    parser.add_argument("--suite", action="append", choices=[s.name for s in SUITES], help="default: every suite")
+    parser.add_argument("--metric", action="append", choices=[m.name for s in SUITES for m in s.metrics],
+                        help="only the contests that measure it")  # fmt: skip
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--into", type=Path, default=BENCH, help="the folder of results.json and RESULTS.md")
+    parser.add_argument("--tables", action="store_true", help="only write RESULTS.md and README's table")
+    parser.add_argument("--check", action="store_true", help="with --tables: write nothing, fail if they differ")
     args = parser.parse_args()
     if args.rounds < 1:
         parser.error(f"--rounds must be positive (was {args.rounds})")
+    if args.tables:
+        sys.exit(readme.write_tables(check=args.check))
     # As an exception, SIGTERM reaches the code that ends the contestant with this program.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    args.build_dir = args.build_dir.resolve()
     for suite in SUITES:
-        if args.only and suite.name not in args.only:
-            continue
-        try:
-            run_suite(suite, args.build_dir.resolve(), args.rounds)
-        except Failed as e:
-            sys.exit(f"bench/run.py: {e}")
-    say(f"wrote {RESULTS} and {BENCH / 'RESULTS.md'}")
+        wanted = [c for c in suite.contests if not args.metric or {m.name for m in c.metrics} & set(args.metric)]
+        if wanted and (not args.suite or suite.name in args.suite):
+            try:
+                run_suite(replace(suite, contests=wanted), args)
+            except Failed as e:
+                sys.exit(f"bench/run.py: {e}")
+    say(f"wrote {args.into / 'results.json'} and {args.into / 'RESULTS.md'}")
+    if args.into == BENCH:
+        readme.write_tables()
 
 
 if __name__ == "__main__":

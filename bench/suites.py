@@ -1,98 +1,23 @@
-"""What is measured. To add a suite, append a Suite to SUITES; run.py and report.py know nothing of any one of them.
+"""What is measured. To add a suite, append a Suite to SUITES; run.py and report.py know nothing of any one of them."""
 
-A suite is made of contests, each with contestants that are compared. A contestant is a command line. It is called with
-`--start-ns <CLOCK_MONOTONIC, taken right before it is started>`, runs everything, and prints one JSON object
-{"figure": value, ...} as the last line of its stdout.
-"""
+from commands import on_slow_disk, program, script, taxi, torch_script, torchrun
+from contest import Contest, Metric, Suite
 
-import functools
-import os
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Callable
-
-from contestant import run_to_end
-
-BENCH = Path(__file__).resolve().parent
 RAY = "Ray 2.59.0"
-ARROW = "pyarrow 26.0.1"
+RAY_ASYNC = "Ray 2.59.0, asynchronous upload"
+ARROW = "pyarrow 26.0.1, scan only"
+ARROW_TENSORS = "pyarrow 26.0.1"
+PANDAS = "pandas"
 BARE = "libtorch 2.13.0 alone"
-ONE_WORKER = "Manta, 1 worker"
 TWO_BARE = "libtorch 2.13.0 alone, twice"
+PYTORCH = "PyTorch 2.13.0 alone"
+TORCHRUN = "PyTorch 2.13.0, torchrun and DDP"
+TORCH_SAVE = "torch.save"
+TORCH_ASYNC = "torch's async_save"
+ONE_WORKER = "Manta, 1 worker"
 
 
-@dataclass(frozen=True)
-class Metric:
-    name: str
-    unit: str
-    better: str  # "higher" or "lower"
-    meaning: str  # One line, for RESULTS.md.
-    peers: tuple = ()  # Those that measure it, at least one. Default: every peer of the contest.
-    goal_ratio: dict = field(default_factory=dict)  # {peer: how many times better than it Manta is to be, at least}
-    figure: str = ""  # What the contestants call it. Default: its name.
-    goal_value: float | None = None  # What Manta's own figure is to stay below, or, if higher is better, to reach.
-
-
-@dataclass(frozen=True)
-class Contest:
-    """Contestants and what they are compared by. They run in turn, one right after the other."""
-
-    manta: Callable[[Path], list]  # Build folder -> command line.
-    peers: dict  # {name: the same, installing first what is missing}
-    metrics: list
-    deadline_s: int = 600  # For one run of one contestant.
-    turns: int = 1  # In each round: more where runs are short and differences small.
-
-    def measured_by(self, contestant):
-        """The metrics that this contestant has to report: all of them if it is manta."""
-        return [m for m in self.metrics if contestant == "manta" or not m.peers or contestant in m.peers]
-
-
-@dataclass(frozen=True)
-class Suite:
-    name: str
-    about: str  # One line, for RESULTS.md.
-    contests: list
-
-    @property
-    def metrics(self):
-        return [metric for contest in self.contests for metric in contest.metrics]
-
-
-@functools.cache
-def ray_python():
-    return run_to_end([str(BENCH / "setup_ray.sh")], deadline_s=1800, show_stderr=True).strip()
-
-
-def program(*arguments):
-    """Manta's, e.g. program("core_bench", "--flag")."""
-    return lambda build: [str(build / "bench" / arguments[0]), *map(str, arguments[1:])]
-
-
-def script(*arguments):
-    """One that the python of the Ray installation runs."""
-    return lambda build: [ray_python(), str(BENCH / arguments[0]), *map(str, arguments[1:])]
-
-
-def taxi(command, rows, row_group, *options):
-    """A program or script with a file of taxi trips as its argument, which is made first if it is missing."""
-
-    def command_line(build):
-        # Made once: it takes seconds and stays the same.
-        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "manta" / "bench"
-        file = folder / f"taxi_{rows}_{row_group}.parquet"
-        if not file.exists():
-            folder.mkdir(parents=True, exist_ok=True)
-            partial = file.with_suffix(".partial")
-            make = program("training_bench", "make", partial, "--rows", rows, "--row-group", row_group)
-            run_to_end(make(build), deadline_s=600)
-            partial.rename(file)
-        return [*command(build), str(file), *map(str, options)]
-
-    return command_line
-
-
-def rate(name, meaning):
+def call_rate(name, meaning):
     return Metric(name, "1/s", "higher", meaning, goal_ratio={RAY: 10})
 
 
@@ -106,14 +31,17 @@ CORE = Suite(
             Metric("first_task_cold_ms", "ms", "lower",
                    "start of the program until its first no-op task has its result"),
             Metric("first_task_warm_ms", "ms", "lower", goal_value=20,
-                   meaning="a no-op task on an idle initialised runtime, for which a new worker process has to start "
-                   "(Ray: forced by a runtime environment of the task's own, whose set-up is included)"),
-            rate("tasks_sync_per_s", "no-op tasks, each waited for before the next is submitted"),
-            rate("tasks_async_per_s", "no-op tasks, 1,000 submitted and then all waited for, repeatedly"),
-            rate("actor_calls_sync_per_s", "calls of one actor's no-op method, each waited for before the next"),
-            rate("actor_calls_async_per_s", "calls of one actor's no-op method, 1,000 in flight as above"),
+                   meaning="the first no-op task, 3 s after the runtime was initialised. By then Ray has started a "
+                   "worker for each CPU; Manta starts one for the task"),
+            Metric("actor_start_ms", "ms", "lower",
+                   "creation of an actor, a process of its own, until its first call's result"),
+            call_rate("tasks_sync_per_s", "no-op tasks, each waited for before the next is submitted"),
+            call_rate("tasks_async_per_s", "no-op tasks, 1,000 submitted and then all waited for, repeatedly"),
+            call_rate("actor_calls_sync_per_s", "calls of one actor's no-op method, each waited for before the next"),
+            call_rate("actor_calls_async_per_s", "calls of one actor's no-op method, 1,000 in flight as above"),
             Metric("get_100mb_table_us", "µs", "lower",
-                   "getting a 100 MB Arrow table of float64 columns that was put before, in the driver; median"),
+                   "getting a 100 MB Arrow table of float64 columns that a task has made, in the driver, and reading "
+                   "one value; every table is got once"),
             Metric("idle_pss_mb", "MB", "lower", goal_value=70,
                    meaning="memory (PSS, in 10^6 bytes) of all processes, driver included, 3 s after the runtime is "
                    "initialised and before any task"),
@@ -121,98 +49,186 @@ CORE = Suite(
     )],
 )  # fmt: skip
 
-SMALL, BIG = (200_000, 65_536), (6_400_000, 262_144)  # Rows, and rows of a row group.
+SMALL = (200_000, 65_536)  # Trips, trips of a row group, files.
+MIDDLE, BIG = (800_000, 131_072, 8), (6_400_000, 262_144, 8)
 TRAIN, BARE_TRAIN = program("training_bench", "train"), program("training_bench", "bare")
-FEW_ROWS = ("--rows", 1_600_000)  # Of the big file, so that a run takes seconds.
+B64, B4096 = ("--batch", 64), ("--batch", 4096)
 
 
-def training(name, peer, goal, meaning, manta, other):
-    """Rows a second of the taxi training loop."""
-    metric = Metric(name, "rows/s", "higher", meaning, figure="rows_per_s", goal_ratio={peer: goal})
-    return Contest(manta=manta, peers={peer: other}, metrics=[metric], turns=1 if peer == RAY else 3)
+def rows_per_s(name, peer, meaning, goal=None):
+    """Of one peer of a contest, which may have others."""
+    return Metric(name, "rows/s", "higher", meaning, figure="rows_per_s", peers=(peer,),
+                  goal_ratio={} if goal is None else {peer: goal})  # fmt: skip
+
+
+def ray_taxi(trips, batch):
+    """Ray, with several counts of CPUs for reading beside the two workers: the best counts."""
+    train = script("ray_train.py", "taxi")
+    return {f"{n} CPU{'s' * (n > 1)} for data": taxi(train, trips, *batch, "--workers", 2, "--data-cpus", n)
+            for n in (1, 2)}  # fmt: skip
+
+
+def checkpoint_peers(*slow):
+    return {
+        RAY: script("ray_train.py", "checkpoint", "--mode", "sync", *slow),
+        RAY_ASYNC: script("ray_train.py", "checkpoint", "--mode", "async", *slow),
+        TORCH_SAVE: script("torch_checkpoint.py", "save", *slow),
+        TORCH_ASYNC: script("torch_checkpoint.py", "async", *slow),
+    }
 
 
 TRAINING = Suite(
     name="train",
     about="Training a small model on one machine (the taxi example: an MLP of 6-256-16-1 with BatchNorm, Adam, one "
-    "thread), and what a training run costs beside the training. Rates are those of a whole epoch after a first one, "
-    "reading included, and count the rows of all workers.",
+    "thread for each worker), and what a training run costs beside the training. Rates are those of whole epochs after "
+    "a first one, and count the rows of all workers. Manta and Ray read Parquet files in every epoch; libtorch and "
+    "PyTorch alone have all tensors in memory. Python uses the fused Adam. All peers keep freed memory "
+    "(glibc's M_TRIM_THRESHOLD), as tuned programs do; Manta runs as it is.",
     contests=[
         Contest(
             manta=program("training_bench", "fit"),
             peers={RAY: script("ray_train.py", "fit")},
             metrics=[
                 Metric("empty_fit_2_workers_s", "s", "lower", goal_value=0.2,
-                       meaning="TorchTrainer::fit() of a loop that only reports, 2 workers, not the program's first"),
+                       meaning="TorchTrainer's fit() of a loop that sums one number over its process group and "
+                       "reports it, 2 workers, not the program's first"),
                 Metric("empty_fit_cold_s", "s", "lower", goal_value=1,
                        meaning="start of the program until its first such fit() has returned"),
             ],
         ),
-        training("taxi_b64_1w_vs_bare", BARE, 0.92, "taxi, batches of 64 rows, 1 worker; peer: tensors in memory",
-                 taxi(TRAIN, *SMALL, "--batch", 64), taxi(BARE_TRAIN, *SMALL, "--batch", 64)),
         Contest(
-            manta=taxi(TRAIN, *SMALL, "--batch", 64, "--workers", 2),
+            manta=taxi(TRAIN, SMALL, *B64),
             peers={
-                ONE_WORKER: taxi(TRAIN, *SMALL, "--batch", 64),
-                TWO_BARE: taxi(BARE_TRAIN, *SMALL, "--batch", 64, "--workers", 2),
+                BARE: taxi(BARE_TRAIN, SMALL, *B64),
+                PYTORCH: taxi(torch_script("torch_taxi.py"), SMALL, *B64),
             },
             metrics=[
-                Metric("taxi_b64_2w_vs_1w", "rows/s", "higher", figure="rows_per_s", peers=(ONE_WORKER,),
-                       goal_ratio={ONE_WORKER: 1.5}, meaning="taxi, batches of 64 rows, 2 workers"),
-                Metric("taxi_b64_2w_vs_2_bare", "rows/s", "higher", figure="rows_per_s", peers=(TWO_BARE,),
-                       meaning="the same; peer: two independent loops on tensors in memory at once, twice the rate of "
-                       "the slower, which is what two cores can give where they are not equally fast"),
+                rows_per_s("taxi_b64_1w_vs_bare", BARE, "taxi, batches of 64 rows, 1 worker", 0.92),
+                rows_per_s("taxi_b64_1w_vs_pytorch", PYTORCH, "the same; peer: one process in Python"),
             ],
-            turns=5,
+            turns=2,
         ),
-        training("taxi_b4096_1w_vs_bare", BARE, 0.95, "taxi, batches of 4,096 rows, 1 worker; peer: tensors in memory",
-                 taxi(TRAIN, *BIG, "--batch", 4096, *FEW_ROWS), taxi(BARE_TRAIN, *BIG, "--batch", 4096, *FEW_ROWS)),
-        training("taxi_b4096_2w_vs_ray", RAY, 2, "taxi, batches of 4,096 rows, 2 workers",
-                 taxi(TRAIN, *BIG, "--batch", 4096, "--workers", 2, *FEW_ROWS),
-                 taxi(script("ray_train.py", "taxi"), *BIG, "--batch", 4096, "--workers", 2, *FEW_ROWS)),
         Contest(
-            manta=program("training_bench", "kill"),
-            peers={RAY: script("ray_train.py", "kill")},
+            manta=taxi(TRAIN, SMALL, *B64, "--workers", 2),
+            peers={
+                ONE_WORKER: taxi(TRAIN, SMALL, *B64),
+                TWO_BARE: taxi(BARE_TRAIN, SMALL, *B64, "--workers", 2),
+            },
+            metrics=[
+                rows_per_s("taxi_b64_2w_vs_1w", ONE_WORKER, "taxi, batches of 64 rows, 2 workers", 1.5),
+                rows_per_s("taxi_b64_2w_vs_2_bare", TWO_BARE,
+                           "the same; peer: two independent loops at once, twice the rate of the slower, which is what "
+                           "two cores can give where they are not equally fast", 0.92),
+            ],
+            turns=3,
+        ),
+        Contest(
+            manta=taxi(TRAIN, SMALL, *B64, "--workers", 2),
+            peers={
+                TORCHRUN: taxi(torchrun(2, "torch_taxi.py"), SMALL, *B64),
+                RAY: ray_taxi(SMALL, B64),
+            },
+            metrics=[
+                rows_per_s("taxi_b64_2w_vs_torchrun", TORCHRUN, "the same; peer: two processes in Python over Gloo"),
+                rows_per_s("taxi_b64_2w_vs_ray", RAY, "the same"),
+            ],
+            rounds=2,
+        ),
+        Contest(
+            manta=taxi(TRAIN, MIDDLE, *B4096),
+            peers={
+                BARE: taxi(BARE_TRAIN, MIDDLE, *B4096),
+                PYTORCH: taxi(torch_script("torch_taxi.py"), MIDDLE, *B4096),
+            },
+            metrics=[
+                rows_per_s("taxi_b4096_1w_vs_bare", BARE, "taxi, batches of 4,096 rows, 1 worker", 0.95),
+                rows_per_s("taxi_b4096_1w_vs_pytorch", PYTORCH, "the same; peer: one process in Python"),
+            ],
+        ),
+        Contest(
+            manta=taxi(TRAIN, MIDDLE, *B4096, "--workers", 2),
+            peers={
+                RAY: ray_taxi(MIDDLE, B4096),
+                TORCHRUN: taxi(torchrun(2, "torch_taxi.py"), MIDDLE, *B4096),
+                TWO_BARE: taxi(BARE_TRAIN, MIDDLE, *B4096, "--workers", 2),
+            },
+            metrics=[
+                rows_per_s("taxi_b4096_2w_vs_ray", RAY, "taxi, batches of 4,096 rows, 2 workers", 2),
+                rows_per_s("taxi_b4096_2w_vs_torchrun", TORCHRUN, "the same; peer: two processes in Python over Gloo"),
+                rows_per_s("taxi_b4096_2w_vs_2_bare", TWO_BARE, "the same; peer: two independent loops at once"),
+            ],
+        ),
+        Contest(
+            manta=taxi(program("training_bench", "kill"), SMALL),
+            peers={RAY: taxi(script("ray_train.py", "kill"), SMALL, "--data-cpus", 1)},
             metrics=[Metric("recovery_s", "s", "lower", goal_value=0.2,
-                            meaning="SIGKILL of one of two workers until the loop runs again in both")],
+                            meaning="SIGKILL of one of two workers that train (taxi, batches of 1,024 rows, a "
+                            "checkpoint after each epoch) until both have done a step again from the last checkpoint")],
         ),
         Contest(
             manta=program("training_bench", "checkpoint"),
-            peers={RAY: script("ray_train.py", "checkpoint")},
+            peers=checkpoint_peers(),
             metrics=[
-                Metric("checkpoint_1gib_hold_s", "s", "lower", goal_value=0.15,
-                       meaning="how long saving a model of 1 GiB holds the loop (Ray: torch.save and report), second "
-                       "and later checkpoints of a run"),
-                Metric("checkpoint_1gib_first_hold_s", "s", "lower", "the same, a run's first checkpoint"),
+                Metric("checkpoint_1gib_hold_s", "s", "lower", figure="hold_s", goal_value=0.15,
+                       meaning="how long saving a model of 1 GiB every 3 s holds the loop, second and later "
+                       "checkpoints of a run (Ray: torch.save to a local disk, and report)"),
+                Metric("checkpoint_1gib_first_hold_s", "s", "lower", "the same, a run's first checkpoint",
+                       figure="first_hold_s"),
             ],
+            rounds=2,
+        ),
+        Contest(
+            manta=on_slow_disk(program("training_bench", "checkpoint-slow")),
+            peers={name: on_slow_disk(peer) for name, peer in checkpoint_peers("--slow").items()},
+            metrics=[
+                Metric("checkpoint_slow_disk_hold_s", "s", "lower", figure="hold_s", goal_value=0.15,
+                       meaning="the same where the storage takes 240 MB/s, so 4.5 s for each checkpoint (Ray's local "
+                       "disk stays fast): the second to fifth checkpoint"),
+                Metric("checkpoint_slow_disk_worst_hold_s", "s", "lower", "the longest of these",
+                       figure="worst_hold_s"),
+            ],
+            rounds=1,
         ),
     ],
 )  # fmt: skip
 
 DATA = Suite(
     name="data",
-    about="Reading 6.4 million taxi trips from Parquet, filtering them and computing features.",
+    about="Reading 6.4 million taxi trips from 8 Parquet files in the page cache, filtering them and computing "
+    "features: rows a second of each pass after a first one.",
     contests=[
         Contest(
-            manta=taxi(program("training_bench", "ingest"), *BIG),
+            manta=taxi(program("training_bench", "ingest"), BIG),
             peers={
-                ARROW: taxi(script("arrow_scan.py"), *BIG),
-                RAY: taxi(script("ray_data.py", "ingest"), *BIG),
+                ARROW: taxi(script("plain_ingest.py", "scan"), BIG),
+                ARROW_TENSORS: taxi(script("plain_ingest.py", "tensors"), BIG),
+                PANDAS: taxi(script("plain_ingest.py", "pandas"), BIG),
+                RAY: {
+                    f"{cpus} CPUs, {meaning}": taxi(script("ray_data.py", "ingest"), BIG, "--cpus", cpus, "--form", form)
+                    for cpus, form, meaning in (
+                        (2, "columns", "a column for each feature"),
+                        (2, "array", "all features in one column"),
+                        (3, "array", "all features in one column"),
+                    )
+                },
             },
             metrics=[
-                Metric("ingest_vs_arrow_scan", "rows/s", "higher", figure="rows_per_s", peers=(ARROW,),
-                       goal_ratio={ARROW: 0.77},
-                       meaning="rows as float tensors in batches of 4,096, in one training worker; peer: pyarrow's "
-                       "scanner with the same expressions pushed down, neither cut into batches nor made tensors"),
-                Metric("ingest_vs_ray", "rows/s", "higher", figure="rows_per_s", peers=(RAY,), goal_ratio={RAY: 8},
-                       meaning="the same; peer: iter_torch_batches in the driver, after a first pass"),
+                rows_per_s("ingest_vs_arrow_scan", ARROW,
+                           "rows as float tensors in batches of 4,096, in one training worker; peer: pyarrow's scanner "
+                           "with the same expressions pushed down, neither cut into batches nor made tensors", 0.77),
+                rows_per_s("ingest_vs_pyarrow", ARROW_TENSORS, "the same; peer: that scan, and tensors made of it"),
+                rows_per_s("ingest_vs_pandas", PANDAS, "the same; peer: one process, a row group at a time"),
+                rows_per_s("ingest_vs_ray", RAY,
+                           "the same; peer: a function on whole pyarrow blocks without a copy, and iter_torch_batches "
+                           "in the driver", 8),
             ],
         ),
         Contest(
-            manta=taxi(program("training_bench", "ingest-peak"), *BIG),
-            peers={RAY: taxi(script("ray_data.py", "ingest-peak"), *BIG)},
+            manta=taxi(program("training_bench", "ingest-peak"), BIG),
+            peers={RAY: taxi(script("ray_data.py", "ingest-peak"), BIG, "--cpus", 2, "--form", "array")},
             metrics=[Metric("ingest_peak_mb", "MB", "lower", goal_value=400,
                             meaning="memory (PSS, in 10^6 bytes) of all processes meanwhile at most, driver included")],
+            rounds=2,
         ),
     ],
 )  # fmt: skip
@@ -226,10 +242,9 @@ def shape(name, workers, row_group, peer, goal, meaning, *options):
     """Rows a second of the taxi training loop on the same trips in another shape."""
     train = ("--workers", workers, *options)
     manta = (*train, "--map-batches") if peer == NO_FUNCTION else train
-    metric = Metric(f"{name}_{workers}w", "rows/s", "higher", f"{meaning}, {workers} worker{'s' * (workers > 1)}",
-                    figure="rows_per_s", goal_ratio={peer: goal})  # fmt: skip
-    return Contest(manta=taxi(TRAIN, 200_000, row_group, *manta), peers={peer: taxi(TRAIN, *FLAT, *train)},
-                   metrics=[metric])  # fmt: skip
+    metric = rows_per_s(f"{name}_{workers}w", peer, f"{meaning}, {workers} worker{'s' * (workers > 1)}", goal)
+    return Contest(manta=taxi(TRAIN, (200_000, row_group), *manta), peers={peer: taxi(TRAIN, FLAT, *train)},
+                   metrics=[metric], rounds=2)  # fmt: skip
 
 
 SHAPES = Suite(
@@ -241,11 +256,11 @@ SHAPES = Suite(
         for workers in (1, 2)
         for contest in (
             shape("taxi_groups_of_100", workers, 100, LARGE_GROUPS, 1 / 3, "row groups of 100 rows, batches of 64",
-                  "--batch", 64),
+                  *B64),
             shape("taxi_groups_of_1000", workers, 1_000, LARGE_GROUPS, 1 / 3, "row groups of 1,000 rows, batches of 64",
-                  "--batch", 64),
+                  *B64),
             shape("taxi_groups_of_100_b4096", workers, 100, LARGE_GROUPS, 1 / 3,
-                  "row groups of 100 rows, batches of 4,096", "--batch", 4096),
+                  "row groups of 100 rows, batches of 4,096", *B4096),
             shape("taxi_map_batches_b32", workers, 262_144, NO_FUNCTION, 0.8,
                   "map_batches at its default of 4,096 rows, batches of 32", "--batch", 32),
         )

@@ -7,15 +7,18 @@
 #include "manta/base/json.h"
 
 struct TaxiBench {
-  std::string file;
+  std::string file;                                    ///< Or a folder of them.
   int64_t rows = std::numeric_limits<int64_t>::max();  ///< Of an epoch, at most.
   int64_t batch = 64;
   int workers = 1;
   bool map_batches = false;  ///< Adds a function that changes nothing.
 };
 
-/// The taxi example in pieces, with one thread of torch:
+/// The taxi example in pieces, with one thread of torch. Rates are those of each epoch but the
+/// first of four.
 ///   train        the training loop in all workers
 ///   bare         the same on tensors in memory, without Manta: loops that know nothing of each
-///   other ingest       the data only, in one worker ingest-peak  how much memory that takes
+///                other
+///   ingest       the data only, in one worker
+///   ingest-peak  how much memory that takes
 manta::Json taxi_figures(const std::string& what, const TaxiBench& taxi);

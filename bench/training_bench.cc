@@ -1,8 +1,8 @@
 // Measures training, as bench/ray_train.py and bench/ray_data.py do for Ray: prints one JSON
 // object, last.
-//   training_bench make <file> --rows N --row-group N    writes taxi data
-//   training_bench train|bare|ingest|ingest-peak <file>  see taxi_figures.h
-//   training_bench fit|kill|checkpoint                   see run_figures.h
+//   training_bench make <file> --rows N --row-group N --seed N  writes taxi data
+//   training_bench train|bare|ingest|ingest-peak <file>         see taxi_figures.h
+//   training_bench fit|kill <file>|checkpoint|checkpoint-slow   see run_figures.h
 
 #include <manta/manta.h>
 
@@ -22,15 +22,17 @@ int main(int argc, char** argv) {
   bool bare = argc > 1 && std::strcmp(argv[1], "bare") == 0;
   if (!bare) manta::init(argc, argv, {.resources = {.cpus = 2}});
   const std::set<std::string> of_taxi = {"train", "bare", "ingest", "ingest-peak"};
-  const std::set<std::string> of_runs = {"fit", "kill", "checkpoint"};
+  const std::set<std::string> of_runs = {"fit", "kill", "checkpoint", "checkpoint-slow"};
   CLI::App app("Measures training");
   std::string what;
   TaxiBench taxi;
-  int64_t row_group = 65'536, start_ns = 0;
+  TaxiOptions trips;
+  int64_t start_ns = 0;
   app.add_option("what", what, "make, a figure of the taxi example or one of a run")->required();
-  app.add_option("file", taxi.file, "of taxi trips");
+  app.add_option("file", taxi.file, "of taxi trips, or a folder of such files");
   app.add_option("--rows", taxi.rows, "of an epoch at most, or to make");
-  app.add_option("--row-group", row_group, "rows of each");
+  app.add_option("--row-group", trips.row_group_rows, "rows of each, to make");
+  app.add_option("--seed", trips.seed, "of the trips to make");
   app.add_option("--batch", taxi.batch);
   app.add_option("--workers", taxi.workers);
   app.add_flag("--map-batches", taxi.map_batches, "adds a function that changes nothing");
@@ -39,11 +41,12 @@ int main(int argc, char** argv) {
   try {
     manta::Json figures;
     if (what == "make") {
-      write_taxi_data(taxi.file, {.rows = taxi.rows, .row_group_rows = row_group});
+      trips.rows = taxi.rows;
+      write_taxi_data(taxi.file, trips);
     } else if (of_taxi.contains(what)) {
       figures = taxi_figures(what, taxi);
     } else if (of_runs.contains(what)) {
-      figures = run_figures(what, start_ns);
+      figures = run_figures(what, taxi.file, start_ns);
     } else {
       throw std::invalid_argument("nothing of that name to measure");
     }
