@@ -46,7 +46,8 @@ def versions(python):
     packages = ("ray", "torch", "pyarrow", "pandas", "numpy")
     code = f"from importlib.metadata import version as v; print(' '.join(v(p) for p in {packages!r}))"
     found = dict(zip(packages, output(python, "-c", code).split()))
-    return {"manta": commit, "python": output(python, "--version").split()[-1], **found, "glibc": platform.libc_ver()[1]}
+    python_version = output(python, "--version").split()[-1]
+    return {"manta": commit, "python": python_version, **found, "glibc": platform.libc_ver()[1]}
 
 
 def now():

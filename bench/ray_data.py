@@ -57,7 +57,7 @@ def main():
     parser.add_argument("what", choices=["ingest", "ingest-peak"])
     parser.add_argument("path")
     parser.add_argument("--cpus", type=int, required=True, help="that Ray is told of")
-    parser.add_argument("--form", choices=["array", "columns"], required=True, help="of the features, see ray_cluster.py")
+    parser.add_argument("--form", choices=["array", "columns"], required=True, help="see load_taxi in ray_cluster.py")
     parser.add_argument("--start-ns", type=int, help="not needed here")
     args = parser.parse_args()
     with cluster(args.cpus):

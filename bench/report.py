@@ -90,7 +90,7 @@ def markdown(suites, rows):
         "# Benchmark results",
         "",
         "Written by `bench/run.py` from `bench/results.json`; do not edit. Figures are medians, with the quartiles in",
-        "brackets. The contestants that are compared ran in turn on the same machine. \"times better\" is Manta over the",
+        'brackets. The contestants that are compared ran in turn on the same machine. "times better" is Manta over the',
         "peer where higher is better, else the peer over Manta.",
     ]
     if any("manta_quartiles" not in row for row in rows):

@@ -1,9 +1,9 @@
 """results.json: a list of rows, one for each metric and peer, and what becomes of it when something is measured anew.
 
-    {"suite", "name", "unit", "better", "peer_name", "manta", "peer", "ratio",       medians, and how much better Manta is
-     "manta_quartiles": [q1, q3], "peer_quartiles": [q1, q3], "samples": [n, n],     the spread of all values
-     "peer_setups": {how it was set up: median}, "peer_setup": the one that counts,  if there were several
-     "measured": {...}}                                                              see machine.py
+    {"suite", "name", "unit", "better", "peer_name", "manta", "peer", "ratio",      medians, how much better Manta is
+     "manta_quartiles": [q1, q3], "peer_quartiles": [q1, q3], "samples": [n, n],    the spread of all values
+     "peer_setups": {how it was set up: median}, "peer_setup": the one that counts, if there were several
+     "measured": {...}}                                                             see machine.py
 
 Rows without quartiles were measured before there were any, by the rules of that time.
 """
@@ -59,7 +59,8 @@ def rows_of(suite, contest, values, setups, measured):
                 "samples": [len(own), len(others)],
             }
             if tried := setups.get(peer):
-                row["peer_setup"] = best_setup(metric, {name: v[metric.name] for name, v in tried.items()})
+                first = contest.measured_by(peer)[0]  # The choice is one for all metrics.
+                row["peer_setup"] = best_setup(first, {name: v[first.name] for name, v in tried.items()})
                 row["peer_setups"] = {name: digits(statistics.median(v[metric.name])) for name, v in tried.items()}
             rows.append({**row, "measured": measured})
     return rows

@@ -55,31 +55,39 @@ class Runs:
             say(f"{label}: {', '.join(m.name for m in metrics)}: {who} took {time.monotonic() - start:.1f} s")
 
     def setups(self, peer):
-        return {setup: values for (name, setup), values in self.values.items() if name == peer and setup}
+        """{how it was set up: its values}, of those that have been tried; empty if there is only one."""
+        return {setup: got for (name, setup), got in self.values.items() if name == peer and setup and got}
 
     def setup_of(self, peer):
         metric = self.contest.measured_by(peer)[0]
-        tried = {setup: values[metric.name] for setup, values in self.setups(peer).items() if values}
+        tried = {setup: values[metric.name] for setup, values in self.setups(peer).items()}
         return best_setup(metric, tried) if tried else ""
 
     def rows(self, suite, measured):
+        """Those of results.json."""
         peers = ["manta", *self.contest.peers]
         values = {peer: self.values[peer, self.setup_of(peer)] for peer in peers}
         return rows_of(suite, self.contest, values, {peer: self.setups(peer) for peer in peers}, measured)
 
 
 def run_suite(suite, args):
+    """Returns what failed, in words."""
     say(f"{suite.name}: preparing")
     if missing := [name for name in ("core_bench", "training_bench", "libslow_disk.so")
                    if not (args.build_dir / "bench" / name).exists()]:  # fmt: skip
-        raise Failed(f"{args.build_dir}/bench has no {', '.join(missing)}: build `benches`, or give another --build-dir")
+        raise Failed(f"{args.build_dir}/bench has no {', '.join(missing)}: build `benches`, or give a --build-dir")
     contests = [Runs(contest, args.build_dir) for contest in suite.contests]
-    began, loads, done = machine.now(), [machine.load()], []
+    began, loads, done, failures = machine.now(), [machine.load()], [], []
     for n in range(1, args.rounds + 1):
         for runs in contests:
             if n > runs.contest.rounds:
                 continue
-            runs.run_in_turn(f"{suite.name}: round {n} of {args.rounds}")
+            try:
+                runs.run_in_turn(f"{suite.name}: round {n} of {args.rounds}")
+            except Failed as e:  # Does not cost the other contests.
+                failures.append(str(e))
+                say(f"FAILED: {e}")
+                continue
             loads.append(machine.load())
             measured = {
                 "date": began,
@@ -94,6 +102,7 @@ def run_suite(suite, args):
             done = [row for row in done if row["name"] not in {r["name"] for r in rows}] + rows
             save(args.into, rows)  # What fails or is interrupted later does not cost what is there.
         say(report.plain_table(suite, done))
+    return failures
 
 
 def main():
@@ -114,16 +123,19 @@ def main():
     # As an exception, SIGTERM reaches the code that ends the contestant with this program.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     args.build_dir = args.build_dir.resolve()
+    failures = []
     for suite in SUITES:
         wanted = [c for c in suite.contests if not args.metric or {m.name for m in c.metrics} & set(args.metric)]
         if wanted and (not args.suite or suite.name in args.suite):
             try:
-                run_suite(replace(suite, contests=wanted), args)
+                failures += run_suite(replace(suite, contests=wanted), args)
             except Failed as e:
                 sys.exit(f"bench/run.py: {e}")
     say(f"wrote {args.into / 'results.json'} and {args.into / 'RESULTS.md'}")
     if args.into == BENCH:
         readme.write_tables()
+    if failures:
+        sys.exit("bench/run.py: these failed; figures of their contests may be older:\n" + "\n".join(failures))
 
 
 if __name__ == "__main__":

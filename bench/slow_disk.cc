@@ -7,14 +7,14 @@
 #include <limits.h>
 #include <sys/sendfile.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
-#include <string>
 #include <thread>
 
 namespace {
@@ -33,22 +33,34 @@ bool is_slow(int fd) {
   return std::strstr(path, "/slow-disk/") != nullptr;
 }
 
-// Waits as long as `bytes` take, after what other threads of the process are writing.
-ssize_t written(int fd, ssize_t bytes) {
-  using Clock = std::chrono::steady_clock;
+using Clock = std::chrono::steady_clock;
+
+// Returns when so many bytes, of a call that began then, would be on the disk: after those that
+// other threads of the process are writing.
+void wait_for_disk(Clock::time_point begin, ssize_t bytes) {
   static std::mutex mutex;
   static Clock::time_point free_at;
-  if (bytes < 4096 || !is_slow(fd)) return bytes;
-  const char* rate = std::getenv("SLOW_DISK_MB_PER_S");
-  std::chrono::duration<double> time(static_cast<double>(bytes) /
-                                     (1e6 * (rate ? std::atof(rate) : 240)));
+  static const double rate = [] {
+    const char* text = std::getenv("SLOW_DISK_MB_PER_S");
+    return 1e6 * (text ? std::atof(text) : 240);
+  }();
+  std::chrono::duration<double> time(static_cast<double>(bytes) / rate);
   Clock::time_point done;
   {
     std::lock_guard lock(mutex);
-    free_at = std::max(free_at, Clock::now()) + std::chrono::duration_cast<Clock::duration>(time);
+    free_at = std::max(free_at, begin) + std::chrono::duration_cast<Clock::duration>(time);
     done = free_at;
   }
   std::this_thread::sleep_until(done);
+}
+
+// Makes a call that writes to `fd`.
+template <class Call>
+ssize_t slowly(int fd, Call call) {
+  if (!is_slow(fd)) return call();
+  auto begin = Clock::now();
+  ssize_t bytes = call();
+  if (bytes > 0) wait_for_disk(begin, bytes);
   return bytes;
 }
 
@@ -58,7 +70,7 @@ extern "C" {
 
 ssize_t write(int fd, const void* data, size_t size) {
   static auto* call = original<ssize_t(int, const void*, size_t)>("write");
-  return written(fd, call(fd, data, size));
+  return slowly(fd, [=] { return call(fd, data, size); });
 }
 
 int fsync(int fd) {
@@ -73,38 +85,38 @@ int fdatasync(int fd) {
 
 ssize_t writev(int fd, const iovec* parts, int count) {
   static auto* call = original<ssize_t(int, const iovec*, int)>("writev");
-  return written(fd, call(fd, parts, count));
+  return slowly(fd, [=] { return call(fd, parts, count); });
 }
 
 ssize_t pwrite(int fd, const void* data, size_t size, off_t at) {
   static auto* call = original<ssize_t(int, const void*, size_t, off_t)>("pwrite");
-  return written(fd, call(fd, data, size, at));
+  return slowly(fd, [=] { return call(fd, data, size, at); });
 }
 
 ssize_t pwrite64(int fd, const void* data, size_t size, off64_t at) {
   static auto* call = original<ssize_t(int, const void*, size_t, off64_t)>("pwrite64");
-  return written(fd, call(fd, data, size, at));
+  return slowly(fd, [=] { return call(fd, data, size, at); });
 }
 
 ssize_t pwritev(int fd, const iovec* parts, int count, off_t at) {
   static auto* call = original<ssize_t(int, const iovec*, int, off_t)>("pwritev");
-  return written(fd, call(fd, parts, count, at));
+  return slowly(fd, [=] { return call(fd, parts, count, at); });
 }
 
 ssize_t sendfile(int to, int from, off_t* at, size_t size) {
   static auto* call = original<ssize_t(int, int, off_t*, size_t)>("sendfile");
-  return written(to, call(to, from, at, size));
+  return slowly(to, [=] { return call(to, from, at, size); });
 }
 
 ssize_t sendfile64(int to, int from, off64_t* at, size_t size) {
   static auto* call = original<ssize_t(int, int, off64_t*, size_t)>("sendfile64");
-  return written(to, call(to, from, at, size));
+  return slowly(to, [=] { return call(to, from, at, size); });
 }
 
 ssize_t copy_file_range(int from, off64_t* in, int to, off64_t* out, size_t size, unsigned flags) {
   static auto* call =
       original<ssize_t(int, off64_t*, int, off64_t*, size_t, unsigned)>("copy_file_range");
-  return written(to, call(from, in, to, out, size, flags));
+  return slowly(to, [=] { return call(from, in, to, out, size, flags); });
 }
 
 }  // extern "C"

@@ -106,7 +106,6 @@ TRAINING = Suite(
                 rows_per_s("taxi_b64_1w_vs_bare", BARE, "taxi, batches of 64 rows, 1 worker", 0.92),
                 rows_per_s("taxi_b64_1w_vs_pytorch", PYTORCH, "the same; peer: one process in Python"),
             ],
-            turns=2,
         ),
         Contest(
             manta=taxi(TRAIN, SMALL, *B64, "--workers", 2),
@@ -132,7 +131,7 @@ TRAINING = Suite(
                 rows_per_s("taxi_b64_2w_vs_torchrun", TORCHRUN, "the same; peer: two processes in Python over Gloo"),
                 rows_per_s("taxi_b64_2w_vs_ray", RAY, "the same"),
             ],
-            rounds=2,
+            rounds=1,
         ),
         Contest(
             manta=taxi(TRAIN, MIDDLE, *B4096),
@@ -204,7 +203,8 @@ DATA = Suite(
                 ARROW_TENSORS: taxi(script("plain_ingest.py", "tensors"), BIG),
                 PANDAS: taxi(script("plain_ingest.py", "pandas"), BIG),
                 RAY: {
-                    f"{cpus} CPUs, {meaning}": taxi(script("ray_data.py", "ingest"), BIG, "--cpus", cpus, "--form", form)
+                    f"{cpus} CPUs, {meaning}":
+                        taxi(script("ray_data.py", "ingest"), BIG, "--cpus", cpus, "--form", form)
                     for cpus, form, meaning in (
                         (2, "columns", "a column for each feature"),
                         (2, "array", "all features in one column"),
@@ -244,7 +244,7 @@ def shape(name, workers, row_group, peer, goal, meaning, *options):
     manta = (*train, "--map-batches") if peer == NO_FUNCTION else train
     metric = rows_per_s(f"{name}_{workers}w", peer, f"{meaning}, {workers} worker{'s' * (workers > 1)}", goal)
     return Contest(manta=taxi(TRAIN, (200_000, row_group), *manta), peers={peer: taxi(TRAIN, FLAT, *train)},
-                   metrics=[metric], rounds=2)  # fmt: skip
+                   metrics=[metric], rounds=1)  # fmt: skip
 
 
 SHAPES = Suite(
