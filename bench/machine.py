@@ -1,5 +1,6 @@
 """Where and with what a suite is measured: machine, load, versions, flags."""
 
+import functools
 import os
 import platform
 import re
@@ -40,6 +41,7 @@ def build_flags(build_dir):
     return f"{kind} ({flags}), {output(cache.get('CMAKE_CXX_COMPILER', 'c++'), '--version')}"
 
 
+@functools.cache  # Before results.json changes: afterwards the commit would be called dirty.
 def versions(python):
     """{what: version} of Manta and of what the peers run with. `python` is theirs."""
     commit = output("git", "-C", str(BENCH), "describe", "--always", "--dirty", "--abbrev=12")

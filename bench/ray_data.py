@@ -12,7 +12,7 @@ import threading
 import time
 
 from ray_cluster import cluster, load_taxi, say, tree_pss_mb
-from taxi_features import FEATURES, LABEL
+from taxi_features import FEATURES, LABEL, RAY_FORMS
 
 PASSES = 4  # The first warms up.
 
@@ -26,7 +26,7 @@ def ingest(path, form):
         dataset = load_taxi(path, form)
         rows, start = 0, time.monotonic()
         for batch in dataset.iter_torch_batches(batch_size=4096, dtypes=torch.float32):
-            features = batch["features"] if form == "array" else torch.stack([batch[name] for name in FEATURES], 1)
+            features = torch.stack([batch[name] for name in FEATURES], 1) if form == "columns" else batch["features"]
             rows += len(batch[LABEL])
             assert features.shape[1] == len(FEATURES)
         elapsed = time.monotonic() - start
@@ -57,7 +57,7 @@ def main():
     parser.add_argument("what", choices=["ingest", "ingest-peak"])
     parser.add_argument("path")
     parser.add_argument("--cpus", type=int, required=True, help="that Ray is told of")
-    parser.add_argument("--form", choices=["array", "columns"], required=True, help="see load_taxi in ray_cluster.py")
+    parser.add_argument("--form", choices=RAY_FORMS, required=True)
     parser.add_argument("--start-ns", type=int, help="not needed here")
     args = parser.parse_args()
     with cluster(args.cpus):

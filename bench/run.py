@@ -77,6 +77,7 @@ def run_suite(suite, args):
                    if not (args.build_dir / "bench" / name).exists()]:  # fmt: skip
         raise Failed(f"{args.build_dir}/bench has no {', '.join(missing)}: build `benches`, or give a --build-dir")
     contests = [Runs(contest, args.build_dir) for contest in suite.contests]
+    versions = machine.versions(ray_python())
     began, loads, done, failures = machine.now(), [machine.load()], [], []
     for n in range(1, args.rounds + 1):
         for runs in contests:
@@ -96,7 +97,7 @@ def run_suite(suite, args):
                 "machine": machine.machine(),
                 "load": [loads[0], max(loads)],  # At the start, and at most between two contests.
                 "build": machine.build_flags(args.build_dir),
-                "versions": machine.versions(ray_python()),
+                "versions": versions,
             }
             rows = runs.rows(suite, measured)
             done = [row for row in done if row["name"] not in {r["name"] for r in rows}] + rows

@@ -2,6 +2,7 @@
 
 from commands import on_slow_disk, program, script, taxi, torch_script, torchrun
 from contest import Contest, Metric, Suite
+from taxi_features import RAY_FORMS
 
 RAY = "Ray 2.59.0"
 RAY_ASYNC = "Ray 2.59.0, asynchronous upload"
@@ -203,13 +204,9 @@ DATA = Suite(
                 ARROW_TENSORS: taxi(script("plain_ingest.py", "tensors"), BIG),
                 PANDAS: taxi(script("plain_ingest.py", "pandas"), BIG),
                 RAY: {
-                    f"{cpus} CPUs, {meaning}":
+                    f"{cpus} CPUs, {RAY_FORMS[form]}":
                         taxi(script("ray_data.py", "ingest"), BIG, "--cpus", cpus, "--form", form)
-                    for cpus, form, meaning in (
-                        (2, "columns", "a column for each feature"),
-                        (2, "array", "all features in one column"),
-                        (3, "array", "all features in one column"),
-                    )
+                    for cpus, form in ((2, "columns"), (2, "array"), (2, "filter"), (3, "array"))
                 },
             },
             metrics=[

@@ -10,6 +10,13 @@ COLUMNS = [
 FEATURES = ["passenger_count", "trip_distance", "fare_amount", "trip_duration", "hour", "day_of_week"]
 LABEL = "is_big_tip"
 
+# How Ray Data may be told to compute them, see load_taxi in ray_cluster.py.
+RAY_FORMS = {
+    "array": "all features in one column",
+    "columns": "a column for each feature",
+    "filter": "all features in one column, filters as an expression that the reader takes over",
+}
+
 
 def columns_of(trips):
     """A pyarrow table of trips -> FEATURES and LABEL, as float32."""
