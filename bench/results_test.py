@@ -1,5 +1,7 @@
-"""Of the rules by which figures become results.json and its tables."""
+"""Of the rules by which contestants run, and their figures become results.json and its tables."""
 
+import contextlib
+import io
 import json
 import tempfile
 import unittest
@@ -8,6 +10,7 @@ from pathlib import Path
 import readme
 import report
 import results
+import run
 from contest import Contest, Metric, Suite
 from suites import SUITES
 
@@ -20,6 +23,30 @@ MEASURED = {"date": "today", "rounds": 1, "turns": 1, "machine": "m", "load": [0
 def toy_rows(setups={}):
     values = {"manta": {"fast": [30, 10, 20], "short": [0.4]}, "peer": {"fast": [10], "short": [2]}}
     return results.rows_of(SUITE, SUITE.contests[0], values, setups, MEASURED)
+
+
+def printing(**figures):
+    """A contestant."""
+    return lambda build: ["sh", "-c", f"echo '{json.dumps(figures)}'"]
+
+
+class RunsTest(unittest.TestCase):
+    def test_all_setups_are_tried_and_the_best_goes_on(self):
+        peer = {"slow": printing(fast=[8, 9], short=3), "quick": printing(fast=[10, 12], short=2)}
+        contest = Contest(manta=printing(fast=30, short=1), peers={"peer": peer}, metrics=[FAST, SHORT])
+        runs = run.Runs(contest, Path())
+        with contextlib.redirect_stdout(io.StringIO()):
+            runs.run_in_turn("round 1")
+            runs.run_in_turn("round 2")
+        fast, short = runs.rows(SUITE, MEASURED)
+        self.assertEqual((fast["manta"], fast["peer"], fast["samples"]), (30, 11, [2, 4]))
+        self.assertEqual((short["peer"], short["peer_setup"]), (2, "quick"))
+        self.assertEqual(fast["peer_setups"], {"slow": 8.5, "quick": 11})
+
+    def test_a_contestant_without_a_figure_fails(self):
+        contest = Contest(manta=printing(short=1), peers={}, metrics=[FAST])
+        with self.assertRaisesRegex(run.Failed, "no positive value for fast"):
+            run.Runs(contest, Path()).run_in_turn("round 1")
 
 
 class ResultsTest(unittest.TestCase):

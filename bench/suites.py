@@ -163,7 +163,8 @@ TRAINING = Suite(
             peers={RAY: taxi(script("ray_train.py", "kill"), SMALL, "--data-cpus", 1)},
             metrics=[Metric("recovery_s", "s", "lower", goal_value=0.2,
                             meaning="SIGKILL of one of two workers that train (taxi, batches of 1,024 rows, a "
-                            "checkpoint after each epoch) until both have done a step again from the last checkpoint")],
+                            "checkpoint after each epoch) until both have done a step again from the last checkpoint; "
+                            "Ray with its default health checks")],
         ),
         Contest(
             manta=program("training_bench", "checkpoint"),
