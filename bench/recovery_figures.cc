@@ -1,5 +1,6 @@
 #include "recovery_figures.h"
 
+#include <manta/base/error_internal.h>
 #include <manta/base/temporary_folder_internal.h>
 #include <manta/manta.h>
 #include <manta/torch.h>
