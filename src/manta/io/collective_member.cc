@@ -11,7 +11,7 @@ namespace manta {
 namespace {
 
 constexpr int kYields = 20;
-// A wait that is longer than others spins no longer than this, and a usual one at least so long.
+// How long a rank spins before it sleeps, where its waits are usually long, and where they are not.
 constexpr std::chrono::microseconds kLeastSpin{50};
 constexpr std::chrono::microseconds kMostSpin{1000};
 
@@ -122,11 +122,11 @@ void CollectiveMember::wait_for(int peer, uint32_t steps, const CollectiveCall& 
   }
 }
 
-// To fall asleep and be woken takes longer than most waits between steps of under a millisecond
-// last; where waits are long, a core that spins is taken from others for nothing.
+// To fall asleep and be woken costs more than most waits for ranks that take the same short steps:
+// sleepers lost up to a third of them. Where waits are long, a core that spins is only taken from
+// others.
 std::chrono::nanoseconds CollectiveMember::spin_time() const {
-  if (4 * usual_wait_ > kMostSpin) return kLeastSpin;
-  return std::max<std::chrono::nanoseconds>(4 * usual_wait_, kLeastSpin);
+  return usual_wait_ < kMostSpin ? kMostSpin : kLeastSpin;
 }
 
 bool CollectiveMember::spin(int rank, uint32_t steps) const {
