@@ -49,6 +49,12 @@ Decision Callbacks::on_report(const RunInfo& run, const ReportRecord& report) co
   for_each("on_report", [&](Callback& one) {
     Decision decision = one.on_report(run, report);
     AttemptChanges& changes = decision.changes;
+    bool changes_something = changes.scaling_config || changes.train_loop_config;
+    if (changes_something && decision.kind != Decision::kRestart) {
+      throw Error(ErrorKind::kInvalidArgument,
+                  "the decision has changes, which only a restart can make: return "
+                  "Decision::restart(changes)");
+    }
     if (changes.scaling_config) all.changes.scaling_config = changes.scaling_config;
     if (changes.train_loop_config) all.changes.train_loop_config = changes.train_loop_config;
     all.kind = std::max(all.kind, decision.kind);

@@ -54,7 +54,7 @@ struct Decision {
     kStop,     ///< Ends the run, which is then complete.
   };
   Kind kind = kGoOn;
-  AttemptChanges changes = {};  ///< With kRestart.
+  AttemptChanges changes = {};  ///< With kRestart only.
 
   static Decision go_on() { return {}; }
   static Decision stop() { return {kStop}; }

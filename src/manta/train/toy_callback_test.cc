@@ -200,6 +200,19 @@ TEST(ToyCallbackTest, ADecisionThatCannotBeFollowedIsAnError) {
               HasSubstr("num_workers must be at least 1"));
 }
 
+TEST(ToyCallbackTest, ChangesWithoutARestartAreAnError) {
+  TemporaryFolder storage;
+  auto judge = std::make_shared<Judge>([](const ReportRecord&) {
+    Decision decision = Decision::go_on();
+    decision.changes.train_loop_config = Json{{"limit", 1}};
+    return decision;
+  });
+  EXPECT_THAT(message_of([&] {
+                run_training(toy_training(storage, {{"limit", 3}}, {judge}));
+              }),
+              AllOf(HasSubstr("Judge::on_report"), HasSubstr("Decision::restart(changes)")));
+}
+
 // Throws where it is told to.
 class Clumsy final : public Callback {
  public:
