@@ -147,15 +147,6 @@ bool is_running(pid_t pid) {
 int count_open_files(pid_t pid) { return count_entries("/proc/" + std::to_string(pid) + "/fd"); }
 int count_threads_of(pid_t pid) { return count_entries("/proc/" + std::to_string(pid) + "/task"); }
 
-bool eventually(const std::function<bool()>& done) {
-  for (auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-       std::chrono::steady_clock::now() < until;) {
-    if (done()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return done();
-}
-
 std::string test_program(const std::string& name) {
   return std::string(MANTA_TEST_PROGRAMS) + "/" + name;
 }

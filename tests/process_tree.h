@@ -3,9 +3,10 @@
 #include <sys/types.h>
 
 #include <chrono>
-#include <functional>
 #include <string>
 #include <vector>
+
+#include "manta/base/eventually_internal.h"
 
 namespace manta {
 
@@ -44,9 +45,6 @@ std::vector<pid_t> descendants(pid_t root);
 bool is_running(pid_t pid);  ///< Zombies do not count.
 int count_open_files(pid_t pid);
 int count_threads_of(pid_t pid);
-
-/// Waits until `done`, for at most half a minute. False if it never was.
-bool eventually(const std::function<bool()>& done);
 
 /// Where tests/programs/ are built.
 std::string test_program(const std::string& name);

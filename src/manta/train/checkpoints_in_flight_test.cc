@@ -11,8 +11,7 @@
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/train/checkpoint_store_internal.h"
 #include "manta/train/session.h"
-#include "manta/train/trainer.h"
-#include "manta/train/training_internal.h"
+#include "manta/train/test_training_internal.h"
 
 namespace manta::train {
 namespace {
@@ -41,14 +40,8 @@ class SlowDisk final : public CheckpointSource {
 };
 
 Training in_flight_training(const TemporaryFolder& storage, TrainLoop loop, int max_in_flight) {
-  Training training;
-  training.trainer = "ToyTrainer";
-  training.config = {{"max_in_flight", max_in_flight}};
-  training.run.name = "toy";
-  training.run.storage_path = storage.path();
-  training.run.verbose = false;
+  Training training = test_training(storage.path(), loop, {{"max_in_flight", max_in_flight}});
   training.run.checkpoint_config.max_in_flight = max_in_flight;
-  training.loop = loop.function();
   return training;
 }
 
@@ -103,7 +96,6 @@ void die_with_two_in_flight() {
 TEST(CheckpointsInFlightTest, ThoseThatWereNotWrittenAreMadeAgainAfterAKill) {
   TemporaryFolder storage;
   Training training = in_flight_training(storage, die_with_two_in_flight, 2);
-  training.loop_takes_config = false;
   training.run.failure_config.max_failures = 1;
   Result result = run_training(training);
   std::vector<int> from;

@@ -12,8 +12,7 @@
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/train/callback.h"
 #include "manta/train/session.h"
-#include "manta/train/trainer.h"
-#include "manta/train/training_internal.h"
+#include "manta/train/test_training_internal.h"
 
 namespace manta::train {
 namespace {
@@ -43,16 +42,9 @@ void count_with_workers(const Json& config) {
 
 Training toy_training(const TemporaryFolder& storage, const Json& config,
                       std::vector<std::shared_ptr<Callback>> callbacks) {
-  TrainLoop loop = count_with_workers;
-  Training training;
-  training.trainer = "ToyTrainer";
-  training.config = config;
-  training.run.name = "toy";
-  training.run.storage_path = storage.path();
-  training.run.verbose = false;
+  Training training = test_training(storage.path(), count_with_workers, config);
   training.run.callbacks = std::move(callbacks);
   training.scaling.resources_per_worker.cpus = 0.1;
-  training.loop = loop.function();
   return training;
 }
 

@@ -13,8 +13,7 @@
 #include "manta/data/preprocessor_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/session.h"
-#include "manta/train/trainer.h"
-#include "manta/train/training_internal.h"
+#include "manta/train/test_training_internal.h"
 
 namespace manta::train {
 namespace {
@@ -65,15 +64,7 @@ void sum_of_ids(const Json& config) {
 
 Training summing(ParquetFolder& folder, const Json& config) {
   folder.write_rows("a.parquet", 1000, 50, 20);
-  TrainLoop loop = sum_of_ids;
-  Training training;
-  training.trainer = "ToyTrainer";
-  training.config = config;
-  training.run.name = "toy";
-  training.run.storage_path = folder.path();
-  training.run.verbose = false;
-  training.scaling.num_workers = 1;
-  training.loop = loop.function();
+  Training training = test_training(folder.path(), sum_of_ids, config);
   training.datasets.emplace("train", data::read_parquet(folder.file("a.parquet")));
   return training;
 }
