@@ -62,8 +62,6 @@ TorchTrainer TorchTrainer::restore(const std::string& path, TorchRestoreOptions 
   return TorchTrainer(std::move(training));
 }
 
-bool TorchTrainer::can_restore(const std::string& path) { return train::is_run_folder(path); }
-
-RunHandle TorchTrainer::start() { return RunHandle(*training_); }
+train::Training TorchTrainer::training() const { return *training_; }
 
 }  // namespace manta

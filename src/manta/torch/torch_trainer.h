@@ -46,10 +46,8 @@ class TorchTrainer final : public Trainer {
   /// checkpoint, at the row where it was, also with a different number of workers. If the run had
   /// finished, fit() returns its result. Throws Error(kNotFound) if there is no run at `path`.
   static TorchTrainer restore(const std::string& path, TorchRestoreOptions options);
-  /// Whether there is a run at `path`.
-  static bool can_restore(const std::string& path);
 
-  RunHandle start() override;
+  train::Training training() const override;
 
  private:
   explicit TorchTrainer(train::Training training);

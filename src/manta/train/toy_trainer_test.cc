@@ -33,7 +33,7 @@ class ToyTrainer final : public Trainer {
     return trainer;
   }
 
-  RunHandle start() override { return RunHandle(training_); }
+  Training training() const override { return training_; }
 
  private:
   void set_loop(const TrainLoop& loop) {
@@ -63,7 +63,7 @@ TEST(ToyTrainerTest, RunsFailsAndIsRestored) {
   EXPECT_THAT(message_of([&] { trainer.fit(); }), HasSubstr("broken"));
 
   std::string path = storage / "toy";
-  ASSERT_TRUE(is_run_folder(path));
+  ASSERT_TRUE(Trainer::can_restore(path));
   RestoreChanges mended{.config = Json{{"limit", 4}}, .scaling = {}, .run = {}, .datasets = {}};
   Result result = ToyTrainer::restore(path, count_up, mended).fit();
   EXPECT_EQ(result.metrics.at("n"), 3);
@@ -78,7 +78,19 @@ TEST(ToyTrainerTest, AnothersRunIsRefused) {
               HasSubstr("is of a ToyTrainer, not of a OtherTrainer"));
   EXPECT_THAT(message_of([&] { restore_training(storage / "none", "ToyTrainer", {}); }),
               HasSubstr("is no run folder"));
-  EXPECT_FALSE(is_run_folder(storage / "none"));
+  EXPECT_FALSE(Trainer::can_restore(storage / "none"));
+}
+
+// What tuning does: other values for some options, in a copy.
+TEST(ToyTrainerTest, TrainingIsACopyThatCanBeOverridden) {
+  TemporaryFolder storage;
+  const ToyTrainer trainer(count_up, {{"limit", 1}},
+                           {.name = "one", .storage_path = storage.path(), .verbose = false});
+  Training other = static_cast<const Trainer&>(trainer).training();
+  other.config["limit"] = 3;
+  other.run.name = "other";
+  EXPECT_EQ(run_training(other).metrics.at("n"), 2);
+  EXPECT_EQ(trainer.fit().metrics.at("n"), 0);
 }
 
 }  // namespace

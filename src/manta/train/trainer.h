@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -11,17 +12,25 @@
 
 namespace manta {
 
-/// Trains a model. A trainer is only a description until fit() or start() is called.
+/// Trains a model. A trainer is a value that only describes a run until fit() or start() is called;
+/// each call is a run of its own.
 class Trainer {
  public:
   virtual ~Trainer() = default;
+  /// The run that its options amount to, checked. For what builds on trainers of any framework,
+  /// such as tuning (training_internal.h).
+  virtual train::Training training() const = 0;
+
   /// Starts a run and returns at once. Several runs may be active; each waits for resources that
   /// others hold.
-  virtual RunHandle start() = 0;
+  RunHandle start() const;
   /// Blocks until the run ends. Throws the error of the worker that failed first, once
   /// `failure_config.max_failures` restarts are used up; Error(kCancelled) after Ctrl-C. Committed
   /// reports stay on disk.
-  Result fit() { return start().result(); }
+  Result fit() const;
+
+  /// Whether there is a run at `path`, for the `restore` of the trainer that started it.
+  static bool can_restore(const std::string& path);
 };
 
 namespace detail {
