@@ -139,6 +139,11 @@ using OperationPtr = std::shared_ptr<const Operation>;
 /// An operation from its JSON. Throws Error(kInvalidArgument) if it is none, naming the field.
 OperationPtr read_operation(const JsonFields& fields, const PlanFunctions& functions);
 
+using ReadOperation = OperationPtr (*)(const JsonFields&, const PlanFunctions&);
+/// Adds an operation that a layer above defines, to those of operation_table.cc. Call it before
+/// `main`. False if there is one of that name.
+bool register_operation(const std::string& name, ReadOperation read);
+
 /// The data set with one more operation. Throws what is wrong with it there.
 Dataset then(const Dataset& dataset, OperationPtr operation);
 

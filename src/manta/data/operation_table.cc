@@ -1,3 +1,5 @@
+#include <map>
+
 #include "manta/base/error_internal.h"
 #include "manta/data/operation_internal.h"
 #include "manta/data/plan_function.h"
@@ -24,20 +26,32 @@ namespace {
 
 struct Entry {
   const char* name;
-  OperationPtr (*read)(const JsonFields&, const PlanFunctions&);
+  ReadOperation read;
 };
 
 #define MANTA_ENTRY(name) {#name, read_##name},
 constexpr Entry kTable[] = {MANTA_OPERATIONS(MANTA_ENTRY)};
 #undef MANTA_ENTRY
 
+// Of the layers above.
+std::map<std::string, ReadOperation>& operations_of_others() {
+  static std::map<std::string, ReadOperation> by_name;
+  return by_name;
+}
+
 }  // namespace
+
+bool register_operation(const std::string& name, ReadOperation read) {
+  return operations_of_others().emplace(name, read).second;
+}
 
 OperationPtr read_operation(const JsonFields& fields, const PlanFunctions& functions) {
   std::string op = fields.text("op");
   for (const auto& entry : kTable) {
     if (op == entry.name) return entry.read(fields, functions);
   }
+  auto other = operations_of_others().find(op);
+  if (other != operations_of_others().end()) return other->second(fields, functions);
   fields.fail("op", "the name of an operation");
 }
 

@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "manta/base/error_internal.h"
 #include "manta/io/checksum_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/manifest_internal.h"
+#include "manta/train/training_internal.h"
 
 namespace manta {
 namespace {
@@ -82,6 +84,13 @@ std::string Checkpoint::file(const std::string& name) const {
   }
   throw Error(ErrorKind::kNotFound, str("checkpoint '", path_, "' has no file '", name,
                                         "'; it has ", known.empty() ? "none" : known));
+}
+
+AnyPreprocessor Checkpoint::get_preprocessor() const {
+  auto names = files();
+  if (std::find(names.begin(), names.end(), train::kPreprocessorFile) == names.end()) return {};
+  std::string path = file(train::kPreprocessorFile);
+  return AnyPreprocessor::from_json(train::read_json(path), str("'", path, "'"));
 }
 
 Json Checkpoint::metrics() const { return *this ? manifest_["metrics"] : Json(); }

@@ -10,6 +10,9 @@
 #include "manta/base/json.h"
 
 namespace manta {
+
+class AnyPreprocessor;
+
 namespace train {
 class CheckpointStore;
 }
@@ -30,6 +33,9 @@ class Checkpoint {
   /// The path of one of its files. Throws Error(kNotFound) listing the existing ones.
   std::string file(const std::string& name) const;
   std::vector<std::string> files() const;
+  /// The preprocessor that the run was given, fitted; none if it had none. Throws Error(kNotFound)
+  /// if this program has no preprocessor of that name.
+  AnyPreprocessor get_preprocessor() const;
   /// The metrics of the report that it came with.
   Json metrics() const;
   /// All of manifest.json.

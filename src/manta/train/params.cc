@@ -70,7 +70,7 @@ Json params_of(const Training& training) {
                  {"framework", training.framework},
                  {"resume_from_checkpoint", training.resume_from_checkpoint.path()}};
   if (training.preprocessor && training.preprocessor->is_fitted())
-    params["preprocessor"] = preprocessor_to_json(*training.preprocessor);
+    params["preprocessor"] = training.preprocessor->to_json();
   return params;
 }
 
@@ -157,7 +157,7 @@ Training training_from_params(const std::string& run_folder,
   training.framework = params.object("framework").json();
   if (params.has("preprocessor")) {
     training.preprocessor =
-        preprocessor_from_json(params.any("preprocessor"), document + ", preprocessor");
+        AnyPreprocessor::from_json(params.any("preprocessor"), document + ", preprocessor");
   }
   std::string from = params.text("resume_from_checkpoint");
   try {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -10,8 +11,8 @@
 #include "manta/base/error_of_internal.h"
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/data/parquet_fixture_internal.h"
-#include "manta/data/preprocessor_internal.h"
-#include "manta/train/file_internal.h"
+#include "manta/preprocess/fold_batches.h"
+#include "manta/preprocess/preprocessor.h"
 #include "manta/train/session.h"
 #include "manta/train/test_training_internal.h"
 
@@ -21,33 +22,46 @@ namespace {
 using data::ParquetFolder;
 using testing::HasSubstr;
 
+// How often it was fitted in this process.
+std::atomic<int> fits = 0;
+
 // Takes the smallest id from all ids.
 class FromZero final : public Preprocessor {
  public:
   FromZero() = default;
-  explicit FromZero(int64_t least) : least_(least) {}
   std::string name() const override { return "FromZero"; }
+  std::vector<std::string> input_columns() const override { return {"id"}; }
   void fit(const Dataset& dataset) override {
     ++fits;
-    for (int64_t id : data::ints(*dataset.to_table(), "id"))
-      least_ = std::min(id, least_.value_or(id));
+    least_ = fold_batches<int64_t>(
+        dataset.select_columns({"id"}),
+        [](const data::BatchPtr& batch) {
+          auto ids = data::ints(*batch, "id");
+          return *std::min_element(ids.begin(), ids.end());
+        },
+        [](int64_t& all, int64_t more) { all = std::min(all, more); });
   }
   bool is_fitted() const override { return least_.has_value(); }
-  Dataset transform(const Dataset& dataset) const override {
-    return dataset.with_column("id", col("id") - least_.value());
+  data::BatchPtr transform_batch(const data::BatchPtr& batch) const override {
+    arrow::Int64Builder builder;
+    for (int64_t id : data::ints(*batch, "id")) check(builder.Append(id - least_.value()), "id");
+    return check(
+        batch->SetColumn(batch->schema()->GetFieldIndex("id"), arrow::field("id", arrow::int64()),
+                         check(builder.Finish(), "id")),
+        "ids from zero");
   }
-  Json state() const override { return {{"least", *least_}}; }
-
-  int fits = 0;
+  Json state() const override { return least_ ? Json{{"least", *least_}} : Json::object(); }
+  static FromZero from_state(const Json& state) {
+    FromZero result;
+    result.least_ = state.at("least").get<int64_t>();
+    return result;
+  }
 
  private:
   std::optional<int64_t> least_;
 };
 
-[[maybe_unused]] const bool from_zero_is_known =
-    register_preprocessor("FromZero", [](const Json& state) -> std::shared_ptr<Preprocessor> {
-      return std::make_shared<FromZero>(state.at("least").get<int64_t>());
-    });
+[[maybe_unused]] const bool from_zero_is_known = register_preprocessor<FromZero>("FromZero");
 
 void sum_of_ids(const Json& config) {
   int64_t sum = 0, rows = 0;
@@ -71,11 +85,11 @@ Training summing(ParquetFolder& folder, const Json& config) {
 
 TEST(ToyPreprocessorTest, IsFittedOnceAppliedAndKept) {
   ParquetFolder folder;
-  auto preprocessor = std::make_shared<FromZero>();
   Training training = summing(folder, {{"breaks", true}});
-  training.preprocessor = preprocessor;
+  training.preprocessor = FromZero();
   EXPECT_THAT(message_of([&] { run_training(training); }), HasSubstr("broken"));
-  EXPECT_EQ(preprocessor->fits, 1);
+  EXPECT_EQ(fits, 1);
+  EXPECT_FALSE(training.preprocessor->is_fitted()) << "the run has a copy of its own";
 
   Training restored = restore_training(folder / "toy", "ToyTrainer", {});
   ASSERT_TRUE(restored.preprocessor);
@@ -89,8 +103,9 @@ TEST(ToyPreprocessorTest, IsFittedOnceAppliedAndKept) {
   }
 
   EXPECT_THAT(result.checkpoint.files(), testing::UnorderedElementsAre("model", kPreprocessorFile));
-  Json kept = Json::parse(read_text(result.checkpoint.file(kPreprocessorFile)));
-  auto found = preprocessor_from_json(kept, "the checkpoint");
+  EXPECT_EQ(fits, 1);
+  AnyPreprocessor found = result.checkpoint.get_preprocessor();
+  ASSERT_TRUE(found);
   auto ids = data::ints(*found->transform(training.datasets.at("train")).to_table(), "id");
   EXPECT_EQ(*std::min_element(ids.begin(), ids.end()), 0);
 }
@@ -98,7 +113,7 @@ TEST(ToyPreprocessorTest, IsFittedOnceAppliedAndKept) {
 TEST(ToyPreprocessorTest, NeedsDataToLearnFrom) {
   ParquetFolder folder;
   Training training = summing(folder, {});
-  training.preprocessor = std::make_shared<FromZero>();
+  training.preprocessor = FromZero();
   training.datasets.clear();
   EXPECT_THAT(message_of([&] { run_training(training); }),
               HasSubstr("learns from the data set 'train'"));
@@ -107,7 +122,7 @@ TEST(ToyPreprocessorTest, NeedsDataToLearnFrom) {
 
 TEST(ToyPreprocessorTest, WhatIsKeptIsCheckedWhenItIsRead) {
   auto reading = [](const char* text) {
-    return error_of([&] { preprocessor_from_json(Json::parse(text), "'x.json'"); });
+    return error_of([&] { AnyPreprocessor::from_json(Json::parse(text), "'x.json'"); });
   };
   EXPECT_EQ(reading("[]").kind(), ErrorKind::kCorrupt);
   EXPECT_THAT(reading(R"({"version": 2, "name": "FromZero", "state": {}})").what(),

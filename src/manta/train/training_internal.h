@@ -9,7 +9,7 @@
 #include "manta/base/names_internal.h"
 #include "manta/core/function.h"
 #include "manta/data/dataset.h"
-#include "manta/data/preprocessor_internal.h"
+#include "manta/preprocess/preprocessor.h"
 #include "manta/train/config.h"
 
 namespace manta::train {
@@ -25,9 +25,9 @@ struct Training {
   ScalingConfig scaling;
   RunConfig run;
   std::map<std::string, Dataset> datasets;
-  /// Fitted to the data set "train", unless it is fitted already; applied to all of them on their
-  /// way to the workers; kept in each checkpoint.
-  std::shared_ptr<Preprocessor> preprocessor;
+  /// The run's own copy is fitted to the data set "train", unless it is fitted already; applied to
+  /// all of them on their way to the workers; kept in each checkpoint.
+  AnyPreprocessor preprocessor;
   /// The driver's own, in each checkpoint: text by name.
   std::map<std::string, std::string> checkpoint_files;
   Json framework = Json::object();  ///< For the framework's own use in the workers.

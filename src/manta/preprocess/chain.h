@@ -1,0 +1,41 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "manta/preprocess/preprocessor.h"
+
+namespace manta {
+
+/// Preprocessors one after the other, each fitted to what those before it make of the data: `fit`
+/// reads the data once for each. A part may be a Chain.
+///
+///     Chain(StandardScaler({"age"}), MinMaxScaler({"fare"}))
+class Chain final : public Preprocessor {
+ public:
+  /// Throws Error(kInvalidArgument) if there is none, or one of them is empty.
+  explicit Chain(std::vector<AnyPreprocessor> parts);
+  template <std::convertible_to<AnyPreprocessor> First, std::convertible_to<AnyPreprocessor> Second,
+            std::convertible_to<AnyPreprocessor>... More>
+  Chain(First first, Second second, More... more)
+      : Chain(std::vector<AnyPreprocessor>{std::move(first), std::move(second),
+                                           std::move(more)...}) {}
+
+  /// Fits every part, also those that are fitted.
+  void fit(const Dataset& dataset) override;
+  bool is_fitted() const override;
+  data::BatchPtr transform_batch(const data::BatchPtr& batch) const override;
+  std::vector<std::string> input_columns() const override;
+  std::string name() const override { return "Chain"; }
+  Json state() const override;
+  std::string to_string() const override;
+  static Chain from_state(const Json& state);
+
+  const std::vector<AnyPreprocessor>& parts() const { return parts_; }
+
+ private:
+  std::vector<AnyPreprocessor> parts_;
+};
+
+}  // namespace manta

@@ -1,0 +1,116 @@
+#pragma once
+
+#include <concepts>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "manta/base/json.h"
+#include "manta/data/dataset.h"
+
+namespace manta {
+
+/// Learns from one data set how to transform others, in training and in prediction alike. Give one
+/// to a trainer: it is fitted to the data set "train", applied to all data sets on their way to the
+/// workers, kept in each checkpoint, and applied by predictors.
+///
+/// To write one of your own, derive from it, define what is pure virtual below and a `static T
+/// from_state(const Json&)`, and register it by name:
+///
+///     static const bool log_is_known = register_preprocessor<LogScaler>("LogScaler");
+class Preprocessor {
+ public:
+  virtual ~Preprocessor() = default;
+
+  /// Learns from all rows; forgets what it learned before. If it throws, nothing has changed. Reads
+  /// the rows in this process: `fold_batches` does so on all processors.
+  virtual void fit(const Dataset& dataset) = 0;
+  virtual bool is_fitted() const = 0;
+  /// One row for each row that goes in, in the same order. The columns that come out depend on
+  /// those that go in only, also for no rows. Called by several threads at a time, and for each
+  /// request that is served. Throws Error(kInvalidArgument) before `fit`, Error(kNotFound) for a
+  /// column that is not there.
+  virtual data::BatchPtr transform_batch(const data::BatchPtr& batch) const = 0;
+
+  /// The columns that `transform_batch` looks at: those that it needs and does not just pass on.
+  virtual std::vector<std::string> input_columns() const = 0;
+  /// The name under which it is registered.
+  virtual std::string name() const = 0;
+  /// Its options and what it has learned, as `from_state` takes them.
+  virtual Json state() const = 0;
+  /// For people: "StandardScaler(a, b)".
+  virtual std::string to_string() const;
+
+  /// A data set whose rows pass through `transform_batch` when they are read. It holds a copy of
+  /// this preprocessor as it is now. Throws at once if the columns do not fit.
+  Dataset transform(const Dataset& dataset) const;
+  Dataset fit_transform(const Dataset& dataset) {
+    fit(dataset);
+    return transform(dataset);
+  }
+  /// Name and state, with a version, as files keep them. Throws Error(kInvalidArgument) if no
+  /// preprocessor of that name is registered: nothing could read it again.
+  Json to_json() const;
+
+ protected:
+  Preprocessor() = default;
+  Preprocessor(const Preprocessor&) = default;
+  Preprocessor& operator=(const Preprocessor&) = default;
+};
+
+/// A preprocessor of any class, or none. Copies are independent: fitting one does not fit another.
+class AnyPreprocessor {
+ public:
+  AnyPreprocessor() = default;  ///< None.
+  template <std::derived_from<Preprocessor> T>
+  AnyPreprocessor(T preprocessor)  // NOLINT: each preprocessor is one
+      : held_(std::make_unique<T>(std::move(preprocessor))),
+        copy_([](const Preprocessor& from) -> std::unique_ptr<Preprocessor> {
+          return std::make_unique<T>(static_cast<const T&>(from));
+        }) {}
+  /// What Preprocessor::to_json wrote. Throws Error(kNotFound) if this program has none of that
+  /// name, Error(kCorrupt) naming `document` if it is something else.
+  static AnyPreprocessor from_json(const Json& json, const std::string& document);
+
+  AnyPreprocessor(const AnyPreprocessor& from)
+      : held_(from.held_ ? from.copy_(*from.held_) : nullptr), copy_(from.copy_) {}
+  AnyPreprocessor(AnyPreprocessor&&) = default;
+  AnyPreprocessor& operator=(AnyPreprocessor from) {
+    std::swap(held_, from.held_);
+    std::swap(copy_, from.copy_);
+    return *this;
+  }
+
+  explicit operator bool() const { return held_ != nullptr; }
+  Preprocessor& operator*() { return *held_; }
+  const Preprocessor& operator*() const { return *held_; }
+  Preprocessor* operator->() { return held_.get(); }
+  const Preprocessor* operator->() const { return held_.get(); }
+
+ private:
+  std::unique_ptr<Preprocessor> held_;
+  std::unique_ptr<Preprocessor> (*copy_)(const Preprocessor&) = nullptr;
+};
+
+namespace internal {
+
+using MakePreprocessor = AnyPreprocessor (*)(const Json& state);
+void add_preprocessor(const std::string& name, MakePreprocessor make);
+
+/// A plan may hold a preprocessor, so whoever reads plans must be able to make one: this links it.
+bool link_preprocessors();
+inline const bool preprocessors_linked = link_preprocessors();
+
+}  // namespace internal
+
+/// Lets files name a preprocessor of class T, whose `name()` this must be. Call it before `main`,
+/// once for each name. Returns true, so that it can initialise a variable.
+template <std::derived_from<Preprocessor> T>
+bool register_preprocessor(const std::string& name) {
+  internal::add_preprocessor(
+      name, [](const Json& state) -> AnyPreprocessor { return T::from_state(state); });
+  return true;
+}
+
+}  // namespace manta
