@@ -12,6 +12,7 @@
 #include "manta/core/resources.h"
 #include "manta/data/dataset.h"
 #include "manta/data/shard.h"
+#include "manta/data/sources.h"
 #include "manta/preprocess/chain.h"
 #include "manta/preprocess/fold_batches.h"
 #include "manta/preprocess/preprocessor.h"

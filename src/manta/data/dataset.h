@@ -111,6 +111,19 @@ struct BatchOptions {
   int64_t epoch = 0;       ///< Selects the order of a window shuffle.
 };
 
+struct WriteParquetOptions {
+  int64_t rows_per_file = 1 << 20;     ///< At most.
+  std::string compression = "snappy";  ///< Or "zstd", "none".
+  bool overwrite = false;  ///< Replace the *.parquet files that the folder has. Default: an error.
+};
+
+struct WriteCsvOptions {
+  int64_t rows_per_file = 1 << 20;  ///< At most. Each file has a header.
+  char delimiter = ',';
+  std::string null_value = "";  ///< What stands for null, without quotes.
+  bool overwrite = false;       ///< Replace the *.csv files that the folder has. Default: an error.
+};
+
 /// Rows with named columns, and what to do with them: a plan, which runs when you ask for rows.
 /// Building it reads no rows. Copying it is cheap. It never changes: each method returns another
 /// Dataset.
@@ -202,6 +215,16 @@ class Dataset {
   /// All rows in batches of `batch_size`, read ahead in this process:
   /// `for (auto& batch : ds.iter_batches({.batch_size = 64}))`.
   data::BatchRange iter_batches(const BatchOptions& options = {}) const;
+
+  /// Writes all rows to files in a folder, in order: part-00000.parquet, part-00001.parquet, ...
+  /// Makes the folder if it is not there. Returns the number of rows; for none, there is one file
+  /// with the columns only. Each file appears with all its content, also if the program is killed
+  /// meanwhile. If it fails, the files that it has written are removed. Old files that it replaces
+  /// are removed when all new ones, which have other names, are there.
+  int64_t write_parquet(const std::string& folder, const WriteParquetOptions& options = {}) const;
+  /// The same as CSV, as read_csv reads it. Throws Error(kInvalidArgument) for columns of lists and
+  /// other nested types.
+  int64_t write_csv(const std::string& folder, const WriteCsvOptions& options = {}) const;
 
   /// A description for people: the operations, the columns that are read, the row groups that are
   /// skipped. Opens all files.

@@ -6,6 +6,7 @@
 #include "manta/data/expression_internal.h"
 #include "manta/data/plan_internal.h"
 #include "manta/data/plan_limits_internal.h"
+#include "manta/data/source_arrow_internal.h"
 
 namespace manta::data {
 namespace {
@@ -23,11 +24,13 @@ Json to_json(const Plan& plan, PlanFunctions& functions) {
 
 JsonDocument the_plan() { return {"the plan", ErrorKind::kInvalidArgument}; }
 
-std::shared_ptr<const Plan> from_json(const Json& json, const PlanFunctions& functions) {
+// `source`: that of the plan, if JSON cannot hold it.
+std::shared_ptr<const Plan> from_json(const Json& json, const PlanFunctions& functions,
+                                      std::shared_ptr<Source> source = nullptr) {
   JsonFields fields(json, the_plan());
   fields.integer("version", kPlanVersion, kPlanVersion);
   auto plan = std::make_shared<Plan>();
-  plan->source = read_source(fields.object("source"));
+  plan->source = source ? std::move(source) : read_source(fields.object("source"));
   plan->columns = fields.texts("columns", kLongestName);
   require_distinct(plan->columns, "the columns of a plan");
   size_t operations = fields.array("operations").size();
@@ -92,8 +95,8 @@ std::string Plan::why_not_stored() const {
                  " of map_batches have a text that is not UTF-8");
     }
   }
-  if (is_utf8(json)) return {};
   if (auto why = source->why_not_stored(); !why.empty()) return why;
+  if (is_utf8(json)) return {};
   return "the name of a column is not UTF-8. Write the file with other names";
 }
 
@@ -122,10 +125,16 @@ std::shared_ptr<const Plan> Plan::from_json(const Json& json) {
   });
 }
 
-WirePlan::WirePlan(const Plan& plan) { json = data::to_json(plan, functions); }
+WirePlan::WirePlan(const Plan& plan) {
+  json = data::to_json(plan, functions);
+  rows = to_value(rows_in_memory(*plan.source));
+}
 
 std::shared_ptr<const Plan> WirePlan::plan() const {
-  return reading([&] { return data::from_json(json, functions); });
+  return reading([&] {
+    auto table = from_value<std::shared_ptr<arrow::Table>>(rows);
+    return data::from_json(json, functions, table ? arrow_source(table) : nullptr);
+  });
 }
 
 const WindowOperation* Plan::window_operation() const {

@@ -53,11 +53,12 @@ struct Plan {
   int64_t estimated_rows() const;
 };
 
-/// A plan on its way to another process of this run: JSON, and beside it the functions, which JSON
-/// never holds.
+/// A plan on its way to another process of this run: JSON, and beside it what JSON never holds: the
+/// functions, and rows in memory.
 struct WirePlan {
   Json json;
   PlanFunctions functions;
+  Value rows;  ///< The table of from_arrow, through shared memory if it is large; null of others.
 
   WirePlan() = default;
   explicit WirePlan(const Plan& plan);
@@ -65,7 +66,7 @@ struct WirePlan {
 
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(json, functions);
+    archive(json, functions, rows);
   }
 };
 

@@ -51,7 +51,7 @@ class Source {
   /// What its reader in source_table.cc takes, except the name: everything that decides which rows
   /// come, and in which order.
   virtual Json to_json() = 0;
-  /// Why a file cannot store that, if JSON would change it; empty if it can.
+  /// Why a file cannot store that, if JSON would change it or cannot hold it; empty if it can.
   virtual std::string why_not_stored() const = 0;
 
   /// Names and types of all columns, the same in every fragment.

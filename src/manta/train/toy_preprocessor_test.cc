@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -11,8 +12,9 @@
 #include "manta/base/error_of_internal.h"
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/data/parquet_fixture_internal.h"
+#include "manta/preprocess/chain.h"
 #include "manta/preprocess/fold_batches.h"
-#include "manta/preprocess/preprocessor.h"
+#include "manta/preprocess/scalers.h"
 #include "manta/train/session.h"
 #include "manta/train/test_training_internal.h"
 
@@ -108,6 +110,46 @@ TEST(ToyPreprocessorTest, IsFittedOnceAppliedAndKept) {
   ASSERT_TRUE(found);
   auto ids = data::ints(*found->transform(training.datasets.at("train")).to_table(), "id");
   EXPECT_EQ(*std::min_element(ids.begin(), ids.end()), 0);
+}
+
+void report_features(const Json&) {
+  Json features = Json::array();
+  for (const auto& batch : get_dataset_shard().iter_batches({.batch_size = 8})) {
+    const auto& column = static_cast<const arrow::DoubleArray&>(*batch->GetColumnByName("half"));
+    for (int64_t i = 0; i < column.length(); ++i) {
+      features.push_back(column.IsNull(i) ? Json() : Json(column.Value(i)));
+    }
+  }
+  std::string files = get_context().run_folder + "/mine";
+  std::filesystem::create_directories(files);
+  std::ofstream(files + "/model") << "none";
+  train::report({{"features", features}}, files);
+}
+
+TEST(ToyPreprocessorTest, ARowHasTheSameBitsInTrainingAndInServing) {
+  ParquetFolder folder;
+  folder.write_rows("a.parquet", 1000, 500, 70);
+  Dataset dataset = data::read_parquet(folder.file("a.parquet"));
+  Training training = test_training(folder.path(), report_features);
+  training.datasets.emplace("train", dataset);
+  training.preprocessor = Chain(StandardScaler({"half"}), MinMaxScaler({"half"}));
+  Result result = run_training(training);
+  const Json& trained = result.metrics.at("features");
+  ASSERT_EQ(trained.size(), 500u);
+
+  AnyPreprocessor served_by =
+      Checkpoint::from_directory(result.checkpoint.path()).get_preprocessor();
+  auto requests = check(dataset.to_table()->CombineChunksToBatch(), "the rows");
+  for (int64_t row = 0; row < requests->num_rows(); ++row) {
+    auto served = served_by->transform_batch(requests->Slice(row, 1));
+    const auto& feature = static_cast<const arrow::DoubleArray&>(*served->GetColumnByName("half"));
+    const Json& expected = trained[static_cast<size_t>(row)];
+    ASSERT_EQ(feature.IsNull(0), expected.is_null());
+    if (feature.IsNull(0)) continue;
+    ASSERT_EQ(std::bit_cast<uint64_t>(feature.Value(0)),
+              std::bit_cast<uint64_t>(expected.get<double>()))
+        << "row " << row;
+  }
 }
 
 TEST(ToyPreprocessorTest, NeedsDataToLearnFrom) {

@@ -1,0 +1,158 @@
+#include <arrow/api.h>
+#include <arrow/csv/api.h>
+#include <arrow/csv/chunker.h>
+#include <arrow/csv/parser.h>
+#include <arrow/io/interfaces.h>
+#include <arrow/util/delimiting.h>
+
+#include <algorithm>
+
+#include "manta/base/error_internal.h"
+#include "manta/data/cell_internal.h"
+#include "manta/data/csv_arrow_internal.h"
+#include "manta/data/csv_internal.h"
+
+namespace manta::data {
+namespace {
+
+constexpr int64_t kHeaderBytes = 64 << 10;
+// A record that is longer has most likely a quote that is never closed.
+constexpr int64_t kLongestRecord = 256 << 20;
+
+bool begins_with(const arrow::Buffer& bytes, std::string_view mark) {
+  return std::string_view(bytes).starts_with(mark);
+}
+
+// How many bytes the byte order mark takes.
+int64_t after_mark(const CsvFile& file) {
+  auto first = read_bytes(file, 0, std::min<int64_t>(file.size, 4));
+  auto fail = [&](const char* what, const char* advice) {
+    throw Error(ErrorKind::kInvalidArgument, str("read_csv: '", file.path, "' is ", what,
+                                                 "; only UTF-8 text is read: ", advice));
+  };
+  if (begins_with(*first, "\x1f\x8b")) fail("compressed (gzip)", "unpack it");
+  if (begins_with(*first, "PAR1")) fail("a Parquet file", "use read_parquet");
+  if (begins_with(*first, "\xff\xfe") || begins_with(*first, "\xfe\xff")) {
+    fail("UTF-16 text", "convert it, e.g. with iconv");
+  }
+  return begins_with(*first, "\xef\xbb\xbf") ? 3 : 0;
+}
+
+[[noreturn]] void throw_endless(const CsvFile& file, int64_t offset) {
+  throw Error(ErrorKind::kCorrupt,
+              str("read_csv: '", file.path, "', line ", line_at(file, offset),
+                  ": the record that begins there does not end within ", kLongestRecord >> 20,
+                  " MiB; is a quote missing, or the delimiter another one?"));
+}
+
+}  // namespace
+
+arrow::csv::ParseOptions parse_options(const CsvFormat& format) {
+  auto options = arrow::csv::ParseOptions::Defaults();
+  options.delimiter = format.delimiter;
+  options.quoting = format.quote != 0;
+  if (options.quoting) options.quote_char = format.quote;
+  options.newlines_in_values = true;
+  return options;
+}
+
+std::shared_ptr<arrow::Buffer> read_bytes(const CsvFile& file, int64_t from, int64_t bytes) {
+  std::string doing = str("read_csv: reading '", file.path, "'");
+  auto buffer = file.file->ReadAt(from, bytes);
+  if (!buffer.ok()) throw read_error(buffer.status(), doing);
+  if ((*buffer)->size() == bytes) return *buffer;
+  throw Error(ErrorKind::kCorrupt, str(doing, ": it became shorter meanwhile"));
+}
+
+std::string_view whole_records(std::string_view text, const CsvFormat& format, bool at_end) {
+  if (at_end) return text;
+  auto block = std::make_shared<arrow::Buffer>(text);
+  std::shared_ptr<arrow::Buffer> whole, partial;
+  auto status = arrow::csv::MakeChunker(parse_options(format))->Process(block, &whole, &partial);
+  if (!status.ok()) throw read_error(status, "read_csv: looking for the end of a record");
+  return text.substr(0, static_cast<size_t>(whole->size()));
+}
+
+CsvStart find_start(const CsvFile& file, const CsvFormat& format, std::vector<std::string> names) {
+  CsvStart start{std::move(names), after_mark(file)};
+  if (!start.names.empty()) return start;
+  for (int64_t bytes = kHeaderBytes;; bytes *= 4) {
+    bool all = start.offset + bytes >= file.size;
+    auto buffer = read_bytes(file, start.offset, std::min(bytes, file.size - start.offset));
+    auto text = whole_records(std::string_view(*buffer), format, all);
+    if (text.find_first_not_of("\r\n") != std::string_view::npos) {
+      arrow::csv::BlockParser parser(parse_options(format), -1, -1, 1);
+      uint32_t parsed = 0;
+      auto status = parser.ParseFinal(text, &parsed);
+      if (!status.ok()) {
+        throw read_error(status, str("read_csv: reading the header of '", file.path, "'"));
+      }
+      auto take = [&](const uint8_t* data, uint32_t size, bool, bool) {
+        start.names.emplace_back(reinterpret_cast<const char*>(data), size);
+        return arrow::Status::OK();
+      };
+      static_cast<void>(parser.VisitLastRow(take));
+      start.offset += parsed;
+      return start;
+    }
+    if (all) {
+      throw Error(
+          ErrorKind::kInvalidArgument,
+          str("read_csv: '", file.path, "' ", file.size == 0 ? "is empty" : "has no records",
+              ", so it has no header; leave it out, or name its .column_names"));
+    }
+    if (bytes > kLongestRecord) throw_endless(file, start.offset);
+  }
+}
+
+std::vector<int64_t> cut_records(const CsvFile& file, const CsvFormat& format, int64_t offset,
+                                 int64_t bytes) {
+  std::vector<int64_t> offsets = {offset};
+  int64_t step = bytes;
+  while (offset + step < file.size) {
+    auto buffer = read_bytes(file, offset, step);
+    auto whole =
+        static_cast<int64_t>(whole_records(std::string_view(*buffer), format, false).size());
+    if (whole == 0) {
+      if (step > kLongestRecord) throw_endless(file, offset);
+      step *= 2;
+      continue;
+    }
+    offset += whole;
+    step = bytes;
+    offsets.push_back(offset);
+  }
+  if (offset < file.size) offsets.push_back(file.size);
+  return offsets;
+}
+
+void check_last_record(std::string_view text, const CsvFile& file, const CsvFormat& format,
+                       int64_t offset) {
+  if (format.quote == 0 || text.find(format.quote) == std::string_view::npos) return;
+  std::string with_line_end(text);
+  if (!text.ends_with('\n') && !text.ends_with('\r')) with_line_end += '\n';
+  size_t whole = whole_records(with_line_end, format, false).size();
+  if (whole == with_line_end.size()) return;
+  throw Error(
+      ErrorKind::kCorrupt,
+      str("read_csv: '", file.path, "', line ", line_at(file, offset + static_cast<int64_t>(whole)),
+          ": the record that begins there has a quote that is never closed; add it, or tell "
+          "read_csv another .quote"));
+}
+
+int64_t line_at(const CsvFile& file, int64_t offset) {
+  constexpr int64_t kStep = 4 << 20;
+  int64_t lines = 1;
+  char before = 0;
+  for (int64_t at = 0; at < offset; at += kStep) {
+    auto buffer = read_bytes(file, at, std::min(kStep, offset - at));
+    for (char c : std::string_view(*buffer)) {
+      // \n, \r and \r\n end a line.
+      if (c == '\r' || (c == '\n' && before != '\r')) ++lines;
+      before = c;
+    }
+  }
+  return lines;
+}
+
+}  // namespace manta::data

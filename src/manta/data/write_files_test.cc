@@ -1,0 +1,130 @@
+#include <arrow/api.h>
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "manta/base/error_internal.h"
+#include "manta/data/parquet_fixture_internal.h"
+#include "manta/data/sources.h"
+
+namespace manta::data {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
+
+Dataset hundred_rows(ParquetFolder& folder) {
+  return read_parquet(folder.write_rows("in.parquet", 0, 100, 30));
+}
+
+std::vector<std::string> files_in(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    names.push_back(entry.path().filename());
+  }
+  return names;
+}
+
+BatchPtr fail_at_the_end(const BatchPtr& batch) {
+  if (ints(*batch, "id").back() == 99) throw std::runtime_error("broken");
+  return batch;
+}
+
+TEST(WriteFilesTest, WhatIsWrittenIsReadAgain) {
+  ParquetFolder folder;
+  Dataset dataset = hundred_rows(folder);
+  auto table = dataset.to_table();
+  for (const char* compression : {"snappy", "zstd", "none"}) {
+    std::string out = folder / str("out-", compression);
+    EXPECT_EQ(dataset.write_parquet(out, {.rows_per_file = 40, .compression = compression}), 100);
+    EXPECT_THAT(files_in(out), UnorderedElementsAre("part-00000.parquet", "part-00001.parquet",
+                                                    "part-00002.parquet"));
+    EXPECT_TRUE(read_parquet(out).to_table()->Equals(*table));
+    EXPECT_EQ(read_parquet(out + "/part-00000.parquet").count(), 40);
+  }
+  EXPECT_EQ(dataset.write_csv(folder / "csv", {.rows_per_file = 60}), 100);
+  EXPECT_THAT(files_in(folder / "csv"), UnorderedElementsAre("part-00000.csv", "part-00001.csv"));
+  EXPECT_TRUE(read_csv(folder / "csv").to_table()->Equals(*table));
+  struct stat info {};
+  ASSERT_EQ(::stat((folder / "csv/part-00000.csv").c_str(), &info), 0);
+  mode_t mask = ::umask(0);
+  ::umask(mask);
+  EXPECT_EQ(info.st_mode & 0777, 0666 & ~mask);
+}
+
+TEST(WriteFilesTest, OddTextsSurviveCsv) {
+  ParquetFolder folder;
+  Dataset dataset = from_items({{{"t", "a,b"}, {"n", 0.1}},
+                                {{"t", "say \"hi\"\r\nto\nall"}, {"n", 1e300}},
+                                {{"t", ""}, {"n", nullptr}},
+                                {{"t", "\xe6\x9d\xb1"}, {"n", -5e-324}}});
+  dataset.write_csv(folder / "out", {.delimiter = ';'});
+  EXPECT_TRUE(read_csv(folder / "out", {.delimiter = ';'}).to_table()->Equals(*dataset.to_table()));
+}
+
+TEST(WriteFilesTest, NoRowsAreAFileWithColumns) {
+  ParquetFolder folder;
+  Dataset none = hundred_rows(folder).filter(col("id") < 0);
+  EXPECT_EQ(none.write_parquet(folder / "out"), 0);
+  EXPECT_THAT(read_parquet(folder / "out").columns(), ElementsAre("id", "half", "text"));
+  EXPECT_EQ(none.write_csv(folder / "csv"), 0);
+  EXPECT_THAT(read_csv(folder / "csv").columns(), ElementsAre("id", "half", "text"));
+}
+
+TEST(WriteFilesTest, ExistingFilesAreReplacedOnlyIfAsked) {
+  ParquetFolder folder;
+  Dataset dataset = hundred_rows(folder);
+  std::string out = folder / "out";
+  dataset.write_parquet(out, {.rows_per_file = 10});
+  std::ofstream(out + "/notes.txt") << "mine";
+  Error error = error_of([&] { dataset.write_parquet(out); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("10 files *.parquet"), HasSubstr(".overwrite")));
+  EXPECT_EQ(dataset.write_csv(out), 100) << "other files are not in its way";
+
+  // Also if they are what it reads.
+  Dataset same = read_parquet(out).filter(col("id") < 5);
+  EXPECT_EQ(same.write_parquet(out, {.overwrite = true}), 5);
+  EXPECT_THAT(ints(*read_parquet(out).to_table(), "id"), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_EQ(files_in(out).size(), 3u) << "one of Parquet, one of CSV, notes.txt";
+}
+
+TEST(WriteFilesTest, AFailureLeavesWhatWasThere) {
+  ParquetFolder folder;
+  Dataset dataset = hundred_rows(folder);
+  std::string out = folder / "out";
+  Dataset broken = dataset.map_batches(fail_at_the_end, {.batch_size = 10});
+  EXPECT_THAT(message_of([&] { broken.write_parquet(out, {.rows_per_file = 10}); }),
+              HasSubstr("broken"));
+  EXPECT_THAT(files_in(out), IsEmpty());
+  dataset.write_parquet(out);
+  EXPECT_THROW(broken.write_parquet(out, {.rows_per_file = 10, .overwrite = true}), Error);
+  EXPECT_THAT(files_in(out), ElementsAre("part-00000.parquet"));
+  EXPECT_EQ(read_parquet(out).count(), 100);
+}
+
+TEST(WriteFilesTest, WhatCannotBeWrittenIsAnErrorThatSaysWhy) {
+  ParquetFolder folder;
+  Dataset dataset = hundred_rows(folder);
+  EXPECT_THAT(message_of([&] { dataset.write_parquet(folder / "in.parquet"); }),
+              HasSubstr("in.parquet"));
+  EXPECT_THAT(message_of([&] { dataset.write_parquet(folder / "a", {.compression = "best"}); }),
+              AllOf(HasSubstr("'best'"), HasSubstr("snappy")));
+  EXPECT_THAT(message_of([&] { dataset.write_parquet(folder / "a", {.rows_per_file = 0}); }),
+              HasSubstr(".rows_per_file"));
+  auto list = array_from_json(arrow::list(arrow::int64()), {{1, 2}, {3}});
+  Dataset lists =
+      from_arrow(arrow::Table::Make(arrow::schema({arrow::field("list", list->type())}), {list}));
+  EXPECT_THAT(message_of(ErrorKind::kInvalidArgument, [&] { lists.write_csv(folder / "b"); }),
+              HasSubstr("write_csv"));
+  EXPECT_EQ(lists.write_parquet(folder / "c"), 2);
+}
+
+}  // namespace
+}  // namespace manta::data
