@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 # From the lowest to the highest, as in src/manta/CMakeLists.txt.
-LAYERS = ["base", "io", "core", "data", "preprocess", "train", "predict", "torch", "xgboost", "lightgbm", "tune",
-          "serve", "rl"]
+LAYERS = ["base", "io", "core", "data", "preprocess", "train", "predict", "tune", "serve", "torch", "xgboost",
+          "lightgbm", "rl"]
 # Optional to a user, so nothing else may need them.
 OPTIONAL = {"torch", "xgboost", "lightgbm"}
 
