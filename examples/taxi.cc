@@ -154,10 +154,11 @@ int main(int argc, char** argv) try {
   Result result = trainer.fit();
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
-  auto predictor = TorchPredictor::from_checkpoint(result.checkpoint, FarePredictor());
-  auto predictions =
-      predictor.predict(test_set, {.feature_columns = kFeatures, .keep_columns = {"is_big_tip"}});
-  Quality quality = evaluate(*predictions);
+  auto predictor = BatchPredictor::from_checkpoint(result.checkpoint, [](const Checkpoint& from) {
+    return TorchPredictor::from_checkpoint(from, FarePredictor(), {.feature_columns = kFeatures});
+  });
+  auto predictions = predictor.predict(test_set, {.keep_columns = {"is_big_tip"}});
+  Quality quality = evaluate(*predictions.to_table());
   double rows = static_cast<double>(train_set.count()) * epochs;
   std::cout << "trained on " << train_set.count() << " trips, " << epochs << " epochs, " << workers
             << " workers: " << static_cast<int64_t>(rows / seconds) << " rows/s\n"

@@ -134,6 +134,7 @@ std::string PlanFunction::to_string() const {
 }
 
 std::string PlanFunction::why_not_stored() const {
+  if (!bound_->why_not_stored.empty()) return bound_->why_not_stored;
   if (name_.empty()) {
     return str("the function ", function_name(),
                " of map_batches has no name to find it by. Define `static const auto f = "

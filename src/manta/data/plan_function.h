@@ -7,6 +7,7 @@
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 
 #include "manta/base/json.h"
@@ -34,6 +35,9 @@ struct BoundFunction {
   std::function<BatchPtr(const BatchPtr&)> call;
   bool takes_args = false;
   std::optional<Json> json_args;  ///< The arguments, if they are JSON.
+  std::shared_ptr<const void> args;
+  const std::type_info* args_type = nullptr;
+  std::string why_not_stored;  ///< What the arguments say of it; empty if nothing.
 };
 
 /// A map_batches function with its arguments, as a plan holds it. Between processes of one run it
@@ -46,6 +50,12 @@ class PlanFunction {
   PlanFunction(internal::Function function, internal::Value args, std::string name);
 
   BatchPtr operator()(const BatchPtr& batch) const { return bound_->call(batch); }
+  /// Its arguments, if they are a T; else null.
+  template <class T>
+  const T* args() const {
+    bool is_one = bound_->args_type && *bound_->args_type == typeid(T);
+    return is_one ? static_cast<const T*>(bound_->args.get()) : nullptr;
+  }
   /// Its name, and its arguments if they are JSON.
   std::string to_string() const;
   std::string function_name() const;
@@ -151,7 +161,12 @@ struct BatchThunk {
       using Args = SecondParameter<F>;
       auto args = std::make_shared<const Args>(from_value<Args>(*call.args));
       if constexpr (std::same_as<Args, Json>) bound->json_args = *args;
+      if constexpr (requires { args->why_not_stored(); }) {
+        bound->why_not_stored = args->why_not_stored();
+      }
       bound->takes_args = true;
+      bound->args = args;
+      bound->args_type = &typeid(Args);
       bound->call = [function, args](const BatchPtr& batch) -> BatchPtr {
         return function(batch, *args);
       };

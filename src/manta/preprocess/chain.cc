@@ -7,6 +7,13 @@
 #include "manta/data/operation_internal.h"
 
 namespace manta {
+namespace {
+
+void add_name(std::vector<std::string>& names, std::string name) {
+  if (!data::contains(names, name)) names.push_back(std::move(name));
+}
+
+}  // namespace
 
 Chain::Chain(std::vector<AnyPreprocessor> parts) : parts_(std::move(parts)) {
   if (parts_.empty()) throw Error(ErrorKind::kInvalidArgument, "a Chain of no preprocessors");
@@ -37,15 +44,23 @@ data::BatchPtr Chain::transform_batch(const data::BatchPtr& batch) const {
   return result;
 }
 
-// Also those that one part makes for another: asking for columns that are not there does no harm.
 std::vector<std::string> Chain::input_columns() const {
-  std::vector<std::string> all;
+  std::vector<std::string> needed, made;
   for (const auto& part : parts_) {
     for (auto& name : part->input_columns()) {
-      if (!data::contains(all, name)) all.push_back(std::move(name));
+      if (!data::contains(made, name)) add_name(needed, std::move(name));
     }
+    for (auto& name : part->output_columns()) add_name(made, std::move(name));
   }
-  return all;
+  return needed;
+}
+
+std::vector<std::string> Chain::output_columns() const {
+  std::vector<std::string> made;
+  for (const auto& part : parts_) {
+    for (auto& name : part->output_columns()) add_name(made, std::move(name));
+  }
+  return made;
 }
 
 std::string Chain::to_string() const {

@@ -26,7 +26,9 @@ class Chain final : public Preprocessor {
   void fit(const Dataset& dataset) override;
   bool is_fitted() const override;
   data::BatchPtr transform_batch(const data::BatchPtr& batch) const override;
+  /// Without those that one part makes for another.
   std::vector<std::string> input_columns() const override;
+  std::vector<std::string> output_columns() const override;
   std::string name() const override { return "Chain"; }
   Json state() const override;
   std::string to_string() const override;

@@ -25,7 +25,7 @@ class Preprocess final : public data::RowOperation {
   }
   SchemaPtr schema_after(const SchemaPtr& before) const override {
     auto empty = check(arrow::RecordBatch::MakeEmpty(before), "making a batch without rows");
-    return transform(empty)->schema();
+    return transform_rows(*preprocessor_, empty)->schema();
   }
   ColumnNames columns_needed(ColumnNames live) const override {
     if (!live) return live;
@@ -43,35 +43,10 @@ class Preprocess final : public data::RowOperation {
   void run(data::Piece& piece, data::RowMask& mask, const ColumnNames&) const override {
     // A preprocessor of the user's may fail on rows that are not there any more.
     mask.apply(piece);
-    piece = data::to_piece(*transform(data::to_batch(std::move(piece))));
+    piece = data::to_piece(*transform_rows(*preprocessor_, data::to_batch(std::move(piece))));
   }
 
  private:
-  data::BatchPtr transform(const data::BatchPtr& batch) const {
-    data::BatchPtr result;
-    try {
-      result = preprocessor_->transform_batch(batch);
-    } catch (const Error&) {
-      throw;
-    } catch (const std::exception& error) {
-      fail(str("threw ", demangle(typeid(error).name()), ": ", error.what()));
-    }
-    if (!result) fail("returned no batch");
-    if (result->num_rows() != batch->num_rows()) {
-      fail(str("made ", result->num_rows(), " rows of ", batch->num_rows(),
-               "; a preprocessor gives one row for each: remove rows with Dataset::filter"));
-    }
-    if (auto valid = result->Validate(); !valid.ok()) {
-      fail(str("returned a batch that is not valid: ", valid.message()));
-    }
-    return result;
-  }
-
-  [[noreturn]] void fail(const std::string& what) const {
-    throw Error(ErrorKind::kUserCode,
-                str("transform_batch of ", preprocessor_->to_string(), " ", what));
-  }
-
   const AnyPreprocessor preprocessor_;
 };
 
@@ -80,7 +55,34 @@ data::OperationPtr read_preprocess(const JsonFields& fields, const data::PlanFun
       AnyPreprocessor::from_json(fields.any("preprocessor"), "the plan, preprocessor"));
 }
 
+[[noreturn]] void fail_transform(const Preprocessor& preprocessor, const std::string& what) {
+  throw Error(ErrorKind::kUserCode,
+              str("transform_batch of ", preprocessor.to_string(), " ", what));
+}
+
 }  // namespace
+
+data::BatchPtr internal::transform_rows(const Preprocessor& preprocessor,
+                                        const data::BatchPtr& rows) {
+  data::BatchPtr result;
+  try {
+    result = preprocessor.transform_batch(rows);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    fail_transform(preprocessor, str("threw ", demangle(typeid(error).name()), ": ", error.what()));
+  }
+  if (!result) fail_transform(preprocessor, "returned no batch");
+  if (result->num_rows() != rows->num_rows()) {
+    fail_transform(preprocessor, str("made ", result->num_rows(), " rows of ", rows->num_rows(),
+                                     "; a preprocessor gives one row for each: remove rows with "
+                                     "Dataset::filter"));
+  }
+  if (auto valid = result->Validate(); !valid.ok()) {
+    fail_transform(preprocessor, str("returned a batch that is not valid: ", valid.message()));
+  }
+  return result;
+}
 
 bool internal::link_preprocessors() {
   static const bool registered = data::register_operation("preprocess", read_preprocess);

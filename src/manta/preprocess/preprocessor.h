@@ -35,6 +35,10 @@ class Preprocessor {
 
   /// The columns that `transform_batch` looks at: those that it needs and does not just pass on.
   virtual std::vector<std::string> input_columns() const = 0;
+  /// The columns that `transform_batch` makes or changes. Together with `input_columns` this tells
+  /// what a row must have for a model: its features, unless they are made here, and what they are
+  /// made of.
+  virtual std::vector<std::string> output_columns() const = 0;
   /// The name under which it is registered.
   virtual std::string name() const = 0;
   /// Its options and what it has learned, as `from_state` takes them.
@@ -94,6 +98,10 @@ class AnyPreprocessor {
 };
 
 namespace internal {
+
+/// `transform_batch`, and what it must keep to: as many rows, and a batch that is valid. Throws
+/// Error(kUserCode) naming the preprocessor otherwise. Training and prediction call this one.
+data::BatchPtr transform_rows(const Preprocessor& preprocessor, const data::BatchPtr& rows);
 
 using MakePreprocessor = AnyPreprocessor (*)(const Json& state);
 void add_preprocessor(const std::string& name, MakePreprocessor make);

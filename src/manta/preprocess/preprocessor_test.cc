@@ -30,6 +30,7 @@ class Plus final : public Preprocessor {
                  "plus");
   }
   std::vector<std::string> input_columns() const override { return {"x"}; }
+  std::vector<std::string> output_columns() const override { return {"plus"}; }
   std::string name() const override { return does_ == "unknown" ? "Unknown" : "Plus"; }
   Json state() const override { return {{"number", number_}, {"does", does_}}; }
   static Plus from_state(const Json& state) { return Plus(state.at("number"), state.at("does")); }
@@ -61,6 +62,8 @@ TEST(PreprocessorTest, AChainFitsEachPartToWhatThoseBeforeItMake) {
   EXPECT_THAT(result.columns(), ElementsAre("x", "y", "plus"));
   EXPECT_THAT(doubles(*batch, "plus"), ElementsAre(0, 1 / 3., 2 / 3., 1));
   EXPECT_THAT(doubles(*batch, "y"), ElementsAre(0, 1, 0, 1));
+  EXPECT_THAT(chain.input_columns(), testing::ElementsAre("x", "y")) << "not what a part makes";
+  EXPECT_THAT(chain.output_columns(), testing::ElementsAre("plus", "x", "y"));
   EXPECT_THAT(result.explain(), HasSubstr("transform(Chain(Plus(x), MinMaxScaler(plus, x), "
                                           "Chain(StandardScaler(y), MinMaxScaler(y))))"));
   EXPECT_THAT(doubles(*all_of(result.select_columns({"plus"})), "plus"),

@@ -16,6 +16,7 @@ class ColumnScaler : public Preprocessor {
   bool is_fitted() const final { return !scales_.empty(); }
   data::BatchPtr transform_batch(const data::BatchPtr& batch) const final;
   std::vector<std::string> input_columns() const final { return columns_; }
+  std::vector<std::string> output_columns() const final { return columns_; }
 
  protected:
   struct Scale {

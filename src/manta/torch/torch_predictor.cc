@@ -6,7 +6,6 @@
 #include <arrow/array/util.h>
 #include <arrow/buffer.h>
 #include <arrow/record_batch.h>
-#include <arrow/table.h>
 
 #include "manta/base/error_internal.h"
 #include "manta/io/arrow_status_internal.h"
@@ -58,11 +57,11 @@ std::shared_ptr<arrow::Array> to_array(torch::Tensor flat) {
 
 // A column of the rows of a matrix: of numbers if it has one column, else of lists of them.
 std::shared_ptr<arrow::Array> to_column(const torch::Tensor& tensor) {
-  auto flat = tensor.cpu().reshape({-1}).contiguous();
-  auto values = to_array(flat);
-  int64_t rows = tensor.size(0);
-  if (rows == 0 || flat.numel() == rows) return values;
-  auto type = arrow::fixed_size_list(values->type(), static_cast<int32_t>(flat.numel() / rows));
+  auto values = to_array(tensor.cpu().reshape({-1}).contiguous());
+  int64_t rows = tensor.size(0), width = 1;
+  for (int64_t size : tensor.sizes().slice(1)) width *= size;
+  if (width == 1) return values;
+  auto type = arrow::fixed_size_list(values->type(), static_cast<int32_t>(width));
   return std::make_shared<arrow::FixedSizeListArray>(type, rows, values);
 }
 
@@ -72,7 +71,29 @@ std::string shapes(const std::vector<torch::Tensor>& tensors) {
   return all;
 }
 
+std::vector<PredictInput> inputs_of(const TorchPredictorOptions& options) {
+  if (!options.feature_columns.empty() && !options.inputs.empty()) {
+    throw Error(ErrorKind::kInvalidArgument,
+                "TorchPredictor: feature_columns is the model's only input, and inputs are "
+                "several; give one of them");
+  }
+  if (options.feature_columns.empty()) return options.inputs;
+  return {{.columns = options.feature_columns}};
+}
+
+std::vector<std::string> columns_of(const std::vector<PredictInput>& inputs) {
+  std::vector<std::string> names;
+  for (const auto& input : inputs) {
+    names.insert(names.end(), input.columns.begin(), input.columns.end());
+  }
+  return names;
+}
+
 }  // namespace
+
+TorchPredictor::TorchPredictor(const TorchPredictorOptions& options, AnyPreprocessor preprocessor)
+    : Predictor(std::move(preprocessor), columns_of(inputs_of(options))),
+      inputs_(inputs_of(options)) {}
 
 torch::Tensor TorchPredictor::predict(const torch::Tensor& inputs) const {
   return predict(std::vector<torch::Tensor>{inputs});
@@ -118,48 +139,20 @@ torch::Tensor TorchPredictor::predict(const std::vector<torch::Tensor>& inputs) 
   return outputs;
 }
 
-std::shared_ptr<arrow::RecordBatch> TorchPredictor::predict(
-    const std::shared_ptr<arrow::RecordBatch>& rows, const PredictOptions& options) const {
-  if (options.feature_columns.empty() == options.inputs.empty()) {
+data::BatchPtr TorchPredictor::predict_features(const data::BatchPtr& features) const {
+  if (inputs_.empty()) {
     throw Error(ErrorKind::kInvalidArgument,
-                manta::str("predict needs feature_columns, the model's input, or inputs, if it has "
-                           "several (was given ",
-                           options.inputs.empty() ? "neither)" : "both)"));
+                "predict: this TorchPredictor was made without feature_columns or inputs, so it "
+                "takes tensors only");
   }
-  arrow::FieldVector fields;
-  arrow::ArrayVector columns;
-  for (const auto& name : options.keep_columns) {
-    int index = rows->schema()->GetFieldIndex(name);
-    if (index < 0) {
-      throw Error(ErrorKind::kNotFound,
-                  manta::str("predict: there is no column '", name,
-                             "' to keep among: ", rows->schema()->ToString()));
-    }
-    fields.push_back(rows->schema()->field(index));
-    columns.push_back(rows->column(index));
-  }
-  std::vector<PredictInput> wanted = options.inputs;
-  if (wanted.empty()) wanted.push_back({.columns = options.feature_columns});
-  TorchBatch batch(rows);
+  TorchBatch batch(features);
   std::vector<torch::Tensor> inputs;
-  for (const PredictInput& input : wanted) {
+  for (const PredictInput& input : inputs_) {
     inputs.push_back(batch.columns(input.columns, input.dtype, input.inexact));
   }
-  columns.push_back(to_column(predict(inputs)));
-  fields.push_back(arrow::field("predictions", columns.back()->type()));
-  return arrow::RecordBatch::Make(arrow::schema(fields), rows->num_rows(), std::move(columns));
-}
-
-std::shared_ptr<arrow::Table> TorchPredictor::predict(const Dataset& dataset,
-                                                      const PredictOptions& options) const {
-  std::vector<std::shared_ptr<arrow::RecordBatch>> batches;
-  for (const auto& batch : dataset.iter_batches({.batch_size = options.batch_size})) {
-    batches.push_back(predict(batch, options));
-  }
-  if (batches.empty()) {
-    throw Error(ErrorKind::kInvalidArgument, "predict: the data set has no rows");
-  }
-  return check(arrow::Table::FromRecordBatches(batches), "putting predictions together");
+  auto column = to_column(predict(inputs));
+  return arrow::RecordBatch::Make(arrow::schema({arrow::field("predictions", column->type())}),
+                                  features->num_rows(), {column});
 }
 
 }  // namespace manta

@@ -93,7 +93,8 @@ TEST_F(TorchSlots, EachGetsItsOwnBack) {
 
   auto inputs = torch::randn({3, 4});
   auto g = TorchPredictor::from_checkpoint(checkpoint, torch::nn::Linear(4, 2));
-  auto d = TorchPredictor::from_checkpoint(checkpoint, torch::nn::Linear(4, 2), "discriminator");
+  auto d = TorchPredictor::from_checkpoint(checkpoint, torch::nn::Linear(4, 2),
+                                           {.slot = "discriminator"});
   torch::nn::Linear loaded(4, 2);
   saved.load_model("discriminator", loaded);
   EXPECT_TRUE(torch::equal(d.predict(inputs), loaded(inputs)));
@@ -311,10 +312,11 @@ TEST_F(TorchSlots, PredictionsAreOfTheModelsType) {
       {check(arrow::MakeArrayFromScalar(arrow::Int64Scalar(kLarge), 2), "test data")});
   auto predictions = [&](torch::Dtype type, std::vector<std::string> columns) {
     auto model = std::make_shared<AsTypeImpl>(type);
-    TorchPredictor predictor(TorchCheckpoint::from_model(model), model);
-    return predictor
-        .predict(rows, {.inputs = {{.columns = std::move(columns), .dtype = torch::kInt64}}})
-        ->GetColumnByName("predictions");
+    TorchPredictor predictor(TorchCheckpoint::from_model(model), model,
+                             {.inputs = {{.columns = std::move(columns), .dtype = torch::kInt64}}});
+    auto none = predictor.predict(rows->Slice(2)), all = predictor.predict(rows);
+    EXPECT_TRUE(none->schema()->Equals(*all->schema())) << "types do not depend on rows";
+    return all->GetColumnByName("predictions");
   };
   struct {
     torch::Dtype type;
@@ -367,18 +369,22 @@ TEST_F(TorchSlots, ThePredictorTakesSeveralInputs) {
       arrow::schema({arrow::field("id", arrow::int64()), arrow::field("x", arrow::float64())}), 2,
       {check(arrow::MakeArrayFromScalar(arrow::Int64Scalar(3), 2), "test data"),
        check(arrow::MakeArrayFromScalar(arrow::DoubleScalar(0.5), 2), "test data")});
-  auto result = predictor.predict(
-      rows, {.inputs = {{.columns = {"id"}, .dtype = torch::kInt64}, {.columns = {"x"}}},
-             .keep_columns = {"id"}});
+  auto save_model = [&](const TorchPredictorOptions& options) {
+    return TorchPredictor::from_checkpoint(save(TorchCheckpoint::from_model(model)),
+                                           std::make_shared<TwoImpl>(), options);
+  };
+  auto of_columns =
+      save_model({.inputs = {{.columns = {"id"}, .dtype = torch::kInt64}, {.columns = {"x"}}}});
+  EXPECT_THAT(of_columns.input_columns(), testing::ElementsAre("id", "x"));
+  auto result = of_columns.predict(rows);
   auto predictions =
       std::static_pointer_cast<arrow::FloatArray>(result->GetColumnByName("predictions"));
   for (int64_t i = 0; i < 2; ++i)
     EXPECT_NEAR(predictions->Value(i), expected[0].item<float>(), 1e-5);
-  for (const PredictOptions& options : {PredictOptions{}, PredictOptions{.feature_columns = {"x"},
-                                                          .inputs = {{.columns = {"id"}}}}}) {
-    EXPECT_THAT(message_of([&] { predictor.predict(rows, options); }),
-                HasSubstr("predict needs feature_columns"));
-  }
+  EXPECT_THAT(message_of([&] { predictor.predict(rows); }), HasSubstr("takes tensors only"));
+  EXPECT_THAT(
+      message_of([&] { save_model({.feature_columns = {"x"}, .inputs = {{.columns = {"id"}}}}); }),
+      HasSubstr("give one of them"));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "manta/base/error_of_internal.h"
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/io/arrow_status_internal.h"
+#include "manta/predict/batch_predictor.h"
 #include "manta/torch/prepare_model.h"
 #include "manta/torch/torch_batches.h"
 #include "manta/torch/torch_checkpoint.h"
@@ -125,13 +126,16 @@ TEST_F(TorchTrainerTest, TheResultIsWhatWasReported) {
                            "logs/rank-0.log", "logs/data-reader.log"}) {
     EXPECT_TRUE(std::filesystem::exists(result.path + "/" + file)) << file;
   }
-  auto predictor = TorchPredictor::from_checkpoint(result.checkpoint, Net());
-  auto table = predictor.predict(data::read_parquet(folder_ / "rows.parquet"),
-                                 {.feature_columns = {"x"}, .keep_columns = {"y"}});
+  auto make = [](const Checkpoint& checkpoint) {
+    return TorchPredictor::from_checkpoint(checkpoint, Net(), {.feature_columns = {"x"}});
+  };
+  auto table = BatchPredictor::from_checkpoint(result.checkpoint, make)
+                   .predict(data::read_parquet(folder_ / "rows.parquet"), {.keep_columns = {"y"}})
+                   .to_table();
   EXPECT_EQ(table->num_rows(), 203);
   EXPECT_EQ(table->schema()->ToString(), "y: float\npredictions: float");
   EXPECT_THAT(message_of([&] {
-                predictor.predict(torch::zeros({5, 2}));
+                make(result.checkpoint).predict(torch::zeros({5, 2}));
               }),
               AllOf(StartsWith("predict: the model failed on inputs of shape [5, 2]: "),
                     testing::Not(HasSubstr("frame #"))));

@@ -33,6 +33,7 @@ class FromZero final : public Preprocessor {
   FromZero() = default;
   std::string name() const override { return "FromZero"; }
   std::vector<std::string> input_columns() const override { return {"id"}; }
+  std::vector<std::string> output_columns() const override { return {"id"}; }
   void fit(const Dataset& dataset) override {
     ++fits;
     least_ = fold_batches<int64_t>(
