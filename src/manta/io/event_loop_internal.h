@@ -18,7 +18,7 @@ class EventLoop {
   /// Runs its function once, after a while, unless it is destroyed before.
   class Timer {
    public:
-    Timer(EventLoop& loop, std::chrono::milliseconds delay, std::function<void()> function)
+    Timer(EventLoop& loop, std::chrono::nanoseconds delay, std::function<void()> function)
         : timer_(loop.context, delay), alive_(std::make_shared<bool>(true)) {
       timer_.async_wait([&loop, alive = alive_, function = std::move(function)](auto error) {
         std::lock_guard lock(loop.mutex);
@@ -33,7 +33,7 @@ class EventLoop {
     std::shared_ptr<bool> alive_;
   };
 
-  std::unique_ptr<Timer> after(std::chrono::milliseconds delay, std::function<void()> function) {
+  std::unique_ptr<Timer> after(std::chrono::nanoseconds delay, std::function<void()> function) {
     return std::make_unique<Timer>(*this, delay, std::move(function));
   }
 
