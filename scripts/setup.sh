@@ -14,6 +14,7 @@ packages=(
   build-essential g++-12 cmake ninja-build ccache mold clang-format git make
   python3 python3-pip python3-venv
   libboost1.81-dev nlohmann-json3-dev libcereal-dev libspdlog-dev libfmt-dev libcli11-dev
+  rapidjson-dev # bodies of requests
   libgtest-dev libgmock-dev
   libgloo-dev # headers only: torch's ProcessGroupGloo.hpp includes them
 )

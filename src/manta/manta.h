@@ -20,6 +20,7 @@
 #include "manta/preprocess/fold_batches.h"
 #include "manta/preprocess/preprocessor.h"
 #include "manta/preprocess/scalers.h"
+#include "manta/serve/serve.h"
 #include "manta/train/callback.h"
 #include "manta/train/session.h"
 #include "manta/train/trainer.h"
