@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "manta/base/error_internal.h"
+#include "manta/core/call_function_internal.h"
 #include "manta/train/controller_internal.h"
 #include "manta/train/member_internal.h"
 #include "manta/train/session_internal.h"
@@ -27,21 +28,9 @@ void run_reader(BeginReading begin) {
   data::serve_feed(plans, std::move(workers), options);
 }
 
-void call(const Function& function, const Value& arguments) {
-  auto [thunk, target] = resolve_function(function);
-  const std::vector<RefArgument> no_references;
-  const std::vector<Value> no_values;
-  Invocation call;
-  call.target = target;
-  call.args = &arguments;
-  call.ref_args = &no_references;
-  call.ref_values = &no_values;
-  thunk(call);
-}
-
 void run_loop(const BeginTraining& begin) {
-  if (begin.prepare_worker) call(*begin.prepare_worker, Value());
-  call(begin.loop, begin.loop_takes_config ? to_value(begin.config) : Value());
+  if (begin.prepare_worker) call_function(*begin.prepare_worker, Value());
+  call_function(begin.loop, begin.loop_takes_config ? to_value(begin.config) : Value());
 }
 
 // Each step allocates what the one before has freed. By default glibc returns large blocks to the
