@@ -3,9 +3,11 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "manta/base/error.h"
 #include "manta/base/json.h"
 #include "manta/core/resources.h"
 #include "manta/train/checkpoint.h"
@@ -75,6 +77,8 @@ struct Result {
   std::vector<std::pair<Checkpoint, Json>> best_checkpoints;
   std::vector<Json> metrics_history;           ///< Each report once.
   RunOutcome outcome = RunOutcome::kFinished;  ///< Or kStopped or kPaused.
+  Json config;  ///< Of a trial: what the search gave it; see tuner.h. Otherwise null.
+  std::optional<Error> error = {};  ///< Of a trial that failed. (A trainer's fit() throws it.)
 };
 
 }  // namespace manta

@@ -15,17 +15,18 @@ constexpr const char* kParams = "/params.json";
 // Plans hold the names of their files and the arguments of their functions. They lie in three
 // objects: {"datasets": {"train": {"plan": ...
 constexpr JsonLimits kParamsLimits{.bytes = size_t{64} << 20, .depth = data::kMaxPlanNesting + 3};
+constexpr double kMostOfResource = 1e12;  // as check_resources
 
-Json to_json(const Resources& resources) {
+}  // namespace
+
+Json resources_to_json(const Resources& resources) {
   return {{"cpus", resources.cpus},
           {"gpus", resources.gpus},
           {"memory", resources.memory},
           {"custom", resources.custom}};
 }
 
-constexpr double kMostOfResource = 1e12;  // as check_resources
-
-Resources resources_from(const JsonFields& json) {
+Resources resources_from_json(const JsonFields& json) {
   Resources resources;
   resources.cpus = json.number("cpus", 0, kMostOfResource);
   resources.gpus = json.number("gpus", 0, kMostOfResource);
@@ -39,7 +40,19 @@ Resources resources_from(const JsonFields& json) {
   return resources;
 }
 
-}  // namespace
+Json run_config_to_json(const RunConfig& run) {
+  return {{"name", run.name},
+          {"storage_path", run.storage_path},
+          {"max_failures", run.failure_config.max_failures},
+          {"num_to_keep", run.checkpoint_config.num_to_keep},
+          {"checkpoint_score_attribute", run.checkpoint_config.checkpoint_score_attribute},
+          {"checkpoint_score_order", run.checkpoint_config.checkpoint_score_order},
+          {"max_in_flight", run.checkpoint_config.max_in_flight},
+          {"callbacks", run.callbacks.size()},
+          {"collective_timeout_ms", run.collective_timeout.count()},
+          {"folder_mode", run.folder_mode},
+          {"verbose", run.verbose}};
+}
 
 Json params_of(const Training& training) {
   Json datasets = Json::object();
@@ -47,28 +60,17 @@ Json params_of(const Training& training) {
     datasets[name] = {{"explain", dataset.explain()}};
     if (dataset.plan()->why_not_stored().empty()) datasets[name]["plan"] = dataset.to_json();
   }
-  const auto& run = training.run;
-  Json params = {{"trainer", training.trainer},
-                 {"train_loop_config", training.config},
-                 {"scaling_config",
-                  {{"num_workers", training.scaling.num_workers},
-                   {"use_gpu", training.scaling.use_gpu},
-                   {"resources_per_worker", to_json(training.scaling.resources_per_worker)}}},
-                 {"run_config",
-                  {{"name", run.name},
-                   {"storage_path", run.storage_path},
-                   {"max_failures", run.failure_config.max_failures},
-                   {"num_to_keep", run.checkpoint_config.num_to_keep},
-                   {"checkpoint_score_attribute", run.checkpoint_config.checkpoint_score_attribute},
-                   {"checkpoint_score_order", run.checkpoint_config.checkpoint_score_order},
-                   {"max_in_flight", run.checkpoint_config.max_in_flight},
-                   {"callbacks", run.callbacks.size()},
-                   {"collective_timeout_ms", run.collective_timeout.count()},
-                   {"folder_mode", run.folder_mode},
-                   {"verbose", run.verbose}}},
-                 {"datasets", datasets},
-                 {"framework", training.framework},
-                 {"resume_from_checkpoint", training.resume_from_checkpoint.path()}};
+  Json params = {
+      {"trainer", training.trainer},
+      {"train_loop_config", training.config},
+      {"scaling_config",
+       {{"num_workers", training.scaling.num_workers},
+        {"use_gpu", training.scaling.use_gpu},
+        {"resources_per_worker", resources_to_json(training.scaling.resources_per_worker)}}},
+      {"run_config", run_config_to_json(training.run)},
+      {"datasets", datasets},
+      {"framework", training.framework},
+      {"resume_from_checkpoint", training.resume_from_checkpoint.path()}};
   if (training.preprocessor && training.preprocessor->is_fitted())
     params["preprocessor"] = training.preprocessor->to_json();
   return params;
@@ -109,11 +111,13 @@ ScalingConfig scaling_from(const JsonFields& json) {
   ScalingConfig scaling;
   scaling.num_workers = static_cast<int>(json.integer("num_workers", 1, kMostWorkers));
   scaling.use_gpu = json.boolean("use_gpu");
-  scaling.resources_per_worker = resources_from(json.object("resources_per_worker"));
+  scaling.resources_per_worker = resources_from_json(json.object("resources_per_worker"));
   return scaling;
 }
 
-RunConfig run_config_from(const JsonFields& json) {
+}  // namespace
+
+RunConfig run_config_from_json(const JsonFields& json) {
   RunConfig run;
   run.name = json.text("name");
   run.storage_path = json.text("storage_path");
@@ -135,8 +139,6 @@ RunConfig run_config_from(const JsonFields& json) {
   return run;
 }
 
-}  // namespace
-
 Training training_from_params(const std::string& run_folder,
                               const std::map<std::string, Dataset>& given) {
   std::string document = str("'", run_folder, kParams, "'");
@@ -146,7 +148,7 @@ Training training_from_params(const std::string& run_folder,
   training.trainer = params.text("trainer");
   training.config = params.object_or_null("train_loop_config");
   training.scaling = scaling_from(params.object("scaling_config"));
-  training.run = run_config_from(params.object("run_config"));
+  training.run = run_config_from_json(params.object("run_config"));
   JsonFields datasets = params.object("datasets");
   for (const auto& [name, entry] : datasets.json().items()) {
     JsonFields dataset = datasets.object(name);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "manta/base/json_input_internal.h"
 #include "manta/train/training_internal.h"
 
 namespace manta::train {
@@ -11,5 +12,15 @@ Json params_of(const Training& training);
 /// The text of params.json. Throws Error(kInvalidArgument) if it is larger or more deeply nested
 /// than read_params takes.
 std::string params_text(const Json& params);
+
+/// All but the callbacks, of which the number is kept.
+Json run_config_to_json(const RunConfig& run);
+/// Throws an error of the document's kind.
+RunConfig run_config_from_json(const JsonFields& json);
+
+/// Resources as files keep them.
+Json resources_to_json(const Resources& resources);
+/// Throws an error of the document's kind.
+Resources resources_from_json(const JsonFields& json);
 
 }  // namespace manta::train

@@ -19,6 +19,7 @@
 #include "manta/train/params_internal.h"
 #include "manta/train/progress_internal.h"
 #include "manta/train/result_files_internal.h"
+#include "manta/train/result_internal.h"
 #include "manta/train/run_folder_internal.h"
 
 namespace manta::train {
@@ -372,19 +373,7 @@ class Run {
   }
 
   Result result(RunOutcome outcome) {
-    Result result;
-    result.outcome = outcome;
-    result.path = folder_->path();
-    for (const auto& report : folder_->history().reports()) {
-      result.metrics_history.push_back(report.metrics);
-    }
-    if (!result.metrics_history.empty()) result.metrics = result.metrics_history.back();
-    result.best_checkpoints = store_.best_checkpoints();
-    auto checkpoints = folder_->history().checkpoints();
-    if (!checkpoints.empty()) {
-      if (auto latest = store_.find(checkpoints.back())) result.checkpoint = *latest;
-    }
-    return result;
+    return result_of_run(folder_->path(), folder_->history(), store_, outcome);
   }
 
   Training training_;                // as it was given; of the current attempt

@@ -11,6 +11,7 @@
 #include "manta/train/config.h"
 #include "manta/train/controller_internal.h"
 #include "manta/train/journal_internal.h"
+#include "manta/train/owned_folder_internal.h"
 
 namespace manta::train {
 
@@ -50,7 +51,7 @@ class RunFolder {
               const std::string& checkpoint);
 
  private:
-  RunFolder(std::string path, UniqueFd lock, Json params);
+  RunFolder(OwnedFolder folder, Json params);
   void append(JournalEvent event);
   void append_report(double time, int attempt, int64_t index, const Json& metrics,
                      const Json& positions, const std::string& checkpoint);

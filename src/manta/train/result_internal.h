@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+
+#include "manta/train/checkpoint_store_internal.h"
+#include "manta/train/config.h"
+#include "manta/train/journal_internal.h"
+
+namespace manta::train {
+
+/// What a run comes to, given what is on disk of it.
+Result result_of_run(const std::string& path, const History& history, const CheckpointStore& store,
+                     RunOutcome outcome);
+
+/// The same of a run that goes on no more, by its folder. Its outcome is kFailed unless the journal
+/// says something better. Throws as read_journal and CheckpointStore.
+Result read_result(const std::string& path, const CheckpointConfig& config);
+
+}  // namespace manta::train
