@@ -24,3 +24,6 @@
 #include "manta/train/callback.h"
 #include "manta/train/session.h"
 #include "manta/train/trainer.h"
+#include "manta/tune/result_grid.h"
+#include "manta/tune/session.h"
+#include "manta/tune/tuner.h"

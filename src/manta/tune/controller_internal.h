@@ -1,0 +1,173 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "manta/base/error_internal.h"
+#include "manta/base/json.h"
+#include "manta/core/ledger_internal.h"
+#include "manta/train/config.h"
+#include "manta/tune/assignment.h"
+#include "manta/tune/scheduler.h"
+#include "manta/tune/searcher.h"
+
+namespace manta::tune {
+
+// ---- Events. Those of a trial name its attempt; events of older attempts are ignored.
+
+/// What a searcher has suggested, and what that trial is.
+struct Suggestion {
+  Assignment assignment;
+  Json config;
+  std::vector<Resources> resources;  ///< What its processes hold, all or none.
+};
+struct Suggested {  ///< Answer to Suggest.
+  uint64_t number = 0;
+  std::optional<Suggestion> suggestion;  ///< Nothing: there are no more.
+};
+struct Reported {
+  uint64_t trial = 0;
+  int attempt = 0;
+  int64_t index = 0;  ///< 0, 1, ... over the whole trial, restarts included.
+  Json metrics;
+  double time_total_s = 0;
+  bool has_checkpoint = false;  ///< Which is committed.
+};
+struct TrialEnded {
+  uint64_t trial = 0;
+  int attempt = 0;
+  RunOutcome outcome = RunOutcome::kFinished;
+  ErrorKind kind = ErrorKind::kUserCode;  ///< With kFailed.
+  std::string message = {};
+};
+struct Interrupted {};  ///< Ctrl-C.
+using Event = std::variant<Suggested, Reported, TrialEnded, Interrupted>;
+
+// ---- Actions, to be performed in their order.
+
+struct Suggest {
+  uint64_t number = 0;
+};
+struct StartTrial {
+  uint64_t trial = 0;
+  int attempt = 0;
+};
+struct Judge {  ///< The answer to a report.
+  uint64_t trial = 0;
+  int attempt = 0;
+  int64_t index = 0;
+  Verdict verdict = Verdict::kGoOn;
+};
+struct InterruptTrial {  ///< Ends it; its event follows.
+  uint64_t trial = 0;
+  int attempt = 0;
+};
+struct Note {  ///< For the journal, before any later action.
+  int attempt = 0;
+  std::string event;
+  Json details;
+};
+struct End {
+  bool interrupted = false;
+};
+using Action = std::variant<Suggest, StartTrial, Judge, InterruptTrial, Note, End>;
+
+/// Names of notes, which are the events of the journal.
+inline constexpr const char* kTrial = "trial";      ///< trial, assignment, config, resources
+inline constexpr const char* kStarted = "started";  ///< trial
+inline constexpr const char* kResult = "result";    ///< trial, index, metrics, decision, ...
+inline constexpr const char* kEnded = "ended";      ///< trial, outcome, kind, message, retry
+inline constexpr const char* kRevived = "revived";  ///< trial: it had failed, and is resumed
+inline constexpr const char* kInterrupted = "experiment_interrupted";
+inline constexpr const char* kExperimentEnded = "experiment_ended";
+
+/// One of a trial's reports.
+struct TrialReport {
+  Json metrics;
+  double time_total_s = 0;
+};
+
+/// All that is known of a trial.
+struct Trial {
+  enum State { kPending, kRunning, kDone };
+  uint64_t number = 0;
+  Assignment assignment = {};
+  Json config = {};
+  std::vector<Resources> resources = {};
+  State state = kPending;
+  int attempt = -1;  ///< The last that has begun.
+  int failures = 0;
+  bool stopped = false;                        ///< As the scheduler has decided.
+  std::vector<TrialReport> reports = {};       ///< Each index once.
+  RunOutcome outcome = RunOutcome::kFinished;  ///< Once it is done: finished, stopped or failed.
+  std::optional<Error> error = {};             ///< With kFailed.
+};
+
+/// One experiment as a state machine: takes an event, returns actions, and does nothing itself.
+///
+/// It changes only through its notes: each is applied to the state when it is made. So a controller
+/// to which the notes of the journal are applied stands where the one that wrote them stood when it
+/// died: trials that ran then are pending, with the next attempt.
+class Controller {
+ public:
+  struct Options {
+    Resources total = {};  ///< What trials may hold together; one may always run.
+    int max_concurrent = 256;
+    int max_failures = 0;  ///< How often a failed trial is started again. -1: always.
+  };
+  Controller(Options options, Searcher& searcher, Scheduler& scheduler);
+
+  /// A line of the journal, in order, before `begin`. Throws Error(kCorrupt) if it does not fit.
+  void replay(int attempt, const std::string& event, const Json& details);
+  /// Starts failed trials again, from where they were. Before `begin`, after all lines.
+  void revive_failed() { revive_failed_ = true; }
+
+  /// Call it once, before any event.
+  std::vector<Action> begin();
+  std::vector<Action> handle(const Event& event);
+  bool ended() const { return ended_; }
+
+  const std::vector<Trial>& trials() const { return trials_; }  ///< By number.
+  size_t running() const { return running_.size(); }
+
+ private:
+  void on(const Suggested& event);
+  void on(const Reported& event);
+  void on(const TrialEnded& event);
+  void on(const Interrupted& event);
+
+  template <class T>
+  void add(T action) {
+    actions_.emplace_back(std::in_place_type<T>, std::move(action));
+  }
+  void note(int attempt, const char* event, Json details);
+  void apply(int attempt, const std::string& event, const Json& details, bool is_new);
+  void apply_trial(const Json& details);
+  void apply_result(Trial& trial, const Json& details, bool is_new);
+  void apply_end(Trial& trial, const Json& details);
+  Trial* current(uint64_t number, int attempt);
+  bool admit(const Trial& trial);
+  void go_on();
+  void leave(const Trial& trial);
+
+  const Options options_;
+  Searcher& searcher_;
+  Scheduler& scheduler_;
+  Ledger ledger_;
+  std::vector<Trial> trials_;
+  std::set<uint64_t> pending_;
+  std::map<uint64_t, std::vector<Grant>> running_;  // empty: beyond the ledger, as the only one
+  bool suggesting_ = false;
+  bool exhausted_ = false;  // no more suggestions
+  bool interrupted_ = false;
+  bool revive_failed_ = false;
+  bool ended_ = false;
+  std::vector<Action> actions_;  // what this event leads to
+};
+
+}  // namespace manta::tune

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "manta/base/json.h"
+#include "manta/train/journal_internal.h"
+#include "manta/train/owned_folder_internal.h"
+#include "manta/tune/controller_internal.h"
+
+namespace manta::tune {
+
+/// The folder of one experiment: experiment.json says what is searched and how, journal.jsonl what
+/// happened, one line for each note of the controller; trials have folders in it. One driver at a
+/// time. What is in it is untrusted input, as what is in a run folder.
+class ExperimentFolder {
+ public:
+  /// Makes <storage_path>/<name>. Throws as OwnedFolder::make.
+  static std::unique_ptr<ExperimentFolder> create(const RunConfig& config, const Json& settings);
+  /// That of an experiment whose driver has ended. Throws Error(kNotFound) if there is none in it,
+  /// Error(kCorrupt) naming the file and what is wrong; as OwnedFolder::open.
+  static std::unique_ptr<ExperimentFolder> open(const std::string& path);
+  static bool exists(const std::string& path);
+
+  const std::string& path() const { return path_; }  ///< Absolute.
+  const Json& settings() const { return settings_; }
+  /// Writes experiment.json anew, in one step.
+  void set_settings(Json settings);
+  /// Of what happened before it was opened, checked; to be called once.
+  std::vector<train::JournalEvent> take_events();
+  /// Throws Error(kIo).
+  void note(const Note& note);
+  /// Of an experiment that could not begin: its name can be used again.
+  void forget();
+
+ private:
+  ExperimentFolder(train::OwnedFolder folder, Json settings);
+
+  const std::string path_;
+  UniqueFd lock_;
+  Json settings_;
+  train::Journal journal_;
+};
+
+/// experiment.json. Throws Error(kNotFound) if there is none, Error(kCorrupt).
+Json read_settings(const std::string& experiment_folder);
+
+}  // namespace manta::tune

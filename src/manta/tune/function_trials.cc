@@ -1,0 +1,185 @@
+#include <filesystem>
+
+#include "manta/base/error_internal.h"
+#include "manta/core/init.h"
+#include "manta/core/resources_internal.h"
+#include "manta/train/file_internal.h"
+#include "manta/tune/function_trials_internal.h"
+
+namespace manta::tune {
+namespace {
+
+double seconds_since(Clock::time_point began) {
+  return std::chrono::duration<double>(Clock::now() - began).count();
+}
+
+// Of a lost process core says first which task it was, which means nothing to the user.
+std::string how_it_ended(const Error& error) {
+  std::string message = error.what();
+  for (const char* begin : {"its process ", " failed: ", " threw "}) {
+    size_t at = message.find(begin);
+    if (at == std::string::npos) continue;
+    return message.substr(begin == std::string(" failed: ") ? at + 9 : at + (begin[0] == ' '));
+  }
+  return message;
+}
+
+}  // namespace
+
+std::string trial_name(uint64_t number) {
+  std::string digits = std::to_string(number);
+  return "trial_" + std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
+}
+
+FunctionTrials::FunctionTrials(Trainable trainable, std::string experiment_folder,
+                               std::string metric, CheckpointConfig checkpoints,
+                               std::shared_ptr<EventQueue> events)
+    : trainable_(std::move(trainable)),
+      folder_(std::move(experiment_folder)),
+      metric_(std::move(metric)),
+      checkpoints_(std::move(checkpoints)),
+      events_(std::move(events)) {
+  server_ =
+      std::make_unique<ReportServer>([this](uint64_t trial, int attempt, SendTrialReport& report) {
+        return on_report(trial, attempt, report);
+      });
+  watch_->trials = this;
+}
+
+FunctionTrials::~FunctionTrials() {
+  {
+    std::lock_guard lock(watch_->mutex);
+    watch_->trials = nullptr;
+  }
+  server_.reset();
+  for (auto& [number, running] : running_) cancel(running.task, {.force = true});
+}
+
+std::string FunctionTrials::folder_of(uint64_t trial) const {
+  return folder_ + "/" + trial_name(trial);
+}
+
+void FunctionTrials::start(const Trial& trial) {
+  Running running;
+  running.attempt = trial.attempt;
+  running.began = Clock::now();
+  TrialCall call;
+  call.function = trainable_.function();
+  call.returns = trainable_.returns();
+  call.metric = metric_;
+  call.config = trial.config;
+  call.trial = trial.number;
+  call.attempt = trial.attempt;
+  call.name = trial_name(trial.number);
+  call.folder = folder_of(trial.number);
+  call.address = server_->address();
+  call.token = server_->token();
+  if (train::has_folder(folder_, call.name)) {
+    running.store = std::make_unique<train::CheckpointStore>(call.folder, checkpoints_);
+    running.store->clean_up();
+    if (auto checkpoint = running.store->find_latest_valid()) {
+      call.checkpoint = checkpoint->path();
+      call.next_report = checkpoint->manifest().at("report").get<int64_t>() + 1;
+      auto report = static_cast<size_t>(call.next_report) - 1;
+      if (report < trial.reports.size())
+        running.seconds_before = trial.reports[report].time_total_s;
+    }
+  }
+  server_->expect(trial.number, trial.attempt);
+  TaskOptions options{.resources = trainable_.resources(), .max_retries = 0, .name = call.name};
+  ObjectRef<TrialReturn> task;
+  {
+    std::lock_guard lock(mutex_);  // it may report before `remote` has returned
+    task = running.task = remote(options, run_function_trial, call);
+    running_[trial.number] = std::move(running);
+  }
+  on_ready(task, [watch = watch_, number = trial.number, attempt = trial.attempt] {
+    std::lock_guard lock(watch->mutex);
+    if (watch->trials) watch->trials->on_task_done(number, attempt);
+  });
+}
+
+std::optional<SendVerdict> FunctionTrials::on_report(uint64_t trial, int attempt,
+                                                     SendTrialReport& report) {
+  std::lock_guard lock(mutex_);
+  auto found = running_.find(trial);
+  if (found == running_.end() || found->second.attempt != attempt) return std::nullopt;
+  Running& running = found->second;
+  try {
+    if (report.has_checkpoint) commit(running, trial, report);
+  } catch (const Error& error) {
+    return SendVerdict{report.index, false, error.what()};
+  }
+  events_->push(Reported{trial, attempt, report.index, std::move(report.metrics),
+                         running.seconds_before + seconds_since(running.began),
+                         report.has_checkpoint});
+  return std::nullopt;
+}
+
+void FunctionTrials::commit(Running& running, uint64_t trial, const SendTrialReport& report) {
+  if (!running.store)
+    running.store = std::make_unique<train::CheckpointStore>(folder_of(trial), checkpoints_);
+  running.store->commit({report.index, running.attempt, 1, report.metrics, Json::object()},
+                        {{0, report.files}});
+}
+
+void FunctionTrials::judge(const Judge& judge) {
+  {
+    std::lock_guard lock(mutex_);
+    auto found = running_.find(judge.trial);
+    // Only now is the report on record: until then a restart begins with the one before.
+    if (found != running_.end() && found->second.store) found->second.store->keep_only_the_best();
+  }
+  server_->answer(judge.trial, judge.attempt, {judge.index, judge.verdict == Verdict::kStop, ""});
+}
+
+void FunctionTrials::on_task_done(uint64_t trial, int attempt) {
+  Running ended;
+  {
+    std::lock_guard lock(mutex_);
+    auto found = running_.find(trial);
+    if (found == running_.end() || found->second.attempt != attempt) return;
+    ended = std::move(found->second);
+    running_.erase(found);
+  }
+  server_->forget(trial, attempt);
+  TrialEnded event{trial, attempt};
+  try {
+    TrialReturn returned = get(ended.task, std::chrono::seconds(0));
+    if (returned.has_metrics) {
+      events_->push(Reported{trial, attempt, returned.report, std::move(returned.metrics),
+                             ended.seconds_before + seconds_since(ended.began), false});
+    }
+  } catch (const Error& error) {
+    event.outcome = ended.interrupted ? RunOutcome::kInterrupted : RunOutcome::kFailed;
+    event.kind = error.kind();
+    event.message = how_it_ended(error);
+  }
+  events_->push(std::move(event));
+}
+
+void FunctionTrials::interrupt(uint64_t trial) {
+  ObjectRef<TrialReturn> task;
+  {
+    std::lock_guard lock(mutex_);
+    auto found = running_.find(trial);
+    if (found == running_.end()) return;
+    found->second.interrupted = true;
+    task = found->second.task;
+  }
+  cancel(task, {.force = true});
+}
+
+Result FunctionTrials::result(const Trial& trial) {
+  Result result;
+  for (const TrialReport& report : trial.reports) result.metrics_history.push_back(report.metrics);
+  if (!trial.reports.empty()) result.metrics = trial.reports.back().metrics;
+  if (!train::has_folder(folder_, trial_name(trial.number))) return result;
+  result.path = folder_of(trial.number);
+  train::CheckpointStore store(result.path, checkpoints_);
+  result.best_checkpoints = store.best_checkpoints();
+  if (auto latest = store.find_latest_valid()) result.checkpoint = *latest;
+  return result;
+}
+
+}  // namespace manta::tune

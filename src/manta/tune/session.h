@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "manta/base/json.h"
+#include "manta/train/checkpoint.h"
+
+/// What a trial calls: a function that is tuned, or the training loop of a trainer that is. Outside
+/// of one, every function here throws Error(kInvalidArgument).
+namespace manta::tune {
+
+/// Which trial this is.
+struct TrialContext {
+  std::string trial_name;  ///< "trial_00003"
+  /// Of the trial's own; a function's is there after its first checkpoint.
+  std::string folder;
+  Json config;
+  int attempt = 0;  ///< How often it was started before this.
+};
+TrialContext get_context();
+
+/// Gives metrics, and optionally a checkpoint, to the experiment: `report({{"loss", loss}})`. In a
+/// function it returns when the experiment has decided that the trial goes on. If it does not, this
+/// call does not return: it throws something that is no std::exception, and ends the function.
+///
+/// In a training loop it is the same as train::report.
+void report(const Json& metrics);
+void report(const Json& metrics, std::shared_ptr<CheckpointSource> checkpoint);
+
+/// What the trial goes on from: its last checkpoint, if it was started before; otherwise none.
+Checkpoint get_checkpoint();
+
+}  // namespace manta::tune

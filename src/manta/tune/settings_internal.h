@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+
+#include "manta/base/json.h"
+#include "manta/train/config.h"
+#include "manta/tune/space.h"
+#include "manta/tune/tune_config.h"
+
+namespace manta::tune {
+
+/// What experiment.json holds: all of an experiment but its code and objects.
+struct Settings {
+  std::string trainable;  ///< "function", or the trainer's name.
+  Space space;
+  TuneConfig config;  ///< With a seed.
+  RunConfig run;
+};
+
+Json to_json(const Settings& settings);
+/// Throws Error(kCorrupt) naming the file, the field and its value. A search algorithm or scheduler
+/// of the user's own is not stored: they are those of `given`. Whether the stored space is the same
+/// as that of the settings is for the caller to say.
+Settings settings_from(const std::string& experiment_folder, const Json& json,
+                       const std::optional<AnySearcher>& search_alg,
+                       const std::optional<AnyScheduler>& scheduler);
+/// The stored space. Throws Error(kInvalidArgument) if it has functions.
+Space space_from(const std::string& experiment_folder, const Json& json);
+
+/// Throws Error(kInvalidArgument) if it makes no sense.
+void check_tune_config(const TuneConfig& config);
+
+}  // namespace manta::tune

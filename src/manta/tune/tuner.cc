@@ -1,0 +1,187 @@
+#include "manta/tune/tuner.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <random>
+
+#include "manta/base/error_internal.h"
+#include "manta/base/log.h"
+#include "manta/core/client_internal.h"
+#include "manta/core/init.h"
+#include "manta/core/resources_internal.h"
+#include "manta/core/session_folder_internal.h"
+#include "manta/train/training_internal.h"
+#include "manta/tune/experiment_internal.h"
+#include "manta/tune/function_trials_internal.h"
+#include "manta/tune/settings_internal.h"
+#include "manta/tune/space_internal.h"
+#include "manta/tune/trainer_trials_internal.h"
+
+namespace manta {
+
+using namespace tune;
+
+namespace {
+
+constexpr int kMostTrialsAtATime = 256;
+constexpr double kCpusToShare = 5;  // from so many up, trials leave some to others
+constexpr double kShare = 0.8;
+const char kFunction[] = "function";
+const char kObjective[] = "objective";  // the name of what a function returns, if it has no other
+
+uint64_t random_seed() {
+  std::random_device device;
+  return (uint64_t{device()} << 32) | device();
+}
+
+// Trials are processes of the driver's run. Told before there is a folder.
+void check_driver() {
+  Client::current("Tuner::fit");  // throws if there is no manta::init
+  try {
+    current_session_folder();
+  } catch (const Error&) {
+    throw Error(ErrorKind::kInvalidArgument,
+                "Tuner::fit was called in a task, an actor or a training loop; call it in the "
+                "driver, the program that called manta::init");
+  }
+}
+
+Resources for_trials(const TuneConfig& config) {
+  Resources total = cluster_resources();
+  double share = config.max_cpu_fraction.value_or(total.cpus >= kCpusToShare ? kShare : 1.0);
+  total.cpus *= share;
+  return total;
+}
+
+Objective objective_of(const TuneConfig& config) { return {config.metric, config.mode == "max"}; }
+
+}  // namespace
+
+struct Tuner::State {
+  Parts parts;
+  Settings settings;
+  std::string restore_from;  // empty: a new experiment
+  bool resume_errored = false;
+  bool changed = false;  // what experiment.json holds
+
+  std::unique_ptr<Trials> make_trials(const std::string& folder,
+                                      const std::shared_ptr<tune::EventQueue>& events) const {
+    if (parts.function) {
+      const std::string& metric = settings.config.metric;
+      return std::make_unique<FunctionTrials>(*parts.function, folder,
+                                              metric.empty() ? kObjective : metric,
+                                              settings.run.checkpoint_config, events);
+    }
+    return std::make_unique<TrainerTrials>(parts.make_trainer, folder, settings.run, events);
+  }
+  ResultGrid run(Settings with_seed) const;
+};
+
+Tuner::Tuner(Parts parts, TuneConfig tune_config, RunConfig run_config) {
+  check_tune_config(tune_config);
+  grid_size(parts.space);
+  auto state = std::make_shared<State>();
+  Settings& settings = state->settings;
+  settings.space = parts.space;
+  settings.config = std::move(tune_config);
+  settings.trainable = kFunction;
+  settings.run = std::move(run_config);
+  if (parts.trainer) {
+    train::Training training = parts.trainer->training();
+    settings.trainable = training.trainer;
+    settings.run = run_config_of_trials(settings.run, training.run);
+  } else {
+    check_resources(parts.function->resources(), "the resources of a trial");
+  }
+  settings.config.scheduler.make(objective_of(settings.config));  // throws if it needs a metric
+  state->parts = std::move(parts);
+  state_ = std::move(state);
+}
+
+tune::Space Tuner::stored_space(const std::string& path) {
+  return space_from(path, read_settings(path));
+}
+
+Tuner::Tuner(const std::string& path, Parts parts, Changes changes) {
+  auto state = std::make_shared<State>();
+  Json json = read_settings(path);
+  Settings settings = settings_from(path, json, changes.search_alg, changes.scheduler);
+  std::string trainable = parts.trainer ? parts.trainer->training().trainer : kFunction;
+  if (settings.trainable != trainable)
+    throw Error(ErrorKind::kInvalidArgument, str("the experiment in '", path, "' is of a ",
+                                                 settings.trainable, ", not of a ", trainable));
+  bool whole = true;
+  if (to_json(parts.space, &whole) != json.at("space"))
+    throw Error(ErrorKind::kInvalidArgument,
+                str("Tuner::restore: param_space is not the one that the experiment in '", path,
+                    "' searches; leave it out, or give the same"));
+  settings.space = parts.space;
+  if (changes.num_samples && *changes.num_samples < settings.config.num_samples)
+    throw Error(ErrorKind::kInvalidArgument,
+                str("Tuner::restore: num_samples may only grow (was ", settings.config.num_samples,
+                    ", received ", *changes.num_samples, ")"));
+  state->changed = changes.num_samples || changes.verbose;
+  settings.config.num_samples = changes.num_samples.value_or(settings.config.num_samples);
+  settings.run.verbose = changes.verbose.value_or(settings.run.verbose);
+  if (parts.trainer) settings.run.callbacks = parts.trainer->training().run.callbacks;
+  state->settings = std::move(settings);
+  state->parts = std::move(parts);
+  state->restore_from = path;
+  state->resume_errored = changes.resume_errored;
+  state_ = std::move(state);
+}
+
+bool Tuner::can_restore(const std::string& path) { return ExperimentFolder::exists(path); }
+
+ResultGrid Tuner::fit() const {
+  check_driver();
+  Settings settings = state_->settings;
+  if (!settings.config.seed) settings.config.seed = random_seed();
+  if (state_->parts.function)
+    check_possible(state_->parts.function->resources(), cluster_resources(), "a trial");
+  return state_->run(std::move(settings));
+}
+
+ResultGrid Tuner::State::run(Settings with_seed) const {
+  const TuneConfig& config = with_seed.config;
+  auto searcher = config.search_alg.make(
+      {with_seed.space, objective_of(config), config.num_samples, *config.seed});
+  auto scheduler = config.scheduler.make(objective_of(config));
+  Controller::Options options;
+  options.total = for_trials(config);
+  options.max_concurrent =
+      config.max_concurrent_trials > 0 ? config.max_concurrent_trials : kMostTrialsAtATime;
+  // A trainer's run starts itself again.
+  options.max_failures = parts.function ? with_seed.run.failure_config.max_failures : 0;
+  Controller controller(options, *searcher, *scheduler);
+
+  auto folder = restore_from.empty() ? ExperimentFolder::create(with_seed.run, to_json(with_seed))
+                                     : ExperimentFolder::open(restore_from);
+  for (const auto& event : folder->take_events())
+    controller.replay(event.attempt, event.event, event.details);
+  if (changed) folder->set_settings(to_json(with_seed));
+  if (resume_errored) controller.revive_failed();
+
+  auto events = std::make_shared<tune::EventQueue>();
+  auto trials = make_trials(folder->path(), events);
+  Progress progress(objective_of(config), with_seed.run.verbose, ::isatty(STDERR_FILENO) == 1);
+  Experiment experiment(
+      {*folder, controller, *searcher, with_seed.space, *trials, *events, progress});
+  if (!experiment.run()) {
+    throw Error(ErrorKind::kCancelled, str("the experiment was interrupted; Tuner::restore(\"",
+                                           folder->path(), "\", ...) goes on with it"));
+  }
+  progress.summary(controller.trials(), folder->path());
+  std::vector<Result> results;
+  for (const Trial& trial : controller.trials()) {
+    Result result = trials->result(trial);
+    result.config = trial.config;
+    result.error = trial.error;
+    result.outcome = trial.outcome;
+    results.push_back(std::move(result));
+  }
+  return ResultGrid(std::move(results), folder->path(), config.metric, config.mode);
+}
+
+}  // namespace manta

@@ -1,0 +1,139 @@
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "manta/train/config.h"
+#include "manta/train/trainer.h"
+#include "manta/tune/result_grid.h"
+#include "manta/tune/space.h"
+#include "manta/tune/trainable.h"
+#include "manta/tune/tunable.h"
+#include "manta/tune/tune_config.h"
+
+namespace manta {
+
+namespace tune {
+
+/// A copy of the trainer with the values of an assignment in the place of its own.
+template <std::derived_from<Trainer> T>
+T apply(const T& trainer, typename T::Space space, const Assignment& assignment) {
+  fix(space, assignment);
+  return trainer.apply(space);
+}
+
+}  // namespace tune
+
+/// What a Tuner searches, and how. Every field has a default.
+template <class Space>
+struct TunerOptions {
+  /// Of a trainer: its own options, each with a value, a choice or a grid in the place of the
+  /// trainer's. Of a function: the configuration that it gets.
+  Space param_space = {};
+  TuneConfig tune_config = {};
+  /// `name`, `storage_path` and `verbose` are the experiment's. The rest is for each trial. What is
+  /// left at its default is taken from the trainer's own run_config. Callbacks are called by
+  /// several trials at a time.
+  RunConfig run_config = {};
+};
+
+/// How an experiment goes on. What is not set is as it was.
+template <class Space>
+struct TunerRestoreOptions {
+  /// Required if the space holds what is not stored: objects such as data sets, or functions. It
+  /// must be the same as it was.
+  std::optional<Space> param_space = {};
+  bool resume_errored = false;          ///< Trials that failed go on from their last checkpoint.
+  std::optional<int> num_samples = {};  ///< More than before: the search goes on.
+  /// Required if they were of your own, as code is not stored; not to be set otherwise.
+  std::optional<tune::AnySearcher> search_alg = {};
+  std::optional<tune::AnyScheduler> scheduler = {};
+  std::optional<bool> verbose = {};
+};
+
+/// Trains a trainer, or calls a function, with many configurations, several at a time, and compares
+/// what they report.
+///
+/// ```
+/// Tuner tuner(trainer, {.param_space = {.params = {{"max_depth", tune::randint(1, 9)}}},
+///                       .tune_config = {.metric = "train-logloss", .mode = "min", .num_samples =
+///                       2}});
+/// Result best_result = tuner.fit().get_best_result();
+/// ```
+///
+/// A Tuner is a value that only describes an experiment until fit() is called; each call is an
+/// experiment of its own.
+class Tuner {
+ public:
+  /// `trainable` is a trainer, or a function as tune::Trainable says. Throws
+  /// Error(kInvalidArgument) if the options make no sense. Starts nothing.
+  template <class T>
+  requires(!std::is_same_v<T, Tuner>) explicit Tuner(
+      T trainable, TunerOptions<typename tune::SpaceOf<T>::type> options = {})
+      : Tuner(parts_of(std::move(trainable), options.param_space), std::move(options.tune_config),
+              std::move(options.run_config)) {}
+
+  /// An experiment whose driver died, or that was interrupted. fit() goes on with it: trials that
+  /// have ended are not run again; those that ran go on from their last checkpoint. If it had
+  /// ended, fit() returns its results. Throws Error(kNotFound) if there is none at `path`.
+  template <class T>
+  static Tuner restore(const std::string& path, T trainable,
+                       TunerRestoreOptions<typename tune::SpaceOf<T>::type> options = {}) {
+    using Space = typename tune::SpaceOf<T>::type;
+    Space space =
+        options.param_space ? *options.param_space : tune::from_space<Space>(stored_space(path));
+    return Tuner(path, parts_of(std::move(trainable), space),
+                 {options.resume_errored, options.num_samples, std::move(options.search_alg),
+                  std::move(options.scheduler), options.verbose});
+  }
+  static bool can_restore(const std::string& path);
+
+  /// Blocks until the experiment ends. A trial that fails does not end it: see ResultGrid::errors.
+  /// Throws Error(kCancelled) after Ctrl-C; `restore` goes on with what was done.
+  ResultGrid fit() const;
+
+ private:
+  using MakeTrainer = std::function<std::shared_ptr<const Trainer>(const tune::Assignment&)>;
+  struct Parts {
+    tune::Space space;
+    std::optional<tune::Trainable> function;
+    MakeTrainer make_trainer;                // if there is no function
+    std::shared_ptr<const Trainer> trainer;  // as it was given
+  };
+  struct Changes {
+    bool resume_errored = false;
+    std::optional<int> num_samples;
+    std::optional<tune::AnySearcher> search_alg;
+    std::optional<tune::AnyScheduler> scheduler;
+    std::optional<bool> verbose;
+  };
+  struct State;
+
+  template <class T>
+  static Parts parts_of(T trainable, const typename tune::SpaceOf<T>::type& space) {
+    Parts parts;
+    if constexpr (std::derived_from<T, Trainer>) {
+      parts.space = tune::as_space(space);
+      parts.trainer = std::make_shared<T>(trainable);
+      parts.make_trainer = [trainable, space](const tune::Assignment& assignment) {
+        return std::make_shared<const T>(tune::apply(trainable, space, assignment));
+      };
+    } else {
+      parts.space = space;
+      parts.function = tune::Trainable(std::move(trainable));
+    }
+    return parts;
+  }
+  Tuner(Parts parts, TuneConfig tune_config, RunConfig run_config);
+  Tuner(const std::string& path, Parts parts, Changes changes);
+  static tune::Space stored_space(const std::string& path);
+
+  std::shared_ptr<const State> state_;
+};
+
+}  // namespace manta
