@@ -71,3 +71,9 @@ if(NOT TARGET manta::libtorch AND NOT MANTA_WITHOUT_TORCH)
   manta_wheel_library(manta::torch_cpu ${torch}/lib/libtorch_cpu.so LINK manta::c10)
   manta_wheel_library(manta::libtorch ${torch}/lib/libtorch.so LINK manta::torch_cpu)
 endif()
+
+# XGBoost's C library. Its wheel has no headers: the layer declares the functions that it calls. OpenMP comes with it.
+if(NOT TARGET manta::libxgboost AND NOT MANTA_WITHOUT_XGBOOST)
+  manta_wheel(xgboost xgboost-cpu)
+  manta_wheel_library(manta::libxgboost ${xgboost}/xgboost/lib/libxgboost.so)
+endif()

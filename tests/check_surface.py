@@ -7,7 +7,7 @@ import re
 import sys
 from pathlib import Path
 
-UMBRELLAS = ["manta.h", "torch.h"]
+UMBRELLAS = ["manta.h", "torch.h", "xgboost.h"]
 INCLUDE = re.compile(r'^#include "manta/([^"]+)"', re.MULTILINE)
 
 

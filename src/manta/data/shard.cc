@@ -72,6 +72,7 @@ bool ShardPass::next(StepSlice* slice) {
   auto step = next_step(rule_, row_, known_, ended_, state_->name);
   if (!step) {
     state_->epoch_total = known_;
+    state_->rows_of_epoch = row_;
     finish();
     return false;
   }
@@ -132,6 +133,12 @@ ShardBatches DataShard::iter_batches(const ShardBatchOptions& options) const {
 
 std::shared_ptr<data::ShardPass> DataShard::begin_pass(const ShardBatchOptions& options) const {
   return std::make_shared<data::ShardPass>(state_, options);
+}
+
+std::shared_ptr<data::ShardPass> DataShard::begin_first_epoch(
+    const ShardBatchOptions& options) const {
+  state_->position = {};
+  return begin_pass(options);
 }
 
 }  // namespace manta

@@ -74,6 +74,9 @@ class DataShard {
   /// The same for the functions of frameworks, which make their own kind of batch of each slice
   /// (shard_internal.h).
   std::shared_ptr<data::ShardPass> begin_pass(const ShardBatchOptions& options) const;
+  /// For a framework that trains on one epoch, over and over: the first one from its beginning,
+  /// also after a restart.
+  std::shared_ptr<data::ShardPass> begin_first_epoch(const ShardBatchOptions& options) const;
 
  private:
   std::shared_ptr<data::ShardState> state_;

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,8 @@ struct ShardState {
   Position position;  // behind the last batch that was given out
   bool iterating = false;
   int64_t rows_decoded = 0;  // by the reader, in the last pass that ended
+  std::optional<int64_t>
+      rows_of_epoch;  // that all workers took of the last one they read to its end
   WaitWatch* watch =
       nullptr;  // of the process, if it has one: told of passes and of waits for rows
   // Of the process: told of the steps that are taken. One for all of its data sets.

@@ -89,6 +89,16 @@ void check_training(const Training& training) {
     if (!callback) throw Error(ErrorKind::kInvalidArgument, "run_config.callbacks has a null");
   }
   check_checkpoint_config(run.checkpoint_config);
+  const auto& checkpoints = run.checkpoint_config;
+  bool has_schedule =
+      checkpoints.checkpoint_frequency != 0 || checkpoints.checkpoint_at_end.has_value();
+  if (has_schedule && !training.schedules_checkpoints) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("checkpoint_config.checkpoint_frequency and checkpoint_at_end cannot be set "
+                    "for a ",
+                    training.trainer,
+                    ": its loop decides by giving a checkpoint to train::report, or not"));
+  }
   check_resources(training.scaling.resources_per_worker, "scaling_config.resources_per_worker");
 }
 

@@ -101,6 +101,12 @@ void check_checkpoint_config(const CheckpointConfig& config) {
                 str("checkpoint_config.max_in_flight must be from 1 to ", kMostInFlight, " (was ",
                     config.max_in_flight, ")"));
   }
+  if (config.checkpoint_frequency < 0) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("checkpoint_config.checkpoint_frequency must be a number of rounds, or 0 for "
+                    "none on the way (was ",
+                    config.checkpoint_frequency, ")"));
+  }
   const std::string& order = config.checkpoint_score_order;
   if (order != "max" && order != "min") {
     throw Error(

@@ -39,6 +39,12 @@ struct CheckpointConfig {
   /// How many may be in flight to the disk at a time, each as a copy in memory, so that a slow disk
   /// does not hold up the loop. A report with one more waits for the oldest.
   int max_in_flight = 2;
+  /// A checkpoint every so many rounds, for trainers that make them themselves, such as
+  /// XGBoostTrainer. 0: none on the way. Where the training loop decides (TorchTrainer), setting
+  /// this or the next one is an error.
+  int checkpoint_frequency = 0;
+  /// Also after the last round. Default: yes.
+  std::optional<bool> checkpoint_at_end = {};
 };
 
 struct RunConfig {
@@ -75,7 +81,10 @@ struct Result {
   /// Checkpoints on disk and the metrics that came with them; the best is last if there is a score,
   /// otherwise in order.
   std::vector<std::pair<Checkpoint, Json>> best_checkpoints;
-  std::vector<Json> metrics_history;           ///< Each report once.
+  std::vector<Json> metrics_history;  ///< Each report once.
+  /// How many rows of each data set the workers took together, in the last epoch that they had read
+  /// to its end when they reported. Data sets of which there is none are not in it.
+  std::map<std::string, int64_t> rows;
   RunOutcome outcome = RunOutcome::kFinished;  ///< Or kStopped or kPaused.
   Json config;  ///< Of a trial: what the search gave it; see tuner.h. Otherwise null.
   std::optional<Error> error = {};  ///< Of a trial that failed. (A trainer's fit() throws it.)

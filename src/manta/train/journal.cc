@@ -108,6 +108,15 @@ Scanned scan(int fd, const std::string& path, size_t most_values = kMostValues) 
   }
 }
 
+// What is no number was not written by a run.
+void add_rows(const Json& positions, std::map<std::string, int64_t>& rows) {
+  for (const auto& [name, position] : positions.items()) {
+    if (!position.is_object()) continue;
+    auto found = position.find(kRowsOfEpoch);
+    if (found != position.end() && found->is_number_integer()) rows[name] = *found;
+  }
+}
+
 }  // namespace
 
 double seconds_since_epoch() {
@@ -199,6 +208,7 @@ void History::apply(const JournalEvent& event) {
     if (checkpoint != details.end() && checkpoint->is_string()) report.checkpoint = *checkpoint;
     while (!reports_.empty() && reports_.back().index >= report.index) reports_.pop_back();
     reports_.push_back(std::move(report));
+    add_rows(details.value("positions", Json()), rows_);
   } else if (event.event == kAttemptFailed) {
     ++failures_;
   } else if (event.event == kRunEnded) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,10 @@
 #include "manta/train/callback.h"
 
 namespace manta::train {
+
+/// Beside a data set's position in a report: the rows that all workers took of the last epoch that
+/// they read to its end, if there is one.
+inline constexpr const char* kRowsOfEpoch = "rows_of_epoch";
 
 /// A report was committed: index, metrics, positions, checkpoint (the folder's name or null). The
 /// other names of events are those of the controller's notes.
@@ -74,6 +79,8 @@ class History {
   const std::vector<ReportRecord>& reports() const { return reports_; }
   /// The indexes of reports that have a checkpoint. (Retention may have removed it since.)
   std::vector<int64_t> checkpoints() const;
+  /// Result::rows.
+  const std::map<std::string, int64_t>& rows() const { return rows_; }
   int last_attempt() const { return last_attempt_; }  ///< -1: none has started.
   int failures() const { return failures_; }          ///< Attempts that failed.
   const std::string& outcome() const {
@@ -82,6 +89,7 @@ class History {
 
  private:
   std::vector<ReportRecord> reports_;
+  std::map<std::string, int64_t> rows_;
   int last_attempt_ = -1;
   int failures_ = 0;
   std::string outcome_;

@@ -33,7 +33,7 @@ struct Join {  // first on a connection
 struct SendReport {
   int64_t index = 0;
   Json metrics;
-  Json positions;
+  Json positions;  // by data set
   bool has_checkpoint = false;
   std::optional<uint64_t> fingerprint;
   template <class Archive>

@@ -41,6 +41,7 @@ Resources resources_from_json(const JsonFields& json) {
 }
 
 Json run_config_to_json(const RunConfig& run) {
+  const auto& at_end = run.checkpoint_config.checkpoint_at_end;
   return {{"name", run.name},
           {"storage_path", run.storage_path},
           {"max_failures", run.failure_config.max_failures},
@@ -48,6 +49,8 @@ Json run_config_to_json(const RunConfig& run) {
           {"checkpoint_score_attribute", run.checkpoint_config.checkpoint_score_attribute},
           {"checkpoint_score_order", run.checkpoint_config.checkpoint_score_order},
           {"max_in_flight", run.checkpoint_config.max_in_flight},
+          {"checkpoint_frequency", run.checkpoint_config.checkpoint_frequency},
+          {"checkpoint_at_end", at_end ? Json(*at_end) : Json()},
           {"callbacks", run.callbacks.size()},
           {"collective_timeout_ms", run.collective_timeout.count()},
           {"folder_mode", run.folder_mode},
@@ -130,6 +133,13 @@ RunConfig run_config_from_json(const JsonFields& json) {
   if (json.has("max_in_flight")) {
     run.checkpoint_config.max_in_flight =
         static_cast<int>(json.integer("max_in_flight", 1, kMostInFlight));
+  }
+  if (json.has("checkpoint_frequency")) {
+    run.checkpoint_config.checkpoint_frequency =
+        static_cast<int>(json.integer("checkpoint_frequency", 0, INT_MAX));
+  }
+  if (json.has("checkpoint_at_end") && !json.any("checkpoint_at_end").is_null()) {
+    run.checkpoint_config.checkpoint_at_end = json.boolean("checkpoint_at_end");
   }
   run.collective_timeout =
       std::chrono::milliseconds(json.integer("collective_timeout_ms", 1, kLongestTimeout.count()));

@@ -10,6 +10,7 @@ Result result_of_run(const std::string& path, const History& history, const Chec
   result.path = path;
   for (const auto& report : history.reports()) result.metrics_history.push_back(report.metrics);
   if (!result.metrics_history.empty()) result.metrics = result.metrics_history.back();
+  result.rows = history.rows();
   result.best_checkpoints = store.best_checkpoints();
   auto checkpoints = history.checkpoints();
   if (!checkpoints.empty()) {

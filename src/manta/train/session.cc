@@ -10,6 +10,7 @@
 #include "manta/base/json_input_internal.h"
 #include "manta/base/log.h"
 #include "manta/base/start_thread_internal.h"
+#include "manta/train/journal_internal.h"
 #include "manta/train/session_internal.h"
 #include "manta/train/staging_internal.h"
 
@@ -202,7 +203,13 @@ Json Session::positions() const {
   Json all = Json::object();
   for (const auto& [name, from] : begin_.datasets) {
     auto shard = shards_.find(name);
-    all[name] = (shard == shards_.end() ? from : shard->second->position).to_json();
+    if (shard == shards_.end()) {
+      all[name] = from.to_json();
+      continue;
+    }
+    const data::ShardState& state = *shard->second;
+    all[name] = state.position.to_json();
+    if (state.rows_of_epoch) all[name][kRowsOfEpoch] = *state.rows_of_epoch;
   }
   return all;
 }

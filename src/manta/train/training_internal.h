@@ -34,6 +34,9 @@ struct Training {
   /// Takes nothing; runs in every worker before the loop, where the framework tells the Session
   /// what the Session should know of it, e.g. how to word the framework's exceptions.
   std::optional<Function> prepare_worker = {};
+  /// Whether the trainer, and not a loop of the user's, decides when there is a checkpoint: it
+  /// honours CheckpointConfig::checkpoint_frequency and checkpoint_at_end.
+  bool schedules_checkpoints = false;
   /// So many workers, at most, exchange what collectives carry through a region of shared memory.
   int max_in_shared_memory = INT_MAX;
   std::string restore_from;           ///< A run folder to go on with; empty for a new run.

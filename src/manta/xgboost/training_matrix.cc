@@ -1,0 +1,169 @@
+#include <arrow/record_batch.h>
+#include <arrow/type.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "manta/data/operation_internal.h"
+#include "manta/data/shard_internal.h"
+#include "manta/xgboost/c_api_internal.h"
+#include "manta/xgboost/float_rows_internal.h"
+#include "manta/xgboost/training_matrix_internal.h"
+
+namespace manta::xgboost {
+namespace {
+
+// So many rows at a time for each worker: some pieces of the data reader's.
+constexpr int64_t kRowsPerStep = 64 * 1024;
+
+std::string named_set(const std::string& dataset) { return "data set '" + dataset + "'"; }
+
+// A worker's rows, as the library takes them: all in one batch, as many times as it likes.
+struct Rows {
+  Rows(const TrainingColumns& columns, std::string dataset)
+      : features(columns.features, named_set(dataset)),
+        label(columns.label),
+        name(std::move(dataset)) {}
+
+  void append(const data::StepSlice& slice) {
+    int64_t row = slice.first_row;
+    for (const auto& part : slice.parts) {
+      features.append(*part.batch, part.offset, part.rows, row);
+      append_labels(part, row);
+      row += part.rows;
+    }
+  }
+
+  void append_labels(const data::StepSlice::Part& part, int64_t first_row) {
+    auto column = part.batch->GetColumnByName(label);
+    size_t before = labels.size();
+    labels.resize(before + static_cast<size_t>(part.rows));
+    write_floats(*column, part.offset, part.rows, labels.data() + before, 1);
+    for (size_t i = before; i < labels.size(); ++i) {
+      if (!std::isnan(labels[i])) continue;
+      throw Error(ErrorKind::kInvalidArgument,
+                  str("the label column '", label, "' of ", named_set(name),
+                      " is null or NaN in row ", first_row + static_cast<int64_t>(i - before),
+                      ": leave such rows out with drop_na({\"", label, "\"})"));
+    }
+  }
+
+  void give() {
+    check_call(
+        XGProxyDMatrixSetDataDense(
+            proxy, array_interface(features.data(), features.rows(), features.columns()).c_str()),
+        "giving rows to the library");
+    check_call(XGDMatrixSetInfoFromInterface(
+                   proxy, "label",
+                   array_interface(labels.data(), static_cast<int64_t>(labels.size())).c_str()),
+               "giving labels to the library");
+  }
+
+  FloatRows features;
+  std::vector<float> labels;
+  std::string label;
+  std::string name;
+  void* proxy = nullptr;
+  bool given = false;
+};
+
+int next_rows(void* iterator) {
+  auto& rows = *static_cast<Rows*>(iterator);
+  if (std::exchange(rows.given, true)) return 0;
+  rows.give();
+  return 1;
+}
+
+void first_rows(void* iterator) { static_cast<Rows*>(iterator)->given = false; }
+
+std::string quoted(const std::vector<std::string>& names) {
+  std::string text;
+  for (const auto& name : names) text += str(text.empty() ? "'" : ", '", name, "'");
+  return text;
+}
+
+}  // namespace
+
+TrainingColumns TrainingColumns::of(const arrow::Schema& train, const std::string& label) {
+  TrainingColumns columns;
+  columns.label = label;
+  bool has_label = false;
+  for (const auto& name : train.field_names()) {
+    if (name == label) {
+      has_label = true;
+    } else {
+      columns.features.push_back(name);
+    }
+  }
+  if (!has_label) {
+    throw Error(ErrorKind::kNotFound,
+                str("the label column '", label, "' is not in data set 'train', which has ",
+                    quoted(train.field_names())));
+  }
+  if (columns.features.empty()) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("data set 'train' has no column but the label, '", label, "'"));
+  }
+  require_number_columns(train, train.field_names(), named_set("train"));
+  return columns;
+}
+
+void TrainingColumns::require_same(const arrow::Schema& schema, const std::string& dataset) const {
+  auto there = schema.field_names();
+  auto mine = features;
+  mine.push_back(label);
+  std::vector<std::string> missing, more;
+  for (const auto& name : mine) {
+    if (!data::contains(there, name)) missing.push_back(name);
+  }
+  for (const auto& name : there) {
+    if (!data::contains(mine, name)) more.push_back(name);
+  }
+  if (!missing.empty() || !more.empty()) {
+    std::string what;
+    if (!missing.empty()) what += str(named_set(dataset), " lacks ", quoted(missing));
+    if (!more.empty()) {
+      what += str(what.empty() ? named_set(dataset) : ", and", " has ", quoted(more),
+                  ", which 'train' has not");
+    }
+    throw Error(ErrorKind::kInvalidArgument, str("the data sets 'train' and '", dataset,
+                                                 "' must have the same columns: ", what));
+  }
+  require_number_columns(schema, mine, named_set(dataset));
+}
+
+TrainingMatrix::TrainingMatrix(const DataShard& shard, const std::string& label,
+                               TrainingColumns& columns, const TrainingMatrix* reference,
+                               const MatrixOptions& options)
+    : name_(shard.name()) {
+  auto pass = shard.begin_first_epoch({.batch_size = kRowsPerStep});
+  std::unique_ptr<Rows> rows;
+  for (data::StepSlice slice; pass->next(&slice);) {
+    if (!rows) {
+      const auto& schema = *slice.parts.at(0).batch->schema();
+      if (reference) {
+        columns.require_same(schema, name_);
+      } else {
+        columns = TrainingColumns::of(schema, label);
+      }
+      rows = std::make_unique<Rows>(columns, name_);
+    }
+    rows->append(slice);
+  }
+  MANTA_CHECK(rows, "a pass without a step");
+  void* proxy = nullptr;
+  check_call(XGProxyDMatrixCreate(&proxy), "making a matrix");
+  MatrixHandle owned(proxy);
+  rows->proxy = proxy;
+  std::string config =
+      str(R"({"missing":NaN,"nthread":)", options.threads,
+          options.max_bin.empty() ? "" : str(R"(,"max_bin":)", options.max_bin), "}");
+  void* matrix = nullptr;
+  check_call(XGQuantileDMatrixCreateFromCallback(rows.get(), proxy,
+                                                 reference ? reference->handle() : nullptr,
+                                                 &first_rows, &next_rows, config.c_str(), &matrix),
+             str("making a matrix of data set '", name_, "'"));
+  handle_.reset(matrix);
+}
+
+}  // namespace manta::xgboost

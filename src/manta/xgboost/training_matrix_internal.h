@@ -1,0 +1,55 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "manta/data/shard.h"
+#include "manta/xgboost/library_internal.h"
+
+namespace arrow {
+class Schema;
+}
+
+namespace manta::xgboost {
+
+/// What is trained on and what is predicted, by name.
+struct TrainingColumns {
+  std::vector<std::string> features;  ///< In the order of the model.
+  std::string label;
+
+  /// All columns of the data set "train" but the label are features. Throws Error(kNotFound) if the
+  /// label is not there, Error(kInvalidArgument) if nothing else is, or if a column has no numbers.
+  static TrainingColumns of(const arrow::Schema& train, const std::string& label);
+  /// Throws Error(kInvalidArgument), which names the columns, unless another data set has the same
+  /// ones, in any order.
+  void require_same(const arrow::Schema& schema, const std::string& dataset) const;
+};
+
+struct MatrixOptions {
+  int threads = 1;
+  std::string max_bin = {};  ///< The parameter; empty: the library's default.
+};
+
+/// This worker's part of a data set, in the library's form: one byte a value, or two, instead of
+/// four. All workers must make it at the same time: the library compares their values to choose the
+/// bins.
+///
+/// The rows are read and decoded once. Until the matrix is made, the worker has them as float32,
+/// which is also the most memory that this takes: 4 bytes a value and those of the result.
+class TrainingMatrix {
+ public:
+  /// The first one decides which columns there are: `columns` is empty then, and filled. The others
+  /// get its bins: `reference` is the first.
+  TrainingMatrix(const DataShard& shard, const std::string& label, TrainingColumns& columns,
+                 const TrainingMatrix* reference, const MatrixOptions& options);
+
+  void* handle() const { return handle_.get(); }
+  const std::string& name() const { return name_; }
+
+ private:
+  std::string name_;
+  MatrixHandle handle_;
+};
+
+}  // namespace manta::xgboost

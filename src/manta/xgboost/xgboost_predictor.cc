@@ -1,0 +1,104 @@
+#include "manta/xgboost/xgboost_predictor.h"
+
+#include <arrow/api.h>
+
+#include <cstring>
+
+#include "manta/io/arrow_status_internal.h"
+#include "manta/xgboost/booster_internal.h"
+#include "manta/xgboost/c_api_internal.h"
+#include "manta/xgboost/float_rows_internal.h"
+
+namespace manta {
+namespace {
+
+using xgboost::array_interface;
+using xgboost::Booster;
+using xgboost::check_call;
+using xgboost::FloatRows;
+
+constexpr const char* kHowToPredict =
+    R"({"type":0,"training":false,"iteration_begin":0,"iteration_end":0,"missing":NaN,)"
+    R"("strict_shape":false,"cache_id":0})";
+
+struct Predictions {
+  const float* values = nullptr;
+  std::vector<uint64_t> shape;
+};
+
+// What the library needs to see rows. One for each thread: making it costs more than a prediction.
+void* proxy_of_thread() {
+  thread_local xgboost::MatrixHandle proxy;
+  if (!proxy) {
+    void* made = nullptr;
+    check_call(XGProxyDMatrixCreate(&made), "preparing to predict");
+    proxy.reset(made);
+  }
+  return proxy.get();
+}
+
+Predictions predict_floats(const Booster& booster, const float* rows, int64_t count,
+                           int64_t columns) {
+  const uint64_t* shape = nullptr;
+  uint64_t dimensions = 0;
+  Predictions predictions;
+  check_call(XGBoosterPredictFromDense(booster.handle(),
+                                       array_interface(rows, count, columns).c_str(), kHowToPredict,
+                                       proxy_of_thread(), &shape, &dimensions, &predictions.values),
+             "predicting with XGBoost");
+  predictions.shape.assign(shape, shape + dimensions);
+  return predictions;
+}
+
+}  // namespace
+
+XGBoostPredictor::XGBoostPredictor(AnyPreprocessor preprocessor, std::shared_ptr<Booster> booster,
+                                   std::vector<std::string> features)
+    : Predictor(std::move(preprocessor), features),
+      booster_(std::move(booster)),
+      features_(std::move(features)),
+      label_column_(booster_->attribute(xgboost::kLabelAttribute)) {
+  // A row of missing values tells how a prediction looks, and makes the library ready for threads.
+  std::vector<float> missing(features_.size(), NAN);
+  auto shape =
+      predict_floats(*booster_, missing.data(), 1, static_cast<int64_t>(features_.size())).shape;
+  if (shape.size() < 2) return;
+  width_ = 1;
+  for (size_t i = 1; i < shape.size(); ++i) width_ *= static_cast<int64_t>(shape[i]);
+}
+
+XGBoostPredictor XGBoostPredictor::from_checkpoint(const Checkpoint& checkpoint) {
+  std::string path = checkpoint.file(xgboost::kModelFile);
+  auto booster = std::make_shared<Booster>(Booster::load(path));
+  booster->set("nthread", "1");
+  auto features = booster->feature_names();
+  if (features.empty()) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("the model in '", path,
+                    "' does not name its features, so columns cannot be found for them: train it "
+                    "with feature names"));
+  }
+  return XGBoostPredictor(checkpoint.get_preprocessor(), std::move(booster), std::move(features));
+}
+
+data::BatchPtr XGBoostPredictor::predict_features(const data::BatchPtr& features) const {
+  int64_t rows = features->num_rows(), numbers = rows * std::max<int64_t>(width_, 1);
+  auto buffer = check(arrow::AllocateBuffer(numbers * static_cast<int64_t>(sizeof(float))),
+                      "memory for predictions");
+  if (rows > 0) {
+    FloatRows floats(features_, "what is to be predicted");
+    floats.append(*features, 0, rows, 0);
+    auto predictions = predict_floats(*booster_, floats.data(), rows, floats.columns());
+    std::memcpy(buffer->mutable_data(), predictions.values, static_cast<size_t>(buffer->size()));
+  }
+  auto values = arrow::MakeArray(arrow::ArrayData::Make(
+      arrow::float32(), numbers, {nullptr, std::shared_ptr<arrow::Buffer>(std::move(buffer))}));
+  if (width_ > 0) {
+    auto type = arrow::fixed_size_list(arrow::float32(), static_cast<int32_t>(width_));
+    values = std::make_shared<arrow::FixedSizeListArray>(type, rows, values);
+  }
+  return arrow::RecordBatch::Make(arrow::schema({arrow::field("predictions", values->type())}),
+                                  rows, {values});
+}
+
+}  // namespace manta
