@@ -114,7 +114,8 @@ TEST_F(Serving, ADetachedFrontThatWasKilledIsStartedAgain) {
   EXPECT_EQ(program.wait(), 0);
   auto processes = descendants(front);
   ::kill(front, SIGKILL);
-  EXPECT_TRUE(eventually([&] { return !is_running(front) && all_gone(processes) && !listens(url); }));
+  EXPECT_TRUE(
+      eventually([&] { return !is_running(front) && all_gone(processes) && !listens(url); }));
   Program again(test_program("serving"), {"detached", "one", checkpoint()}, folder_.path());
   expect_answer(first_line(again));
   EXPECT_EQ(again.wait(), 0);

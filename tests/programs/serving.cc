@@ -5,8 +5,8 @@
 //   serving status <name>                  prints how many deployments the detached front has
 //   serving shutdown <name>                ends the detached front
 //
-// Each prints the URL first, and "detached" then the front's process. The model adds up the columns whose names are in the checkpoint's file
-// "columns".
+// Each prints the URL first, and "detached" then the front's process. The model adds up the columns
+// whose names are in the checkpoint's file "columns".
 
 #include <arrow/api.h>
 #include <manta/manta.h>
@@ -44,8 +44,7 @@ class Sum final : public Predictor {
   }
 
  private:
-  explicit Sum(std::vector<std::string> names)
-      : Predictor({}, names), names_(std::move(names)) {}
+  explicit Sum(std::vector<std::string> names) : Predictor({}, names), names_(std::move(names)) {}
 
   std::vector<std::string> names_;
 };

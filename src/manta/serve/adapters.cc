@@ -10,32 +10,54 @@
 
 namespace manta::serve {
 
-Batch json_columns(const Request& request) {
-  ColumnsReader reader(/*takes_plain_values=*/false);
-  return read_table(request.body, reader);
+namespace {
+
+void read_columns(std::string_view body, TableBuilder& table) {
+  ColumnsReader reader(table, /*takes_plain_values=*/false);
+  read_table(body, reader);
 }
 
-Batch json_records(const Request& request) {
-  RecordsReader reader;
-  return read_table(request.body, reader);
+void read_records(std::string_view body, TableBuilder& table) {
+  RecordsReader reader(table);
+  read_table(body, reader);
 }
 
-Batch json_split(const Request& request) {
-  SplitReader reader;
-  return read_table(request.body, reader);
+void read_split(std::string_view body, TableBuilder& table) {
+  SplitReader reader(table);
+  read_table(body, reader);
 }
 
-Batch json_any(const Request& request) {
-  size_t first = request.body.find_first_not_of(" \t\r\n");
-  if (first != std::string_view::npos && request.body[first] == '[') return json_records(request);
-  ColumnsReader reader(/*takes_plain_values=*/true);
+void read_any(std::string_view body, TableBuilder& table) {
+  size_t first = body.find_first_not_of(" \t\r\n");
+  if (first != std::string_view::npos && body[first] == '[') return read_records(body, table);
+  ColumnsReader reader(table, /*takes_plain_values=*/true);
   try {
-    return read_table(request.body, reader);
+    return read_table(body, reader);
   } catch (const Error&) {
     if (!reader.saw_rows()) throw;
   }
-  return json_split(request);
+  read_split(body, table);
 }
+
+Batch read(ReadJson read_json, const Request& request) {
+  TableBuilder table;
+  read_json(request.body, table);
+  return table.finish();
+}
+
+}  // namespace
+
+ReadJson json_reader_of(HttpAdapter adapter) {
+  if (adapter == json_columns) return read_columns;
+  if (adapter == json_records) return read_records;
+  if (adapter == json_split) return read_split;
+  return adapter == json_any ? read_any : nullptr;
+}
+
+Batch json_columns(const Request& request) { return read(read_columns, request); }
+Batch json_records(const Request& request) { return read(read_records, request); }
+Batch json_split(const Request& request) { return read(read_split, request); }
+Batch json_any(const Request& request) { return read(read_any, request); }
 
 Batch arrow_ipc(const Request& request) {
   // Buffers refer to the body, which does not outlive this call: copied once, aligned for Arrow.

@@ -51,8 +51,8 @@ std::shared_ptr<arrow::Schema> schema_of(
     const std::vector<std::shared_ptr<arrow::DataType>>& types) {
   thread_local std::shared_ptr<arrow::Schema> last;
   auto is_last = [&] {
-    if (!last || last->num_fields() != static_cast<int>(names.size())) return false;
-    for (size_t i = 0; i < names.size(); ++i) {
+    if (!last || last->num_fields() != static_cast<int>(types.size())) return false;
+    for (size_t i = 0; i < types.size(); ++i) {
       const auto& field = *last->field(static_cast<int>(i));
       if (field.type() != types[i] || field.name() != names[i]) return false;
     }
@@ -60,7 +60,7 @@ std::shared_ptr<arrow::Schema> schema_of(
   };
   if (is_last()) return last;
   std::vector<std::shared_ptr<arrow::Field>> fields;
-  for (size_t i = 0; i < names.size(); ++i) fields.push_back(arrow::field(names[i], types[i]));
+  for (size_t i = 0; i < types.size(); ++i) fields.push_back(arrow::field(names[i], types[i]));
   return last = arrow::schema(std::move(fields));
 }
 
@@ -173,8 +173,9 @@ std::shared_ptr<arrow::Array> ColumnBuilder::finish() {
   if (nulls_ > 0) valid = bitmap(size, [&](size_t i) { return !missing_[i]; });
   std::vector<std::shared_ptr<arrow::Buffer>> buffers{valid};
   if (kind_ == Kind::kString) {
-    ends_.insert(ends_.begin(), 0);
-    buffers.push_back(copy_of(ends_.data(), ends_.size() * sizeof(int32_t)));
+    std::vector<int32_t> offsets(1, 0);
+    offsets.insert(offsets.end(), ends_.begin(), ends_.end());
+    buffers.push_back(copy_of(offsets.data(), offsets.size() * sizeof(int32_t)));
     buffers.push_back(copy_of(chars_.data(), chars_.size()));
   } else if (kind_ == Kind::kBool) {
     buffers.push_back(bitmap(size, [&](size_t i) { return bits_[i] != 0; }));
@@ -184,40 +185,96 @@ std::shared_ptr<arrow::Array> ColumnBuilder::finish() {
   return arrow::MakeArray(arrow::ArrayData::Make(type(), size_, std::move(buffers), nulls_));
 }
 
-int TableBuilder::find(std::string_view name) const {
-  if (names_.size() <= kSearched) {
-    for (size_t i = 0; i < names_.size(); ++i) {
-      if (names_[i] == name) return static_cast<int>(i);
+void ColumnBuilder::append(const ColumnBuilder& other) {
+  if (kind_ == Kind::kUnknown) become(Kind::kDouble);
+  if (nulls_ > 0 || other.nulls_ > 0) {
+    if (nulls_ == 0) missing_.assign(static_cast<size_t>(size_), false);
+    if (other.nulls_ == 0) {
+      missing_.insert(missing_.end(), static_cast<size_t>(other.size_), false);
+    } else {
+      missing_.insert(missing_.end(), other.missing_.begin(), other.missing_.end());
+    }
+  }
+  if (kind_ == Kind::kString) {
+    for (int32_t end : other.ends_) ends_.push_back(static_cast<int32_t>(chars_.size()) + end);
+    chars_ += other.chars_;
+  } else if (other.kind_ == Kind::kUnknown) {
+    bits_.insert(bits_.end(), static_cast<size_t>(other.size_), 0);
+  } else {
+    bits_.insert(bits_.end(), other.bits_.begin(), other.bits_.end());
+  }
+  size_ += other.size_;
+  nulls_ += other.nulls_;
+}
+
+void ColumnBuilder::clear() {
+  kind_ = Kind::kUnknown;
+  size_ = nulls_ = 0;
+  bits_.clear();
+  ends_.clear();
+  chars_.clear();
+  missing_.clear();
+}
+
+int TableBuilder::find(std::string_view name) {
+  if (size_ <= kSearched) {
+    for (int i = 0; i < size_; ++i) {
+      if (names_[static_cast<size_t>(i)] == name) return i;
     }
     return -1;
+  }
+  for (; indexed_ < size_; ++indexed_) {
+    index_.emplace(names_[static_cast<size_t>(indexed_)], indexed_);
   }
   auto found = index_.find(std::string(name));
   return found == index_.end() ? -1 : found->second;
 }
 
 int TableBuilder::add(std::string_view name) {
-  names_.emplace_back(name);
-  columns_.emplace_back();
-  int last = size() - 1;
-  if (names_.size() == kSearched + 1) {
-    for (int i = 0; i <= last; ++i) index_.emplace(names_[static_cast<size_t>(i)], i);
-  } else if (names_.size() > kSearched) {
-    index_.emplace(names_.back(), last);
+  auto place = static_cast<size_t>(size_);
+  if (repeats_ == size_ && size_ < earlier_ && names_[place] == name) {
+    ++repeats_;  // no search: none of the names before is this one
+  } else {
+    if (find(name) >= 0) return -1;
+    if (place == names_.size()) {
+      names_.emplace_back();
+      columns_.emplace_back();
+    }
+    names_[place] = name;
   }
-  return last;
+  columns_[place].clear();
+  return size_++;
+}
+
+bool TableBuilder::is_like(const TableBuilder& other) const {
+  if (size_ != other.size_) return false;
+  for (size_t i = 0; i < static_cast<size_t>(size_); ++i) {
+    if (!columns_[i].has_type_of(other.columns_[i]) || names_[i] != other.names_[i]) return false;
+  }
+  return true;
+}
+
+void TableBuilder::append(const TableBuilder& other) {
+  for (size_t i = 0; i < static_cast<size_t>(size_); ++i) columns_[i].append(other.columns_[i]);
+}
+
+void TableBuilder::clear() {
+  earlier_ = size_;
+  size_ = repeats_ = indexed_ = 0;
+  index_.clear();
 }
 
 Batch TableBuilder::finish() {
+  auto size = static_cast<size_t>(size_);
   std::vector<std::shared_ptr<arrow::Array>> arrays;
   std::vector<std::shared_ptr<arrow::DataType>> types;
-  arrays.reserve(columns_.size());
-  types.reserve(columns_.size());
-  int64_t rows = columns_.empty() ? 0 : columns_[0].size();
-  for (auto& column : columns_) {
-    types.push_back(column.type());
-    arrays.push_back(column.finish());
+  arrays.reserve(size);
+  types.reserve(size);
+  for (size_t i = 0; i < size; ++i) {
+    types.push_back(columns_[i].type());
+    arrays.push_back(columns_[i].finish());
   }
-  return arrow::RecordBatch::Make(schema_of(names_, types), rows, std::move(arrays));
+  return arrow::RecordBatch::Make(schema_of(names_, types), rows(), std::move(arrays));
 }
 
 }  // namespace manta::serve

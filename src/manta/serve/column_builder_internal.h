@@ -14,7 +14,8 @@
 namespace manta::serve {
 
 /// The values of one column while a JSON text is read. Each `add` returns why the value does not
-/// fit; null if it does.
+/// fit; null if it does. Cleared, it keeps its memory: a replica reads the same columns again and
+/// again.
 class ColumnBuilder {
  public:
   const char* add_null();
@@ -25,10 +26,15 @@ class ColumnBuilder {
 
   int64_t size() const { return size_; }
   std::shared_ptr<arrow::DataType> type() const;
+  bool has_type_of(const ColumnBuilder& other) const { return type_kind() == other.type_kind(); }
+  /// Adds all values of another one, of the same type.
+  void append(const ColumnBuilder& other);
+  void clear();
   std::shared_ptr<arrow::Array> finish();
 
  private:
   enum class Kind : uint8_t { kUnknown, kInt, kDouble, kBool, kString };
+  Kind type_kind() const { return kind_ == Kind::kUnknown ? Kind::kDouble : kind_; }
   bool become(Kind kind);
   const char* become_double();
   void push(uint64_t bits);
@@ -45,20 +51,33 @@ class ColumnBuilder {
 class TableBuilder {
  public:
   /// The column of that name; -1 if there is none.
-  int find(std::string_view name) const;
+  int find(std::string_view name);
+  /// A new column; -1 if there is one of that name.
   int add(std::string_view name);
   ColumnBuilder& column(int index) { return columns_[static_cast<size_t>(index)]; }
   const std::string& name(int index) const { return names_[static_cast<size_t>(index)]; }
-  int size() const { return static_cast<int>(columns_.size()); }
+  int size() const { return size_; }
+  int64_t rows() const { return size_ == 0 ? 0 : columns_[0].size(); }
+  /// Whether it has the same names and types, in the same order.
+  bool is_like(const TableBuilder& other) const;
+  /// Adds all rows of another one that is like it.
+  void append(const TableBuilder& other);
+  /// Without columns, but with their memory.
+  void clear();
   /// All columns must have as many values.
   Batch finish();
 
  private:
-  static constexpr size_t kSearched = 32;  // more names than that are looked up by their hashes
+  static constexpr int kSearched = 32;  // more names than that are looked up by their hashes
 
+  // Those beyond `size_` are of an earlier table.
   std::vector<std::string> names_;
   std::vector<ColumnBuilder> columns_;
-  std::unordered_map<std::string, int> index_;
+  int size_ = 0;
+  int repeats_ = 0;  // so many names are those of the earlier table, which had each only once
+  int earlier_ = 0;  // names of the earlier table
+  std::unordered_map<std::string, int> index_;  // of the first `indexed_` names
+  int indexed_ = 0;
 };
 
 }  // namespace manta::serve

@@ -56,7 +56,7 @@ class Handler {
 
 }  // namespace
 
-Batch read_table(std::string_view text, TableReader& reader) {
+void read_table(std::string_view text, TableReader& reader) {
   namespace json = manta_rapidjson;
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) {
     throw Error(ErrorKind::kInvalidArgument, "the request's body is empty; it must be JSON");
@@ -74,11 +74,11 @@ Batch read_table(std::string_view text, TableReader& reader) {
         str("the request's body, at byte ", result.Offset(), ": ",
             refused ? reader.why() : str("not JSON: ", json::GetParseError_En(result.Code()))));
   }
-  return reader.finish();
+  reader.finish();
 }
 
-bool TableReader::add(TableBuilder& table, int column, JsonToken token, std::string_view text) {
-  ColumnBuilder& values = table.column(column);
+bool TableReader::add(int column, JsonToken token, std::string_view text) {
+  ColumnBuilder& values = table_.column(column);
   const char* why = nullptr;
   switch (token) {
     case JsonToken::kNull:
@@ -97,7 +97,7 @@ bool TableReader::add(TableBuilder& table, int column, JsonToken token, std::str
     default:
       why = "an array or an object is no value of a column";
   }
-  return !why || fail(str("column ", name_of(table.name(column)), ": ", why));
+  return !why || fail(str("column ", name_of(table_.name(column)), ": ", why));
 }
 
 // ---- {"a": [1, 2]}
@@ -111,11 +111,8 @@ bool ColumnsReader::on(JsonToken token, std::string_view text) {
       --depth_;
       return true;
     case JsonToken::kKey:
-      if (table_.find(text) >= 0) {
-        return fail(str("the column ", name_of(std::string(text)), " comes twice"));
-      }
       column_ = table_.add(text);
-      return true;
+      return column_ >= 0 || fail(str("the column ", name_of(std::string(text)), " comes twice"));
     case JsonToken::kBeginArray:
       if (depth_ == 1 && !plain_) return ++depth_;
       saw_rows_ = depth_ == 2 && table_.name(column_) == "data";
@@ -127,17 +124,17 @@ bool ColumnsReader::on(JsonToken token, std::string_view text) {
       return on_value(token, text);
   }
   if (depth_ == 0) return fail("expected an object with an array for each column: {\"a\": [1, 2]}");
-  return add(table_, column_, token, text);
+  return add(column_, token, text);
 }
 
 bool ColumnsReader::on_value(JsonToken token, std::string_view text) {
   if (depth_ == 1 && takes_plain_values_ && table_.size() == 1) plain_ = true;
-  if (depth_ == 2 || (depth_ == 1 && plain_)) return add(table_, column_, token, text);
+  if (depth_ == 2 || (depth_ == 1 && plain_)) return add(column_, token, text);
   return fail(depth_ == 0 ? "expected an object with an array for each column: {\"a\": [1, 2]}"
                           : str("column ", name_of(table_.name(column_)), " is no array"));
 }
 
-Batch ColumnsReader::finish() {
+void ColumnsReader::finish() {
   for (int i = 1; i < table_.size(); ++i) {
     int64_t first = table_.column(0).size(), here = table_.column(i).size();
     if (first == here) continue;
@@ -146,7 +143,6 @@ Batch ColumnsReader::finish() {
                     " values, column ", name_of(table_.name(0)), " has ", first,
                     "; all columns must have as many"));
   }
-  return table_.finish();
 }
 
 // ---- [{"a": 1}, {"a": 2}]
@@ -172,7 +168,7 @@ bool RecordsReader::on(JsonToken token, std::string_view text) {
     default:
       break;
   }
-  if (depth_ == 2) return add(table_, column_, token, text);
+  if (depth_ == 2) return add(column_, token, text);
   return fail("expected an array with an object for each row: [{\"a\": 1}, {\"a\": 2}]");
 }
 
@@ -205,11 +201,10 @@ bool RecordsReader::end_record() {
   return true;
 }
 
-Batch RecordsReader::finish() {
+void RecordsReader::finish() {
   if (rows_ > 0 && table_.size() == 0) {
     throw Error(ErrorKind::kInvalidArgument, "the request's body: its records are empty");
   }
-  return table_.finish();
 }
 
 // ---- {"columns": ["a"], "data": [[1], [2]]}
@@ -237,16 +232,13 @@ bool SplitReader::on(JsonToken token, std::string_view text) {
     default:
       if (depth_ == 2 && part_ == Part::kIndex) return true;
       if (depth_ == 2 && part_ == Part::kColumns && token == JsonToken::kString) {
-        if (table_.find(text) >= 0) {
-          return fail(str("the column ", name_of(std::string(text)), " comes twice"));
-        }
-        table_.add(text);
-        return true;
+        return table_.add(text) >= 0 ||
+               fail(str("the column ", name_of(std::string(text)), " comes twice"));
       }
       break;
   }
   if (depth_ == 3) {
-    if (column_ < table_.size()) return add(table_, column_++, token, text);
+    if (column_ < table_.size()) return add(column_++, token, text);
     return fail(
         str("row ", rows_, " has more than ", table_.size(), " values, the number of \"columns\""));
   }
@@ -279,12 +271,11 @@ bool SplitReader::on_end_array() {
   return true;
 }
 
-Batch SplitReader::finish() {
+void SplitReader::finish() {
   if (!has_columns_ || !has_data_) {
     throw Error(ErrorKind::kInvalidArgument,
                 str("the request's body lacks \"", has_columns_ ? "data" : "columns", "\""));
   }
-  return table_.finish();
 }
 
 }  // namespace manta::serve

@@ -21,14 +21,15 @@ enum class JsonToken {
   kEndArray
 };
 
-/// Makes a table of the tokens of a JSON text, in one pass. One class for each layout.
+/// Fills a table from the tokens of a JSON text, in one pass. One class for each layout.
 class TableReader {
  public:
+  explicit TableReader(TableBuilder& table) : table_(table) { table.clear(); }
   virtual ~TableReader() = default;
   /// False if the token has no place in the layout; `why` says so then.
   virtual bool on(JsonToken token, std::string_view text) = 0;
   /// After the last token. Throws Error(kInvalidArgument) if the table is not complete.
-  virtual Batch finish() = 0;
+  virtual void finish() = 0;
   const std::string& why() const { return why_; }
 
  protected:
@@ -37,7 +38,9 @@ class TableReader {
     return false;
   }
   /// A plain value of a column.
-  bool add(TableBuilder& table, int column, JsonToken token, std::string_view text);
+  bool add(int column, JsonToken token, std::string_view text);
+
+  TableBuilder& table_;
 
  private:
   std::string why_;
@@ -45,14 +48,20 @@ class TableReader {
 
 /// Feeds the tokens of `text` to `reader`. Throws Error(kInvalidArgument) with the position if it
 /// is not JSON, or if the reader does not want a token.
-Batch read_table(std::string_view text, TableReader& reader);
+void read_table(std::string_view text, TableReader& reader);
+
+/// What the adapters of JSON do before they make a batch: fills the table from a body. Nothing for
+/// an adapter that is none of them.
+using ReadJson = void (*)(std::string_view body, TableBuilder& table);
+ReadJson json_reader_of(HttpAdapter adapter);
 
 /// `{"a": [1, 2]}`. With `takes_plain_values` also `{"a": 1, "b": 2}`, one row.
 class ColumnsReader : public TableReader {
  public:
-  explicit ColumnsReader(bool takes_plain_values) : takes_plain_values_(takes_plain_values) {}
+  ColumnsReader(TableBuilder& table, bool takes_plain_values)
+      : TableReader(table), takes_plain_values_(takes_plain_values) {}
   bool on(JsonToken token, std::string_view text) override;
-  Batch finish() override;
+  void finish() override;
   /// It failed at an array of arrays called "data": the text may be of json_split's layout.
   bool saw_rows() const { return saw_rows_; }
 
@@ -63,14 +72,14 @@ class ColumnsReader : public TableReader {
   bool plain_ = false, saw_rows_ = false;
   int depth_ = 0;
   int column_ = -1;
-  TableBuilder table_;
 };
 
 /// `[{"a": 1}, {"a": 2}]`.
 class RecordsReader : public TableReader {
  public:
+  using TableReader::TableReader;
   bool on(JsonToken token, std::string_view text) override;
-  Batch finish() override;
+  void finish() override;
 
  private:
   bool begin_value(std::string_view name);
@@ -80,14 +89,14 @@ class RecordsReader : public TableReader {
   int64_t rows_ = 0;
   int column_ = -1;
   int given_ = 0;  // values of this record
-  TableBuilder table_;
 };
 
 /// `{"columns": ["a"], "data": [[1], [2]]}`.
 class SplitReader : public TableReader {
  public:
+  using TableReader::TableReader;
   bool on(JsonToken token, std::string_view text) override;
-  Batch finish() override;
+  void finish() override;
 
  private:
   enum class Part { kNone, kColumns, kData, kIndex };
@@ -99,7 +108,6 @@ class SplitReader : public TableReader {
   int column_ = 0;
   int64_t rows_ = 0;
   bool has_columns_ = false, has_data_ = false, has_index_ = false;
-  TableBuilder table_;
 };
 
 }  // namespace manta::serve

@@ -1,9 +1,12 @@
 #include <arrow/api.h>
 #include <arrow/array/concatenate.h>
 
+#include <deque>
+
 #include "manta/io/arrow_status_internal.h"
 #include "manta/serve/guard_internal.h"
 #include "manta/serve/http_server_internal.h"
+#include "manta/serve/json_table_internal.h"
 #include "manta/serve/predictions_json_internal.h"
 #include "manta/serve/work_internal.h"
 
@@ -11,6 +14,8 @@ namespace manta::serve {
 namespace {
 
 using Predict = std::function<Batch(const Batch&)>;
+
+constexpr int64_t kRowsKept = 4096;  // the memory of more than that is not kept
 
 void set_error(WorkAnswer& answer, int status, std::string_view why) {
   answer.status = status;
@@ -53,23 +58,77 @@ Request request_of(const WorkItem& item) {
   return request;
 }
 
-// Rows of some requests, one after the other.
+// Rows of some requests with the same columns, one after the other.
 struct Group {
-  std::vector<size_t> members;
+  struct Member {
+    size_t request;
+    int64_t begin, rows;
+  };
+  std::vector<Member> members;
   int64_t rows = 0;
+  TableBuilder table;        // of bodies in JSON
+  std::vector<Batch> parts;  // of others: one for each member
+
+  Batch batch() {
+    if (parts.empty()) return table.finish();
+    if (parts.size() == 1) return parts[0];
+    const auto& schema = parts[0]->schema();
+    std::vector<std::shared_ptr<arrow::Array>> columns;
+    arrow::ArrayVector arrays(parts.size());
+    for (int i = 0; i < schema->num_fields(); ++i) {
+      for (size_t k = 0; k < parts.size(); ++k) arrays[k] = parts[k]->column(i);
+      columns.push_back(check(arrow::Concatenate(arrays), "putting requests together"));
+    }
+    return arrow::RecordBatch::Make(schema, rows, std::move(columns));
+  }
 };
 
-Batch combine(const Group& group, const std::vector<Batch>& rows) {
-  if (group.members.size() == 1) return rows[group.members[0]];
-  const auto& schema = rows[group.members[0]]->schema();
-  std::vector<std::shared_ptr<arrow::Array>> columns;
-  arrow::ArrayVector parts(group.members.size());
-  for (int i = 0; i < schema->num_fields(); ++i) {
-    for (size_t k = 0; k < group.members.size(); ++k) parts[k] = rows[group.members[k]]->column(i);
-    columns.push_back(check(arrow::Concatenate(parts), "putting requests together"));
+// Puts the rows of requests into groups.
+class Groups {
+ public:
+  explicit Groups(int max_rows) : max_rows_(max_rows) {}
+
+  void add(size_t request, const TableBuilder& table) {
+    Group& group =
+        place_for(table.rows(), [&](const Group& each) { return each.table.is_like(table); });
+    if (group.members.empty()) {
+      group.table = table;
+    } else {
+      group.table.append(table);
+    }
+    add_member(group, request, table.rows());
   }
-  return arrow::RecordBatch::Make(schema, group.rows, std::move(columns));
-}
+  void add(size_t request, Batch batch) {
+    Group& group = place_for(batch->num_rows(), [&](const Group& each) {
+      const auto& schema = each.parts[0]->schema();
+      return schema == batch->schema() || schema->Equals(*batch->schema(), /*check_metadata=*/true);
+    });
+    int64_t rows = batch->num_rows();
+    group.parts.push_back(std::move(batch));
+    add_member(group, request, rows);
+  }
+  std::deque<Group>& all() { return all_; }
+
+ private:
+  // The last group that is alike if it has room, or a new one.
+  template <class IsLike>
+  Group& place_for(int64_t rows, const IsLike& is_like) {
+    for (Group*& open : open_) {
+      if (!is_like(*open)) continue;
+      if (open->rows + rows > max_rows_) open = &all_.emplace_back();
+      return *open;
+    }
+    return *open_.emplace_back(&all_.emplace_back());
+  }
+  static void add_member(Group& group, size_t request, int64_t rows) {
+    group.members.push_back({request, group.rows, rows});
+    group.rows += rows;
+  }
+
+  const int max_rows_;
+  std::deque<Group> all_;
+  std::vector<Group*> open_;
+};
 
 Batch checked(Batch predictions, int64_t rows) {
   if (!predictions || predictions->num_rows() != rows) {
@@ -86,56 +145,48 @@ Batch checked(Batch predictions, int64_t rows) {
 std::vector<WorkAnswer> answer_requests(const std::vector<WorkItem>& items, HttpAdapter adapter,
                                         const Predict& predict, int max_rows) {
   std::vector<WorkAnswer> answers(items.size());
-  std::vector<Batch> rows(items.size());
-  std::vector<Group> groups;
-  std::vector<size_t> open;  // the last group of each schema
+  Groups groups(max_rows);
+  ReadJson read_json = json_reader_of(adapter);
+  thread_local TableBuilder table;  // its memory is used again
   for (size_t i = 0; i < items.size(); ++i) {
     answers[i].id = items[i].id;
-    bool ok = try_for(answers[i], "http_adapter", adapter_blames, [&] {
-      rows[i] = adapter(request_of(items[i]));
-      if (!rows[i]) throw Error(ErrorKind::kUserCode, "http_adapter returned no batch");
+    try_for(answers[i], "http_adapter", adapter_blames, [&] {
+      if (read_json) {
+        read_json(items[i].body, table);
+        groups.add(i, table);
+        if (table.rows() > kRowsKept) table = TableBuilder();
+      } else {
+        Batch rows = adapter(request_of(items[i]));
+        if (!rows) throw Error(ErrorKind::kUserCode, "http_adapter returned no batch");
+        groups.add(i, std::move(rows));
+      }
     });
-    if (!ok) continue;
-    int64_t size = rows[i]->num_rows();
-    auto same = std::find_if(open.begin(), open.end(), [&](size_t group) {
-      const auto& schema = rows[groups[group].members[0]]->schema();
-      return schema == rows[i]->schema() ||
-             schema->Equals(*rows[i]->schema(), /*check_metadata=*/true);
-    });
-    if (same == open.end()) {
-      open.push_back(groups.size());
-      groups.push_back({{i}, size});
-    } else if (groups[*same].rows + size > max_rows) {
-      *same = groups.size();
-      groups.push_back({{i}, size});
-    } else {
-      groups[*same].members.push_back(i);
-      groups[*same].rows += size;
-    }
   }
-
-  auto predict_alone = [&](size_t i) {
-    try_for(answers[i], "the predictor", predictor_blames, [&] {
-      auto predictions = checked(predict(rows[i]), rows[i]->num_rows());
-      append_predictions(answers[i].body, *predictions, 0, predictions->num_rows());
+  for (auto& group : groups.all()) {
+    Batch rows;
+    WorkAnswer failure;
+    bool ok = try_for(failure, "the predictor", predictor_blames, [&] {
+      rows = group.batch();
+      auto predictions = checked(predict(rows), group.rows);
+      for (const auto& member : group.members) {
+        append_predictions(answers[member.request].body, *predictions, member.begin, member.rows);
+      }
     });
-  };
-  for (const auto& group : groups) {
-    if (group.members.size() > 1) {
-      WorkAnswer failure;
-      Batch predictions;
-      bool ok = try_for(failure, "the predictor", predictor_blames, [&] {
-        predictions = checked(predict(combine(group, rows)), group.rows);
-        int64_t begin = 0;
-        for (size_t i : group.members) {
-          append_predictions(answers[i].body, *predictions, begin, rows[i]->num_rows());
-          begin += rows[i]->num_rows();
-        }
+    if (ok) continue;
+    bool alone = !rows || group.members.size() == 1;
+    for (const auto& member : group.members) {
+      WorkAnswer& answer = answers[member.request];
+      answer.body.clear();
+      if (alone) {
+        answer.status = failure.status;
+        answer.body = failure.body;
+        continue;
+      }
+      try_for(answer, "the predictor", predictor_blames, [&] {
+        auto predictions = checked(predict(rows->Slice(member.begin, member.rows)), member.rows);
+        append_predictions(answer.body, *predictions, 0, member.rows);
       });
-      if (ok) continue;
-      for (size_t i : group.members) answers[i].body.clear();
     }
-    for (size_t i : group.members) predict_alone(i);
   }
   return answers;
 }
