@@ -33,11 +33,12 @@ void run(std::string_view input) {
 }
 
 std::vector<std::string> seeds() {
-  return {"POST /m?a=%20 HTTP/1.1\r\nHost: a:80\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n",
-          "POST /m HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: x, close\r\n\r\n",
-          "GET /-/healthz HTTP/1.0\r\nAuthorization: Bearer t\r\n\r\n",
-          "POST /m HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\n",
-          "POST /m HTTP/1.1\r\nHost: a\r\nX: a\r\n b\r\n\r\n"};
+  return {
+      "POST /m?a=%20 HTTP/1.1\r\nHost: a:80\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n",
+      "POST /m HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: x, close\r\n\r\n",
+      "GET /-/healthz HTTP/1.0\r\nAuthorization: Bearer t\r\n\r\n",
+      "POST /m HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\n",
+      "POST /m HTTP/1.1\r\nHost: a\r\nX: a\r\n b\r\n\r\n"};
 }
 
 }  // namespace manta::fuzz::http

@@ -12,7 +12,8 @@ namespace manta::fuzz::json_adapters {
 
 void run(std::string_view input) {
   static serve::TableBuilder used;
-  for (auto adapter : {serve::json_columns, serve::json_records, serve::json_split, serve::json_any}) {
+  for (auto adapter :
+       {serve::json_columns, serve::json_records, serve::json_split, serve::json_any}) {
     serve::Request request;
     request.body = input;
     serve::Batch batch;
@@ -28,7 +29,9 @@ void run(std::string_view input) {
       again = false;
     }
     MANTA_CHECK(again == (batch != nullptr), "used memory changes what is accepted");
-    if (batch) MANTA_CHECK(used.finish()->Equals(*batch, arrow::EqualOptions().nans_equal(true)), "used memory changes a table");
+    if (batch)
+      MANTA_CHECK(used.finish()->Equals(*batch, arrow::EqualOptions().nans_equal(true)),
+                  "used memory changes a table");
   }
 }
 

@@ -133,7 +133,7 @@ void ServedDeployment::on_joined(uint64_t number, bool for_health, int64_t pid,
                                  const std::shared_ptr<AsyncChannel>& channel) {
   auto found = std::find_if(processes_.begin(), processes_.end(),
                             [&](const auto& each) { return each.second->number == number; });
-  if (found == processes_.end())
+  if (found == processes_.end() || found->second->draining)
     throw Error(ErrorKind::kNotFound, "this replica is not wanted any more");
   auto& [id, process] = *found;
   auto& place = for_health ? process->health : process->work;

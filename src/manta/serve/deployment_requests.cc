@@ -84,6 +84,10 @@ void ServedDeployment::send_batch(Process& process, std::vector<RequestId> batch
   process.state = Process::kBusy;
   put_work(process.work->out_to_flush(), items);
   process.work->flush();
+  if (!process.work->broken()) return;
+  // It has died, and its end is about to be heard of. Whatever it has got of this, it began
+  // nothing.
+  queue_.returned(std::exchange(process.batch, {}));
 }
 
 void ServedDeployment::on_answers(Process& process, Frame& frame) {

@@ -98,6 +98,10 @@ void Front::deploy(DeploySpec spec, Done done) {
     }
   }
   auto& place = deployments_[name];
+  if (place && place->is_removing()) {  // its first deploy has failed
+    auto number = place->number();
+    ending_[number] = std::move(place);
+  }
   if (!place) {
     place = std::make_unique<ServedDeployment>(*this, name, next_deployment_++);
     by_number_[place->number()] = place.get();

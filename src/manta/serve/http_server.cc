@@ -1,5 +1,3 @@
-#include <boost/asio/ip/v6_only.hpp>
-
 #include "manta/base/error_internal.h"
 #include "manta/base/log.h"
 #include "manta/serve/http_connection_internal.h"

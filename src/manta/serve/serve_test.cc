@@ -277,8 +277,9 @@ TEST_F(Serve, AFirstDeployThatFailsLeavesNothing) {
   auto error = error_of([&] { deploy({}, "broken"); });
   EXPECT_THAT(error.what(),
               AllOf(HasSubstr("this model is broken"), Not(HasSubstr("goes on serving"))));
-  ASSERT_TRUE(eventually([] { return status().deployments.empty(); }));
-  deploy();
+  std::string url = deploy();  // at once
+  EXPECT_EQ(ask(url, body_of(1)).status, 200);
+  ASSERT_TRUE(eventually([] { return status().deployments.size() == 1; }));
 }
 
 TEST_F(Serve, RemoveAnswersWhatItHasFirst) {

@@ -30,6 +30,7 @@ class ServedDeployment {
   /// Where it answers; of the deploy under way if none has succeeded yet.
   const std::string& route() const;
   bool serves_route() const { return ready_ && !removing_; }
+  bool is_removing() const { return removing_; }
 
   void deploy(DeploySpec spec, Done done);
   void remove(Done done);
