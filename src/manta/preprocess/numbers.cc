@@ -3,6 +3,8 @@
 #include <arrow/util/bitmap_ops.h>
 
 #include <cmath>
+#include <tuple>
+#include <utility>
 
 #include "manta/base/error_internal.h"
 #include "manta/data/expression_internal.h"
@@ -107,6 +109,18 @@ void for_each_number(const arrow::DoubleArray& values, Take take) {
   }
 }
 
+// The sum of two numbers, and what rounding it lost (Knuth's TwoSum).
+std::pair<double, double> exact_sum(double a, double b) {
+  double sum = a + b;
+  double of_b = sum - a;
+  return {sum, (a - (sum - of_b)) + (b - of_b)};
+}
+
+void add_to_mean(Summary& summary, double more) {
+  auto [mean, lost] = exact_sum(summary.mean, more);
+  std::tie(summary.mean, summary.mean_rest) = exact_sum(mean, summary.mean_rest + lost);
+}
+
 void require_schema(const Dataset& dataset, const std::vector<std::string>& columns,
                     const std::string& who) {
   auto schema = data::schema_of(*dataset.plan());
@@ -121,24 +135,24 @@ void require_schema(const Dataset& dataset, const std::vector<std::string>& colu
 
 Summary summary_of(const arrow::DoubleArray& values) {
   Summary summary;
-  double sum = 0;
+  double first = 0, sum = 0;
   for_each_number(values, [&](double x) {
-    ++summary.count;
-    sum += x;
+    if (summary.count++ == 0) first = x;
+    sum += x - first;
     summary.min = std::min(summary.min, x);
     summary.max = std::max(summary.max, x);
   });
   if (summary.count == 0) return summary;
   auto count = static_cast<double>(summary.count);
-  double about = sum / count;
+  summary.mean = first + sum / count;
   // What rounding lost of the mean is in the sum of the differences.
   double differences = 0;
   for_each_number(values, [&](double x) {
-    differences += x - about;
-    summary.squares += (x - about) * (x - about);
+    differences += x - summary.mean;
+    summary.squares += (x - summary.mean) * (x - summary.mean);
   });
-  summary.mean = about + differences / count;
   summary.squares -= differences * differences / count;
+  add_to_mean(summary, differences / count);
   return summary;
 }
 
@@ -150,9 +164,9 @@ void merge(Summary& all, const Summary& more) {
   }
   auto before = static_cast<double>(all.count), added = static_cast<double>(more.count);
   double count = before + added;
-  double difference = more.mean - all.mean;
+  double difference = (more.mean - all.mean) + (more.mean_rest - all.mean_rest);
   all.count += more.count;
-  all.mean += difference * (added / count);
+  add_to_mean(all, difference * (added / count));
   all.squares += more.squares + difference * difference * (before * added / count);
   all.min = std::min(all.min, more.min);
   all.max = std::max(all.max, more.max);

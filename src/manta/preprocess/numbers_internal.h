@@ -25,7 +25,10 @@ std::shared_ptr<arrow::Buffer> validity_of(const arrow::Array& column);
 struct Summary {
   int64_t count = 0;
   double mean = 0;
-  double squares = 0;  ///< The sum of (x - mean)^2.
+  /// What is missing in `mean`, which is rounded: of values far from 0 that differ little, rounding
+  /// it can cost more than they differ by.
+  double mean_rest = 0;
+  double squares = 0;  ///< The sum of (x - mean - mean_rest)^2.
   double min = std::numeric_limits<double>::infinity();
   double max = -std::numeric_limits<double>::infinity();
 

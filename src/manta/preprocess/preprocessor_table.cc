@@ -46,6 +46,7 @@ AnyPreprocessor AnyPreprocessor::from_json(const Json& json, const std::string& 
   if (!json.is_object()) {
     throw Error(ErrorKind::kCorrupt, str(document, " is not a preprocessor: ", short_text(json)));
   }
+  check_depth(json, document);  // a Chain may hold a Chain
   JsonFields fields(json, document);
   fields.integer("version", 1, 1);
   std::string name = fields.text("name");

@@ -159,6 +159,17 @@ TEST(PreprocessorTest, WhatIsReadIsChecked) {
       {R"({"version": 1, "name": "MinMaxScaler",
            "state": {"columns": ["a"], "min": ["x"], "max": [1]}})",
        ErrorKind::kCorrupt, "min"},
+      {R"({"version": 1, "name": "StandardScaler",
+           "state": {"columns": ["a"], "mean": [1], "std": [-2]}})",
+       ErrorKind::kCorrupt, "no negative number"},
+      {R"({"version": 1, "name": "StandardScaler", "state": {"columns": ["a"], "std": [2]}})",
+       ErrorKind::kCorrupt, "mean is missing"},
+      {R"({"version": 1, "name": "MinMaxScaler",
+           "state": {"columns": ["a"], "min": [3], "max": [1]}})",
+       ErrorKind::kCorrupt, "from min on"},
+      {R"({"version": 1, "name": "MinMaxScaler",
+           "state": {"columns": ["a"], "min": [-1.7e308], "max": [1.7e308]}})",
+       ErrorKind::kCorrupt, "finite distances"},
       {R"({"version": 1, "name": "Chain", "state": {"parts": [{"version": 1, "name": "Chain",
            "state": {"parts": [7]}}]}})",
        ErrorKind::kCorrupt, "part 0, state of 'Chain': part 0 is not a preprocessor: 7"},
@@ -171,6 +182,17 @@ TEST(PreprocessorTest, WhatIsReadIsChecked) {
   // One that is not fitted is read, too.
   auto fresh = AnyPreprocessor::from_json(StandardScaler({"a"}).to_json(), "a test");
   EXPECT_FALSE(fresh->is_fitted());
+}
+
+TEST(PreprocessorTest, ChainsInsideEachOtherDoNotUseUpTheStack) {
+  Json json = StandardScaler({"a"}).to_json();
+  for (int i = 0; i < 20000; ++i) {
+    Json parts = Json::array();
+    parts.push_back(std::move(json));
+    json = {{"version", 1}, {"name", "Chain"}, {"state", {{"parts", std::move(parts)}}}};
+  }
+  EXPECT_THAT(message_of([&] { AnyPreprocessor::from_json(json, "'x.json'"); }),
+              AllOf(HasSubstr("'x.json'"), HasSubstr("inside each other")));
 }
 
 }  // namespace

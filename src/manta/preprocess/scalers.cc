@@ -17,6 +17,8 @@ namespace {
 using preprocess::Summary;
 
 constexpr double kMost = std::numeric_limits<double>::max();
+// Below it, sums of squares lose digits, and become 0 at last.
+constexpr double kLeast = std::numeric_limits<double>::min();
 
 std::shared_ptr<arrow::Array> scaled(const arrow::DoubleArray& column, double offset,
                                      double divisor) {
@@ -48,7 +50,7 @@ template <class Learned>
 std::vector<Learned> read_learned(const JsonFields& fields, size_t columns, const char* first,
                                   const char* second) {
   std::vector<Learned> learned;
-  if (!fields.has(first)) return learned;
+  if (!fields.has(first) && !fields.has(second)) return learned;
   for (const char* key : {first, second}) {
     bool fits = fields.array(key).size() == columns;
     for (const Json& value : fields.array(key)) {
@@ -110,9 +112,16 @@ void StandardScaler::fit(const Dataset& dataset) {
     } else {
       learned.push_back({summary.mean, std});
     }
+    const std::string& column = columns_[learned.size() - 1];
     if (!std::isfinite(learned.back().mean) || !std::isfinite(learned.back().std)) {
-      throw_not_finite(name(), columns_[learned.size() - 1], "mean and a standard deviation",
-                       summary);
+      throw_not_finite(name(), column, "mean and a standard deviation", summary);
+    }
+    if (!summary.is_constant() && summary.squares < kLeast) {
+      throw Error(ErrorKind::kInvalidArgument,
+                  str(name(), ": the values of column '", column, "' lie between ", summary.min,
+                      " and ", summary.max,
+                      ", too close together for a standard deviation; multiply them by a large "
+                      "number before, or use MinMaxScaler"));
     }
   }
   set(std::move(learned));
@@ -147,7 +156,11 @@ Json StandardScaler::state() const {
 StandardScaler StandardScaler::from_state(const Json& state) {
   JsonFields fields = fields_of(state);
   StandardScaler scaler(fields.texts("columns", data::kLongestName));
-  scaler.set(read_learned<Learned>(fields, scaler.columns_.size(), "mean", "std"));
+  auto learned = read_learned<Learned>(fields, scaler.columns_.size(), "mean", "std");
+  for (const auto& [mean, std] : learned) {
+    if (std < 0) fields.fail("std", "no negative number");
+  }
+  scaler.set(std::move(learned));
   return scaler;
 }
 
@@ -194,7 +207,12 @@ Json MinMaxScaler::state() const {
 MinMaxScaler MinMaxScaler::from_state(const Json& state) {
   JsonFields fields = fields_of(state);
   MinMaxScaler scaler(fields.texts("columns", data::kLongestName));
-  scaler.set(read_learned<Learned>(fields, scaler.columns_.size(), "min", "max"));
+  auto learned = read_learned<Learned>(fields, scaler.columns_.size(), "min", "max");
+  for (const auto& [min, max] : learned) {
+    if (!(max - min >= 0 && max - min <= kMost))
+      fields.fail("max", "numbers from min on, at finite distances of it");
+  }
+  scaler.set(std::move(learned));
   return scaler;
 }
 

@@ -42,7 +42,8 @@ class ColumnScaler : public Preprocessor {
 /// Nulls and NaN are left out when it learns, and stay what they are when it transforms. A column
 /// of one value only, whose std is 0, becomes 0. `fit` throws Error(kNotFound) for a column that is
 /// not there, Error(kInvalidArgument) for one that has no numbers, nothing but nulls, or values so
-/// large that mean and std are not finite. The result has the same bits for any number of threads.
+/// far apart or so close together that a float64 cannot hold mean and std. The result has the same
+/// bits for any number of threads.
 class StandardScaler final : public internal::ColumnScaler {
  public:
   explicit StandardScaler(std::vector<std::string> columns);

@@ -82,11 +82,36 @@ TEST(ScalersTest, StandardScalerIsThatOfScikitLearn) {
       for (double value : doubles(*scaled, name)) EXPECT_TRUE(std::isnan(value) || value == 0);
       continue;
     }
-    // What rounding of the mean does to std, and to each value, if all are far from 0.
+    expect_close(stats[str("std(", name, ")")], std, std, "std of " + name);
+    // What rounding of the mean does to each value, if all are far from 0.
     double scale = std == 0 ? 1 : 1 + std::abs(mean) / std;
-    expect_close(stats[str("std(", name, ")")], std, std * scale, "std of " + name);
     expect_column(*scaled, name, one["standard"], 100 * scale);
   }
+}
+
+// What rounding the mean of each batch would cost is as much as they differ by.
+TEST(ScalersTest, StandardDeviationsOfLargeNumbersThatDifferLittleAreExact) {
+  data::ParquetFolder folder;
+  constexpr int kRows = 3000;
+  std::mt19937 random(7);
+  Json column = Json::array(), ids = Json::array();
+  double larger = 0, mean_of_ids = (kRows - 1) / 2.;
+  for (int i = 0; i < kRows; ++i) {
+    bool is_larger = random() % 3 == 0;
+    larger += is_larger;
+    column.push_back(1e15 + (is_larger ? 0.125 : 0));
+    ids.push_back(1e12 + i);
+  }
+  Dataset dataset = dataset_of(
+      folder, *batch_of({{"x", arrow::float64(), column}, {"id", arrow::float64(), ids}}), 37);
+  StandardScaler scaler({"x", "id"});
+  scaler.fit(dataset);
+  double share = larger / kRows;
+  double std = 0.125 * std::sqrt(share * (1 - share));
+  EXPECT_NEAR(scaler.stats()["std(x)"].get<double>(), std, 1e-12 * std);
+  double std_of_ids = std::sqrt((double{kRows} * kRows - 1) / 12);
+  EXPECT_NEAR(scaler.stats()["std(id)"].get<double>(), std_of_ids, 1e-12 * std_of_ids);
+  EXPECT_EQ(scaler.stats()["mean(id)"], 1e12 + mean_of_ids);
 }
 
 TEST(ScalersTest, MinMaxScalerIsThatOfScikitLearn) {
@@ -222,6 +247,7 @@ TEST(ScalersTest, WhatCannotBeScaledIsAnErrorThatNamesIt) {
   auto batch = batch_of({{"text", arrow::utf8(), {"a", "b"}},
                          {"none", arrow::float64(), {nullptr, nullptr}},
                          {"huge", arrow::float64(), {-1.7e308, 1.7e308}},
+                         {"tiny", arrow::float64(), {1e-200, 2e-200}},
                          {"x", arrow::int64(), {1, 2}}});
   Dataset dataset = dataset_of(folder, *batch, 10);
   auto fitting = [&](std::vector<std::string> columns, const Dataset& on) {
@@ -230,11 +256,12 @@ TEST(ScalersTest, WhatCannotBeScaledIsAnErrorThatNamesIt) {
   Error missing = fitting({"x", "y", "z"}, dataset);
   EXPECT_EQ(missing.kind(), ErrorKind::kNotFound);
   EXPECT_THAT(missing.what(), AllOf(HasSubstr("StandardScaler"), HasSubstr("'y', 'z'"),
-                                    HasSubstr("text, none, huge, x")));
+                                    HasSubstr("text, none, huge, tiny, x")));
   EXPECT_THAT(fitting({"text"}, dataset).what(),
               AllOf(HasSubstr("'text'"), HasSubstr("string"), HasSubstr("no numbers")));
   EXPECT_THAT(fitting({"none"}, dataset).what(), HasSubstr("'none' has nothing but nulls"));
   EXPECT_THAT(fitting({"huge"}, dataset).what(), HasSubstr("too far apart"));
+  EXPECT_THAT(fitting({"tiny"}, dataset).what(), HasSubstr("too close together"));
   EXPECT_THAT(message_of([&] { MinMaxScaler({"huge"}).fit(dataset); }),
               HasSubstr("too far apart for a range"));
   EXPECT_THAT(fitting({"x"}, dataset.filter(col("x") > 5)).what(), HasSubstr("without rows"));
