@@ -11,6 +11,7 @@
 #include "manta/data/cell_internal.h"
 #include "manta/data/csv_arrow_internal.h"
 #include "manta/data/csv_internal.h"
+#include "manta/io/checksum_internal.h"
 
 namespace manta::data {
 namespace {
@@ -36,6 +37,14 @@ int64_t after_mark(const CsvFile& file) {
     fail("UTF-16 text", "convert it, e.g. with iconv");
   }
   return begins_with(*first, "\xef\xbb\xbf") ? 3 : 0;
+}
+
+// Bytes that are no UTF-8, and zeros, are mostly those of another encoding.
+void check_name(const std::string& name, const CsvFile& file) {
+  if (is_utf8(name) && name.find('\0') == std::string::npos) return;
+  throw Error(ErrorKind::kInvalidArgument,
+              str("read_csv: '", file.path, "' has a column '", printable(name),
+                  "' in its header, which is no UTF-8 text: convert the file, e.g. with iconv"));
 }
 
 [[noreturn]] void throw_endless(const CsvFile& file, int64_t offset) {
@@ -73,57 +82,70 @@ std::string_view whole_records(std::string_view text, const CsvFormat& format, b
   return text.substr(0, static_cast<size_t>(whole->size()));
 }
 
-CsvStart find_start(const CsvFile& file, const CsvFormat& format, std::vector<std::string> names) {
-  CsvStart start{std::move(names), after_mark(file)};
-  if (!start.names.empty()) return start;
-  for (int64_t bytes = kHeaderBytes;; bytes *= 4) {
-    bool all = start.offset + bytes >= file.size;
-    auto buffer = read_bytes(file, start.offset, std::min(bytes, file.size - start.offset));
-    auto text = whole_records(std::string_view(*buffer), format, all);
-    if (text.find_first_not_of("\r\n") != std::string_view::npos) {
-      arrow::csv::BlockParser parser(parse_options(format), -1, -1, 1);
-      uint32_t parsed = 0;
-      auto status = parser.ParseFinal(text, &parsed);
-      if (!status.ok()) {
-        throw read_error(status, str("read_csv: reading the header of '", file.path, "'"));
-      }
-      auto take = [&](const uint8_t* data, uint32_t size, bool, bool) {
-        start.names.emplace_back(reinterpret_cast<const char*>(data), size);
-        return arrow::Status::OK();
-      };
-      static_cast<void>(parser.VisitLastRow(take));
-      start.offset += parsed;
-      return start;
-    }
-    if (all) {
-      throw Error(
-          ErrorKind::kInvalidArgument,
-          str("read_csv: '", file.path, "' ", file.size == 0 ? "is empty" : "has no records",
-              ", so it has no header; leave it out, or name its .column_names"));
-    }
-    if (bytes > kLongestRecord) throw_endless(file, start.offset);
+CsvText first_records(const CsvFile& file, const CsvFormat& format, int64_t offset, int64_t bytes) {
+  for (;; bytes *= 4) {
+    bool at_end = offset + bytes >= file.size;
+    auto buffer = read_bytes(file, offset, at_end ? file.size - offset : bytes);
+    auto records = whole_records(std::string_view(*buffer), format, at_end);
+    bool has_record = records.find_first_not_of("\r\n") != std::string_view::npos;
+    if (at_end || has_record) return {std::move(buffer), records, at_end};
+    if (bytes >= kLongestRecord) throw_endless(file, offset);
   }
 }
 
-std::vector<int64_t> cut_records(const CsvFile& file, const CsvFormat& format, int64_t offset,
-                                 int64_t bytes) {
-  std::vector<int64_t> offsets = {offset};
+CsvStart find_start(const CsvFile& file, const CsvFormat& format, std::vector<std::string> names) {
+  CsvStart start{std::move(names), after_mark(file)};
+  if (!start.names.empty()) return start;
+  CsvText text = first_records(file, format, start.offset, kHeaderBytes);
+  if (text.records.find_first_not_of("\r\n") == std::string_view::npos) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("read_csv: '", file.path, "' ", file.size == 0 ? "is empty" : "has no records",
+                    ", so it has no header; leave it out, or name its .column_names"));
+  }
+  arrow::csv::BlockParser parser(parse_options(format), -1, -1, 1);
+  uint32_t parsed = 0;
+  auto status = parser.ParseFinal(text.records, &parsed);
+  if (!status.ok()) {
+    throw read_error(status, str("read_csv: reading the header of '", file.path, "'"));
+  }
+  auto header = text.records.substr(0, parsed);
+  if (text.at_end && header.size() == text.records.size()) {
+    check_last_record(header, file, format, start.offset);
+  }
+  auto take = [&](const uint8_t* data, uint32_t size, bool, bool) {
+    start.names.emplace_back(reinterpret_cast<const char*>(data), size);
+    check_name(start.names.back(), file);
+    return arrow::Status::OK();
+  };
+  static_cast<void>(parser.VisitLastRow(take));
+  start.offset += parsed;
+  return start;
+}
+
+std::string checksum_of(std::string_view bytes) {
+  Checksum checksum;
+  checksum.add(bytes.data(), bytes.size());
+  return checksum.hex();
+}
+
+CsvParts cut_records(const CsvFile& file, const CsvFormat& format, int64_t offset, int64_t bytes) {
+  CsvParts parts{{offset}, {}};
   int64_t step = bytes;
-  while (offset + step < file.size) {
-    auto buffer = read_bytes(file, offset, step);
-    auto whole =
-        static_cast<int64_t>(whole_records(std::string_view(*buffer), format, false).size());
-    if (whole == 0) {
-      if (step > kLongestRecord) throw_endless(file, offset);
+  while (offset < file.size) {
+    bool at_end = offset + step >= file.size;
+    auto buffer = read_bytes(file, offset, at_end ? file.size - offset : step);
+    auto part = whole_records(std::string_view(*buffer), format, at_end);
+    if (part.empty()) {
+      if (step >= kLongestRecord) throw_endless(file, offset);
       step *= 2;
       continue;
     }
-    offset += whole;
+    offset += static_cast<int64_t>(part.size());
     step = bytes;
-    offsets.push_back(offset);
+    parts.offsets.push_back(offset);
+    parts.checksums.push_back(checksum_of(part));
   }
-  if (offset < file.size) offsets.push_back(file.size);
-  return offsets;
+  return parts;
 }
 
 void check_last_record(std::string_view text, const CsvFile& file, const CsvFormat& format,

@@ -39,6 +39,7 @@ struct CsvFormat {
   char quote = '"';  ///< 0: none.
   std::vector<std::string> null_values = {};
   bool strings_can_be_null = false;
+  bool quoted_can_be_null = true;
 };
 
 /// A file that is open.
@@ -60,11 +61,24 @@ struct CsvStart {
 };
 CsvStart find_start(const CsvFile& file, const CsvFormat& format, std::vector<std::string> names);
 
-/// Cuts the records from `offset` to the end of the file into parts of about `bytes`: the offsets
-/// at which parts begin, and the end. A line end within quotes ends no record. Reads the file once,
-/// unless it is one part.
-std::vector<int64_t> cut_records(const CsvFile& file, const CsvFormat& format, int64_t offset,
-                                 int64_t bytes);
+/// Records of a file, one part after the other.
+struct CsvParts {
+  std::vector<int64_t> offsets;        ///< Where they begin, and the end of the last one.
+  std::vector<std::string> checksums;  ///< Of the bytes of each.
+};
+/// Cuts the records from `offset` to the end of the file into parts of about `bytes`. A line end
+/// within quotes ends no record. Reads the file once.
+CsvParts cut_records(const CsvFile& file, const CsvFormat& format, int64_t offset, int64_t bytes);
+std::string checksum_of(std::string_view bytes);
+
+/// Whole records from `offset` on, about `bytes` of them, and at least one that is no empty line if
+/// there is one.
+struct CsvText {
+  std::shared_ptr<arrow::Buffer> bytes;
+  std::string_view records;  ///< Of `bytes`.
+  bool at_end = false;       ///< There are no others.
+};
+CsvText first_records(const CsvFile& file, const CsvFormat& format, int64_t offset, int64_t bytes);
 /// The whole records at the beginning of the text; all of it at the end of a file.
 std::string_view whole_records(std::string_view text, const CsvFormat& format, bool at_end);
 

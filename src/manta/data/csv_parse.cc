@@ -4,6 +4,7 @@
 #include <arrow/csv/parser.h>
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 
 #include "manta/base/error_internal.h"
@@ -28,6 +29,7 @@ ConvertOptions convert_options(const CsvFormat& format) {
   auto options = ConvertOptions::Defaults();
   options.null_values = format.null_values;
   options.strings_can_be_null = format.strings_can_be_null;
+  options.quoted_strings_can_be_null = format.quoted_can_be_null;
   return options;
 }
 
@@ -57,6 +59,73 @@ size_t parse_block(BlockParser& parser, std::string_view text, const CsvFile& fi
                     "the record that begins there does not end; is a quote missing?"));
   }
   return parsed;
+}
+
+bool is_integer(std::string_view text) {
+  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+// Whether a column has nothing but integers, of which some have more than 64 bits: as float64 they
+// would be rounded, and such numbers mostly name things.
+bool has_long_integers(const BlockParser& parser, int column, const CsvFormat& format) {
+  bool some = false;
+  auto look = [&](const uint8_t* data, uint32_t size, bool, bool) {
+    std::string_view text(reinterpret_cast<const char*>(data), size);
+    if (std::find(format.null_values.begin(), format.null_values.end(), text) !=
+        format.null_values.end()) {
+      return arrow::Status::OK();
+    }
+    if (!is_integer(text)) return arrow::Status::Cancelled("a fraction");
+    int64_t fits = 0;
+    text.remove_prefix(text.starts_with('+') ? 1 : 0);
+    auto parsed = std::from_chars(text.data(), text.data() + text.size(), fits);
+    some = some || parsed.ec == std::errc::result_out_of_range;
+    return arrow::Status::OK();
+  };
+  return parser.VisitColumn(column, look).ok() && some;
+}
+
+// The types that take most of what `type` takes, and more: those to try for a value that it does
+// not take.
+std::vector<std::shared_ptr<arrow::DataType>> wider_types(const arrow::DataType& type) {
+  auto timestamp = [](arrow::TimeUnit::type unit, const std::string& zone) {
+    return arrow::timestamp(unit, zone);
+  };
+  std::vector<std::shared_ptr<arrow::DataType>> wider;
+  switch (type.id()) {
+    case arrow::Type::NA:
+      return inferred_csv_types();
+    case arrow::Type::INT64:
+    case arrow::Type::UINT64:
+      wider = {arrow::float64()};
+      break;
+    case arrow::Type::DATE32:
+      wider = {timestamp(arrow::TimeUnit::SECOND, ""), timestamp(arrow::TimeUnit::NANO, "")};
+      break;
+    case arrow::Type::TIMESTAMP:
+      wider = {timestamp(arrow::TimeUnit::NANO,
+                         static_cast<const arrow::TimestampType&>(type).timezone())};
+      break;
+    default:
+      break;
+  }
+  wider.push_back(arrow::utf8());
+  wider.push_back(arrow::binary());
+  return wider;
+}
+
+// The first of these types that the values of a column fit.
+std::shared_ptr<arrow::DataType> first_that_fits(
+    const std::vector<std::shared_ptr<arrow::DataType>>& types, const BlockParser& parser,
+    int column, const CsvFormat& format) {
+  auto convert = convert_options(format);
+  for (const auto& type : types) {
+    if (!make_converter(type, convert)->Convert(parser, column).ok()) continue;
+    if (type->id() == arrow::Type::DOUBLE && has_long_integers(parser, column, format)) continue;
+    return type;
+  }
+  return types.back();
 }
 
 // How Arrow's parser tells of a record with too few or too many values.
@@ -145,9 +214,9 @@ void CsvRecords::throw_bad_value(std::string_view text, const CsvFile& file, int
           str(begin_of(file, offset), "column '", field.name(), "' has the value '",
               printable(value, kWidestLine), "', which is no ", csv_type_name(*field.type()),
               was_given ? ", as .column_types says; "
-                        : ", the type of the first values of the file; ",
+                        : ", the type of the first values of the files; ",
               "give the column another type: .column_types = {{\"", field.name(), "\", \"",
-              field.type()->id() == arrow::Type::INT64 ? "float64" : "string",
+              csv_type_name(*first_that_fits(wider_types(*field.type()), parser, column, format_)),
               "\"}}, or name the value among .null_values"));
     }
     text.remove_prefix(parsed);
@@ -165,15 +234,8 @@ CsvSample take_sample(const CsvFile& file, const CsvFormat& format, const CsvSta
                                             "': ", no_such_column(name, start.names)));
     }
   }
-  int64_t bytes = 0;
-  std::shared_ptr<arrow::Buffer> buffer;
-  std::string_view text;
-  // One record at least, however long.
-  for (int64_t most = kSampleBytes; text.empty() && start.offset + bytes < file.size; most *= 4) {
-    bytes = std::min(most, file.size - start.offset);
-    buffer = read_bytes(file, start.offset, bytes);
-    text = whole_records(std::string_view(*buffer), format, start.offset + bytes == file.size);
-  }
+  CsvText first = first_records(file, format, start.offset, kSampleBytes);
+  std::string_view text = first.records;
   std::optional<Error> bad_record;
   auto options = parse_options(format);
   options.invalid_row_handler =
@@ -184,18 +246,13 @@ CsvSample take_sample(const CsvFile& file, const CsvFormat& format, const CsvSta
     sample.bytes = static_cast<int64_t>(parse_block(parser, text, file, start.offset, bad_record));
     sample.rows = parser.num_rows();
   }
-  auto convert = convert_options(format);
   arrow::FieldVector fields;
   for (size_t i = 0; i < start.names.size(); ++i) {
     auto type = arrow::null();
     if (auto found = given.find(start.names[i]); found != given.end()) {
       type = csv_type(found->second);
     } else if (sample.rows > 0) {
-      for (const auto& candidate : inferred_csv_types()) {
-        type = candidate;
-        auto converter = make_converter(candidate, convert);
-        if (converter->Convert(parser, static_cast<int32_t>(i)).ok()) break;
-      }
+      type = first_that_fits(inferred_csv_types(), parser, static_cast<int>(i), format);
     }
     fields.push_back(arrow::field(start.names[i], type));
   }

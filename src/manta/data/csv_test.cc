@@ -149,6 +149,52 @@ TEST(CsvTest, ColumnsAndTypesCanBeChosen) {
   EXPECT_TRUE(read_back.schema()->Equals(chosen.schema()));
 }
 
+std::string type_of(const Dataset& dataset, const std::string& column) {
+  return dataset.schema()->GetFieldByName(column)->type()->ToString();
+}
+
+TEST(CsvTest, IntegersAreNotRounded) {
+  CsvFolder folder;
+  std::string path = folder.write("a.csv",
+                                  "id,name,mixed,real\n"
+                                  "18446744073709551615,123456789012345678901234567890,-1,1e30\n"
+                                  "NA,,9223372036854775808,123456789012345678901234567890\n"
+                                  "1,+2,NA,0.5\n");
+  Dataset dataset = read_csv(path);
+  EXPECT_EQ(type_of(dataset, "id"), "uint64");
+  EXPECT_EQ(type_of(dataset, "name"), "string");
+  EXPECT_EQ(type_of(dataset, "mixed"), "string");
+  EXPECT_EQ(type_of(dataset, "real"), "double");
+  EXPECT_EQ(values_of(dataset.select_columns({"name"}))["name"][0],
+            "123456789012345678901234567890");
+  Dataset chosen = read_csv(path, {.column_types = {{"name", "float64"}}});
+  EXPECT_EQ(values_of(chosen.select_columns({"name"}))["name"],
+            Json({123456789012345678901234567890., nullptr, 2.}));
+}
+
+TEST(CsvTest, TypesAreThoseOfTheFirstFileWithRows) {
+  CsvFolder folder;
+  folder.write("a.csv", "id,x\n");
+  folder.write("b.csv", "id,x\n1,2.5\n");
+  Dataset dataset = read_csv(folder.path());
+  EXPECT_EQ(type_of(dataset, "id"), "int64");
+  EXPECT_EQ(values_of(dataset), Json({{"id", {1}}, {"x", {2.5}}}));
+  folder.write("a.csv", "x,id\n");
+  EXPECT_THAT(message_of([&] { read_csv(folder.path()); }),
+              AllOf(HasSubstr("b.csv' has the columns id, x"), HasSubstr("a.csv")));
+}
+
+TEST(CsvTest, NullsAndEmptyTextsCanBeToldApart) {
+  CsvFolder folder;
+  Dataset dataset =
+      from_items({{{"n", 1}, {"t", nullptr}}, {{"n", 2}, {"t", ""}}, {{"n", 3}, {"t", "NA"}}});
+  dataset.write_csv(folder.path());
+  ReadCsvOptions options = {.strings_can_be_null = true, .quoted_can_be_null = false};
+  EXPECT_TRUE(read_csv(folder.path(), options).to_table()->Equals(*dataset.to_table()));
+  Dataset read_back = Dataset::from_json(read_csv(folder.path(), options).to_json());
+  EXPECT_TRUE(read_back.to_table()->Equals(*dataset.to_table()));
+}
+
 TEST(CsvTest, FilesOfAFolderFollowEachOther) {
   CsvFolder folder;
   folder.write("b.csv", "id\n3\n");
@@ -184,6 +230,41 @@ TEST(CsvTest, ABadLineIsNamed) {
   path = folder.write("c.csv", "a,b\n1,2\n3,\"4\n5,6\n");
   EXPECT_THAT(message_of([&] { read_csv(path).to_table(); }),
               AllOf(HasSubstr("c.csv', line 3"), HasSubstr("quote")));
+  path = folder.write("d.csv", "a,\"b\n1,2\n3,4\n");
+  EXPECT_THAT(message_of([&] { read_csv(path); }),
+              AllOf(HasSubstr("d.csv', line 1"), HasSubstr("never closed")));
+}
+
+// It may hold all the rest of a large file.
+TEST(CsvTest, AQuoteThatIsNeverClosedDoesNotTakeAllMemory) {
+  CsvFolder folder;
+  std::string path = folder.write("a.csv", "a,b\n1,\"x\n");
+  std::filesystem::resize_file(path, int64_t{1} << 40);  // zeros, which take no space
+  EXPECT_THAT(message_of([&] { read_csv(path); }),
+              AllOf(HasSubstr("a.csv', line 2"), HasSubstr("does not end within 256 MiB")));
+}
+
+TEST(CsvTest, TheTypeThatAMessageAdvisesTakesTheValue) {
+  struct {
+    std::string first, later, type;
+  } cases[] = {{"1", "1.5", "float64"},
+               {"1", "x", "string"},
+               {"1", "98765432109876543210", "string"},
+               {"2020-01-31", "2020-01-31 08:00:00", "timestamp[s]"},
+               {"2020-01-31 08:00:00", "2020-01-31 08:00:00.5", "timestamp[ns]"},
+               {"2020-01-31 08:00:00Z", "2020-01-31 08:00:00.5Z", "timestamp[ns, tz=UTC]"},
+               {"NA", "7", "int64"},
+               {"x", "\xff", "binary"},
+               {"true", "maybe", "string"}};
+  CsvFolder folder;
+  for (const auto& one : cases) {
+    std::string text = "a\n";
+    while (text.size() < 1100000) text += one.first + "\n";
+    std::string path = folder.write("a.csv", text + one.later + "\n");
+    EXPECT_THAT(message_of([&] { read_csv(path).to_table(); }),
+                HasSubstr(str("{{\"a\", \"", one.type, "\"}}")));
+    EXPECT_GT(read_csv(path, {.column_types = {{"a", one.type}}}).to_table()->num_rows(), 10000);
+  }
 }
 
 TEST(CsvTest, AValueOfAnotherTypeIsNamed) {
@@ -233,6 +314,14 @@ TEST(CsvTest, WhatCannotBeReadIsAnErrorThatSaysWhy) {
                                                            4)))
                   .what(),
               HasSubstr("UTF-16"));
+  EXPECT_THAT(
+      reading(folder.write("wide2.csv", std::string("a\0,\0b\0\n\0001\0,\0002\0\n\0", 16))).what(),
+      HasSubstr("no UTF-8 text"));
+  EXPECT_THAT(reading(folder.write("latin.csv",
+                                   "gr\xf6\xdf"
+                                   "e,b\n1,2\n"))
+                  .what(),
+              AllOf(HasSubstr("gr\\xf6\\xdfe"), HasSubstr("no UTF-8 text")));
   EXPECT_THAT(reading(path, {.columns = {"c"}}).what(), HasSubstr("no column 'c'"));
   EXPECT_THAT(reading(path, {.column_types = {{"c", "int64"}}}).what(), HasSubstr("no column 'c'"));
   EXPECT_THAT(reading(path, {.column_types = {{"a", "number"}}}).what(),
@@ -259,6 +348,23 @@ TEST(CsvTest, AFileThatHasChangedIsNotRead) {
               HasSubstr("it had 6 bytes and has 4"));
 }
 
+TEST(CsvTest, AChangeInTheMiddleOfAFileIsSeen) {
+  CsvFolder folder;
+  std::string text = "a,b\n";
+  while (text.size() < 500000) text += "1,2\n";
+  std::string path = folder.write("a.csv", text);
+  for (int64_t bytes : {50000, 8 << 20}) {
+    Json stored = read_csv(path, {.fragment_bytes = bytes}).to_json();
+    text[text.size() / 2 / 4 * 4] = '9';
+    folder.write("a.csv", text);
+    EXPECT_THAT(message_of(ErrorKind::kCorrupt, [&] { Dataset::from_json(stored).to_table(); }),
+                AllOf(HasSubstr("has changed"), HasSubstr("its bytes ")));
+    text[text.size() / 2 / 4 * 4] = '1';
+    folder.write("a.csv", text);
+    EXPECT_EQ(Dataset::from_json(stored).to_table()->num_rows(), 124999);
+  }
+}
+
 TEST(CsvTest, AStoredPlanIsChecked) {
   CsvFolder folder;
   Json good = read_csv(folder.write("a.csv", "a,b\n1,2\n")).to_json();
@@ -277,6 +383,7 @@ TEST(CsvTest, AStoredPlanIsChecked) {
   EXPECT_THAT(with("/files/0/offsets", {0, 100}), HasSubstr("offsets"));
   EXPECT_THAT(with("/files/0/offsets", {4, 4}), HasSubstr("offsets"));
   EXPECT_THAT(with("/files/0/offsets", {-1}), HasSubstr("offsets"));
+  EXPECT_THAT(with("/files/0/checksums", Json::array()), HasSubstr("checksums"));
   EXPECT_THAT(with("/sample_bytes", 0), HasSubstr("sample_bytes"));
 }
 

@@ -54,7 +54,7 @@ const std::vector<std::shared_ptr<arrow::DataType>>& inferred_csv_types() {
   static const std::vector<std::shared_ptr<arrow::DataType>> types = [] {
     std::vector<std::shared_ptr<arrow::DataType>> all;
     for (const char* name :
-         {"null", "int64", "bool", "date32", "time32[s]", "timestamp[s]", "timestamp[ns]",
+         {"null", "int64", "uint64", "bool", "date32", "time32[s]", "timestamp[s]", "timestamp[ns]",
           "timestamp[s, tz=UTC]", "timestamp[ns, tz=UTC]", "float64", "string", "binary"}) {
       all.push_back(csv_type(name));
     }

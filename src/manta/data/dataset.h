@@ -120,8 +120,9 @@ struct WriteParquetOptions {
 struct WriteCsvOptions {
   int64_t rows_per_file = 1 << 20;  ///< At most. Each file has a header.
   char delimiter = ',';
-  std::string null_value = "";  ///< What stands for null, without quotes.
-  bool overwrite = false;       ///< Replace the *.csv files that the folder has. Default: an error.
+  /// What stands for null, without quotes. The nulls of an only column need one that is not empty.
+  std::string null_value = "";
+  bool overwrite = false;  ///< Replace the *.csv files that the folder has. Default: an error.
 };
 
 /// Rows with named columns, and what to do with them: a plan, which runs when you ask for rows.
@@ -219,8 +220,11 @@ class Dataset {
   /// Writes all rows to files in a folder, in order: part-00000.parquet, part-00001.parquet, ...
   /// Makes the folder if it is not there. Returns the number of rows; for none, there is one file
   /// with the columns only. Each file appears with all its content, also if the program is killed
-  /// meanwhile. If it fails, the files that it has written are removed. Old files that it replaces
-  /// are removed when all new ones, which have other names, are there.
+  /// meanwhile; then some of the files may be there, and others not. If it fails, the files that it
+  /// has written are removed. Old files that it replaces are removed when all new ones, which have
+  /// other names, are there and on the disk; Error(kIo) if one cannot be removed. It writes at most
+  /// 100,000 files. Throws Error(kInvalidArgument) if folders below this one have files of the
+  /// kind: whoever reads the folder would read them, too.
   int64_t write_parquet(const std::string& folder, const WriteParquetOptions& options = {}) const;
   /// The same as CSV, as read_csv reads it. Throws Error(kInvalidArgument) for columns of lists and
   /// other nested types.

@@ -15,19 +15,6 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::shared_ptr<arrow::Table> table_of_ids(int64_t rows, int64_t chunk_rows) {
-  arrow::ArrayVector chunks;
-  for (int64_t first = 0; first < rows; first += chunk_rows) {
-    arrow::Int64Builder builder;
-    for (int64_t i = first; i < std::min(rows, first + chunk_rows); ++i) {
-      check(builder.Append(i), "id");
-    }
-    chunks.push_back(check(builder.Finish(), "id"));
-  }
-  auto column = check(arrow::ChunkedArray::Make(chunks, arrow::int64()), "id");
-  return arrow::Table::Make(arrow::schema({arrow::field("id", arrow::int64())}), {column}, rows);
-}
-
 TEST(FromArrowTest, RowsInMemoryAreADataSet) {
   auto table = table_of_ids(100'000, 7001);
   Dataset dataset = from_arrow(table);
@@ -42,6 +29,22 @@ TEST(FromArrowTest, RowsInMemoryAreADataSet) {
   EXPECT_EQ(shuffled, ints(*table, "id"));
   EXPECT_THAT(dataset.explain(), HasSubstr("from_arrow: 100000 rows in memory"));
   EXPECT_EQ(from_arrow(table->Slice(0, 0)).count(), 0);
+}
+
+TEST(FromArrowTest, SmallBatchesAreReadTogether) {
+  auto table = table_of_ids(10'000, 3);
+  Dataset dataset = from_arrow(table);
+  EXPECT_EQ(dataset.plan()->source->fragments().size(), 1u);
+  EXPECT_EQ(ints(*dataset.to_table(), "id"), ints(*table, "id"));
+  EXPECT_EQ(dataset.count(), 10'000);
+  EXPECT_EQ(dataset.filter(col("id") < 10).count(), 10);
+  EXPECT_EQ(dataset.map_batches([](const BatchPtr& batch) { return batch; }).count(), 10'000);
+  auto large = table_of_ids(100'000, 50'000);
+  Dataset both = from_arrow(
+      check(arrow::ConcatenateTables({large, table, large, table_of_ids(5, 5)}), "tables"));
+  EXPECT_EQ(both.plan()->source->fragments().size(), 4u + 1 + 4 + 1);
+  EXPECT_EQ(both.plan()->source->describe(4), "rows from 100000 on of a table in memory");
+  EXPECT_EQ(both.count(), 210'005);
 }
 
 TEST(FromArrowTest, BatchesMustAgree) {
@@ -117,6 +120,8 @@ TEST(FromItemsTest, MixedTypesAreAnErrorThatNamesTheItem) {
   EXPECT_THAT(making({{{"x", true}}, {{"x", 1}}}), HasSubstr("item 1"));
   EXPECT_THAT(making({{{"x", {1, 2}}}}), AllOf(HasSubstr("item 0"), HasSubstr("from_arrow")));
   EXPECT_THAT(making({{{"x", uint64_t{1} << 63}}}), HasSubstr("int64"));
+  EXPECT_THAT(making({{{"x", 0.5}}, {{"x", (int64_t{1} << 53) + 1}}}),
+              AllOf(HasSubstr("item 1, 9007199254740993, would be rounded")));
   EXPECT_THAT(making({{{"x", "\xff"}}}), HasSubstr("not UTF-8"));
   EXPECT_THAT(making({{{"x", 1}}, 7}), HasSubstr("item 1, 7, is no object"));
   EXPECT_THAT(making({Json::object()}), HasSubstr("no fields"));

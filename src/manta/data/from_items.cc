@@ -48,6 +48,7 @@ class ItemColumn {
       case ItemKind::kInteger:
         return build<arrow::Int64Builder, int64_t>();
       case ItemKind::kNumber:
+        require_exact();
         return build<arrow::DoubleBuilder, double>();
       default:
         return build<arrow::StringBuilder, std::string>();
@@ -74,6 +75,18 @@ class ItemColumn {
     }
     if (!is_utf8(value)) fail(item, value, "is not UTF-8");
     return ItemKind::kText;
+  }
+
+  // As float64, since others have a fraction.
+  void require_exact() const {
+    for (size_t i = 0; i < values_.size(); ++i) {
+      if (!values_[i] || !values_[i]->is_number_integer()) continue;
+      auto value = values_[i]->get<int64_t>();
+      if (static_cast<__int128>(static_cast<double>(value)) == value) continue;
+      fail(i, *values_[i],
+           "would be rounded: it is too large an integer for a column in which others have a "
+           "fraction");
+    }
   }
 
   [[noreturn]] void fail(size_t item, const Json& value, const std::string& what) const {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <parquet/arrow/writer.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,20 @@ class ParquetFolder : public TemporaryFolder {
 inline std::shared_ptr<arrow::Array> array_from_json(const std::shared_ptr<arrow::DataType>& type,
                                                      const Json& values) {
   return check(arrow::json::ArrayFromJSONString(type, values.dump()), "making a test column");
+}
+
+/// A column "id" of 0, 1, ..., in chunks.
+inline std::shared_ptr<arrow::Table> table_of_ids(int64_t rows, int64_t chunk_rows) {
+  arrow::ArrayVector chunks;
+  for (int64_t first = 0; first < rows; first += chunk_rows) {
+    arrow::Int64Builder builder;
+    for (int64_t i = first; i < std::min(rows, first + chunk_rows); ++i) {
+      check(builder.Append(i), "id");
+    }
+    chunks.push_back(check(builder.Finish(), "id"));
+  }
+  auto column = check(arrow::ChunkedArray::Make(chunks, arrow::int64()), "id");
+  return arrow::Table::Make(arrow::schema({arrow::field("id", arrow::int64())}), {column}, rows);
 }
 
 /// The values of a column of int64.

@@ -1,6 +1,8 @@
 #include <arrow/api.h>
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_set>
 
 #include "manta/base/error_internal.h"
 #include "manta/data/expression_internal.h"
@@ -192,8 +194,9 @@ ColumnUse columns_used(const Plan& plan) {
     live = plan.operations[i]->columns_needed(std::move(live));
     if (!live && schemas[i]) live = schemas[i]->field_names();
   }
+  std::unordered_set<std::string_view> wanted(live->begin(), live->end());
   for (const auto& name : plan.columns) {
-    if (contains(*live, name)) use.read.push_back(name);
+    if (wanted.contains(name)) use.read.push_back(name);
   }
   return use;
 }

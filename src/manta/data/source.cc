@@ -5,11 +5,12 @@
 #include "manta/data/dataset.h"
 #include "manta/data/plan_internal.h"
 #include "manta/data/source_internal.h"
+#include "manta/io/arrow_status_internal.h"
 
 namespace manta::data {
 
 Error read_error(const arrow::Status& status, const std::string& doing) {
-  std::string what = str(doing, ": ", status.message());
+  std::string what = str(doing, ": ", status_text(status));
   if (status.IsOutOfMemory() || status.IsCapacityError()) {
     return Error(ErrorKind::kResources,
                  what + "; read fewer columns or smaller row groups, or give it more memory");

@@ -3,6 +3,7 @@
 #include "manta/base/error_internal.h"
 #include "manta/data/expression_internal.h"
 #include "manta/data/operation_internal.h"
+#include "manta/data/piece_internal.h"
 #include "manta/data/source_arrow_internal.h"
 #include "manta/data/sources.h"
 #include "manta/io/arrow_status_internal.h"
@@ -10,7 +11,11 @@
 namespace manta::data {
 namespace {
 
-/// A table in memory; a fragment is at most kPieceRows of its rows.
+// Many smaller ones would cost more than what is in them.
+constexpr int64_t kSmallChunkRows = 1024;
+
+/// A table in memory; a fragment is at most kPieceRows of its rows, from one of its chunks or from
+/// several small ones.
 class ArrowSource final : public Source {
  public:
   explicit ArrowSource(std::shared_ptr<arrow::Table> table) : table_(std::move(table)) {
@@ -20,9 +25,7 @@ class ArrowSource final : public Source {
     reader.set_chunksize(kPieceRows);
     std::shared_ptr<arrow::RecordBatch> batch;
     while (check(reader.ReadNext(&batch), "from_arrow: cutting the table"), batch) {
-      if (batch->num_rows() == 0) continue;
-      fragments_.push_back({batch->num_rows(), batch->num_rows()});
-      batches_.push_back(batch);
+      if (batch->num_rows() > 0) add(batch);
     }
   }
 
@@ -40,32 +43,60 @@ class ArrowSource final : public Source {
   const std::vector<Fragment>& fragments() override { return fragments_; }
   bool rules_out(size_t, const std::vector<Bound>&) override { return false; }
   std::string describe(size_t fragment) const override {
-    auto first = static_cast<int64_t>(fragment) * kPieceRows;
-    return str("rows from ", first, " on of a table in memory");
+    return str("rows from ", first_rows_[fragment], " on of a table in memory");
   }
 
   void read(size_t fragment, const std::vector<std::string>& columns, int64_t piece_rows,
             const TakeBatch& take) override {
-    const auto& batch = *batches_[fragment];
-    arrow::FieldVector fields;
-    arrow::ArrayVector arrays;
-    for (const auto& name : columns) {
-      int index = batch.schema()->GetFieldIndex(name);
-      fields.push_back(batch.schema()->field(index));
-      arrays.push_back(batch.column(index));
-    }
-    auto picked = arrow::RecordBatch::Make(arrow::schema(fields), batch.num_rows(), arrays);
-    for (int64_t row = 0; row < batch.num_rows(); row += piece_rows) {
-      take(picked->Slice(row, piece_rows));
+    std::vector<int> places;
+    for (const auto& name : columns) places.push_back(table_->schema()->GetFieldIndex(name));
+    for (const auto& batch : in_one(batches_[fragment], places)) {
+      for (int64_t row = 0; row < batch->num_rows(); row += piece_rows) {
+        take(batch->Slice(row, piece_rows));
+      }
     }
   }
 
   const std::shared_ptr<arrow::Table>& table() const { return table_; }
 
  private:
+  void add(const std::shared_ptr<arrow::RecordBatch>& batch) {
+    int64_t rows = batch->num_rows();
+    bool small = rows < kSmallChunkRows;
+    if (fragments_.empty() || !small || !last_is_small_ ||
+        fragments_.back().expected_rows + rows > kPieceRows) {
+      first_rows_.push_back(rows_);
+      fragments_.push_back({0, 0});
+      batches_.emplace_back();
+    }
+    batches_.back().push_back(batch);
+    rows_ += rows;
+    int64_t all = fragments_.back().expected_rows + rows;
+    fragments_.back() = {all, all};
+    last_is_small_ = small;
+  }
+
+  // As one batch, if Arrow can put columns of these types together.
+  static Batches in_one(const Batches& batches, const std::vector<int>& places) {
+    Batches picked;
+    int64_t rows = 0;
+    for (const auto& batch : batches) {
+      picked.push_back(check(batch->SelectColumns(places), "from_arrow"));
+      rows += batch->num_rows();
+    }
+    if (picked.size() == 1) return picked;
+    if (places.empty())
+      return {arrow::RecordBatch::Make(picked[0]->schema(), rows, arrow::ArrayVector())};
+    auto one = arrow::ConcatenateRecordBatches(picked);
+    return one.ok() ? Batches{*one} : picked;
+  }
+
   const std::shared_ptr<arrow::Table> table_;
-  std::vector<std::shared_ptr<arrow::RecordBatch>> batches_;
+  std::vector<Batches> batches_;     // of each fragment
+  std::vector<int64_t> first_rows_;  // of each fragment
   std::vector<Fragment> fragments_;
+  int64_t rows_ = 0;
+  bool last_is_small_ = false;
 };
 
 }  // namespace

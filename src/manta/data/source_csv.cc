@@ -44,12 +44,13 @@ class CsvSource final : public Source {
     std::optional<FileStamp> stamp;  // once it was opened
     int64_t size = 0;
     std::string checksum;
-    std::vector<int64_t> offsets;  // of its parts, and the end; none before they are known
+    CsvParts parts;  // none before they are known
   };
   struct Part {
     size_t file = 0;
     int64_t begin = 0;
     int64_t end = 0;
+    std::string checksum;
   };
 
   void add_file(std::string path);
@@ -83,6 +84,12 @@ std::string checksum_of_ends(const CsvFile& file) {
   return checksum.hex();
 }
 
+[[noreturn]] void throw_csv_changed(const std::string& path, const std::string& how) {
+  throw Error(ErrorKind::kCorrupt,
+              str("read_csv: '", path, "' has changed since the plan was made: ", how,
+                  "; build the data set again"));
+}
+
 void check_options(const ReadCsvOptions& options) {
   auto fail = [](const std::string& what) {
     throw Error(ErrorKind::kInvalidArgument, "read_csv: " + what);
@@ -98,6 +105,16 @@ void check_options(const ReadCsvOptions& options) {
   }
 }
 
+void require_same_header(const std::vector<std::string>& names, const std::string& path,
+                         const std::vector<std::string>& first_names,
+                         const std::string& first_path) {
+  if (names == first_names) return;
+  throw Error(
+      ErrorKind::kInvalidArgument,
+      str("read_csv: '", path, "' has the columns ", join(names), ", not ", join(first_names),
+          " as '", first_path, "'; give all files the same header, or leave it out"));
+}
+
 void check_names(const std::vector<std::string>& names, const std::string& path) {
   try {
     require_distinct(names, str("the header of '", path, "'"));
@@ -108,27 +125,37 @@ void check_names(const std::vector<std::string>& names, const std::string& path)
 }
 
 CsvSource::CsvSource(const std::vector<std::string>& paths, const ReadCsvOptions& options)
-    : format_{options.delimiter, options.quote, options.null_values, options.strings_can_be_null},
+    : format_{options.delimiter, options.quote, options.null_values, options.strings_can_be_null,
+              options.quoted_can_be_null},
       column_names_(options.column_names),
       fragment_bytes_(options.fragment_bytes) {
   check_options(options);
   if (paths.empty()) throw Error(ErrorKind::kInvalidArgument, "read_csv: no path was given");
   require_distinct(options.columns, "the columns of read_csv");
   for (auto& path : find_files(kCsv, paths)) add_file(std::move(path));
-  CsvFile first = open(*files_[0]);
-  auto start = find_start(first, format_, column_names_);
-  check_names(start.names, first.path);
-  auto sample = take_sample(first, format_, start, options.column_types);
+  std::vector<std::string> names;
+  CsvSample sample;
+  // A file without rows says nothing about types.
+  for (size_t i = 0; i < files_.size() && sample.rows == 0; ++i) {
+    CsvFile file = open(*files_[i]);
+    auto start = find_start(file, format_, column_names_);
+    if (i == 0) {
+      check_names(start.names, file.path);
+      names = start.names;
+    }
+    require_same_header(start.names, file.path, names, files_[0]->path);
+    sample = take_sample(file, format_, start, options.column_types);
+  }
   for (const auto& [name, type] : options.column_types) given_.push_back(name);
   all_ = sample.schema;
   sample_rows_ = std::max<int64_t>(sample.rows, 1);
   sample_bytes_ = std::max<int64_t>(sample.bytes, 1);
   for (const auto& name : options.columns) {
-    if (contains(start.names, name)) continue;
+    if (all_->GetFieldByName(name)) continue;
     throw Error(ErrorKind::kNotFound,
-                str("read_csv: in '", first.path, "' ", no_such_column(name, start.names)));
+                str("read_csv: in '", files_[0]->path, "' ", no_such_column(name, names)));
   }
-  set_schema(options.columns.empty() ? start.names : options.columns);
+  set_schema(options.columns.empty() ? names : options.columns);
 }
 
 void CsvSource::set_schema(const std::vector<std::string>& columns) {
@@ -146,11 +173,7 @@ void CsvSource::add_file(std::string path) {
 CsvFile CsvSource::open(File& file) {
   DataFile opened = open_data_file(kCsv, file.path);
   CsvFile result{file.path, opened.file, opened.stamp.size};
-  auto fail = [&](const std::string& how) {
-    throw Error(ErrorKind::kCorrupt,
-                str("read_csv: '", file.path, "' has changed since the plan was made: ", how,
-                    "; build the data set again"));
-  };
+  auto fail = [&](const std::string& how) { throw_csv_changed(file.path, how); };
   std::lock_guard lock(file.mutex);
   if (file.stamp == opened.stamp) return result;
   if (file.stamp) fail("it was replaced or written to while the data set was in use");
@@ -168,21 +191,16 @@ CsvFile CsvSource::open(File& file) {
 void CsvSource::cut(File& file) {
   CsvFile opened = open(file);
   auto start = find_start(opened, format_, column_names_);
-  if (start.names != all_names()) {
-    throw Error(ErrorKind::kInvalidArgument,
-                str("read_csv: '", file.path, "' has the columns ", join(start.names), ", not ",
-                    join(all_names()), " as '", files_[0]->path,
-                    "'; give all files the same header, or leave it out"));
-  }
-  auto offsets = cut_records(opened, format_, start.offset, fragment_bytes_);
+  require_same_header(start.names, file.path, all_names(), files_[0]->path);
+  auto parts = cut_records(opened, format_, start.offset, fragment_bytes_);
   std::lock_guard lock(file.mutex);
-  file.offsets = std::move(offsets);
+  file.parts = std::move(parts);
 }
 
 void CsvSource::add_parts(size_t file) {
-  const auto& offsets = files_[file]->offsets;
+  const auto& [offsets, checksums] = files_[file]->parts;
   for (size_t i = 0; i + 1 < offsets.size(); ++i) {
-    parts_.push_back({file, offsets[i], offsets[i + 1]});
+    parts_.push_back({file, offsets[i], offsets[i + 1], checksums[i]});
     auto bytes = static_cast<__int128>(offsets[i + 1] - offsets[i]);
     auto rows = static_cast<int64_t>(bytes * sample_rows_ / sample_bytes_);
     fragments_.push_back({std::nullopt, std::clamp<int64_t>(rows, 1, kMaxRows)});
@@ -193,7 +211,7 @@ const std::vector<Fragment>& CsvSource::fragments() {
   std::lock_guard lock(mutex_);
   if (all_known_) return fragments_;
   for (auto& file : files_) {
-    if (file->offsets.empty()) cut(*file);
+    if (file->parts.offsets.empty()) cut(*file);
   }
   for (size_t i = 0; i < files_.size(); ++i) add_parts(i);
   all_known_ = true;
@@ -205,6 +223,10 @@ void CsvSource::read(size_t fragment, const std::vector<std::string>& columns, i
   const Part& part = parts_[fragment];
   CsvFile file = open(*files_[part.file]);
   auto bytes = read_bytes(file, part.begin, part.end - part.begin);
+  // Others may write to it at any time, also after it was opened.
+  if (checksum_of(std::string_view(*bytes)) != part.checksum) {
+    throw_csv_changed(file.path, str("its bytes ", part.begin, " to ", part.end, " are others"));
+  }
   if (part.end == file.size) check_last_record(std::string_view(*bytes), file, format_, part.begin);
   CsvRecords(format_, all_, given_)
       .parse(std::string_view(*bytes), file, part.begin, columns, piece_rows, take);
@@ -238,7 +260,8 @@ Json CsvSource::to_json() {
     files.push_back({{"path", file->path},
                      {"size", file->size},
                      {"checksum", file->checksum},
-                     {"offsets", file->offsets}});
+                     {"offsets", file->parts.offsets},
+                     {"checksums", file->parts.checksums}});
   }
   Json types = Json::array();
   for (const auto& field : all_->fields()) types.push_back(csv_type_name(*field->type()));
@@ -252,6 +275,7 @@ Json CsvSource::to_json() {
           {"quote", format_.quote ? std::string(1, format_.quote) : std::string()},
           {"null_values", format_.null_values},
           {"strings_can_be_null", format_.strings_can_be_null},
+          {"quoted_can_be_null", format_.quoted_can_be_null},
           {"fragment_bytes", fragment_bytes_},
           {"sample_rows", sample_rows_},
           {"sample_bytes", sample_bytes_}};
@@ -266,7 +290,8 @@ char character(const JsonFields& fields, const std::string& key, bool required) 
 
 CsvSource::CsvSource(const JsonFields& fields)
     : format_{character(fields, "delimiter", true), character(fields, "quote", false),
-              fields.texts("null_values"), fields.boolean("strings_can_be_null")},
+              fields.texts("null_values"), fields.boolean("strings_can_be_null"),
+              fields.boolean("quoted_can_be_null")},
       given_(fields.texts("given", kLongestName)),
       fragment_bytes_(fields.integer("fragment_bytes", 1, 256 << 20)),
       sample_rows_(fields.integer("sample_rows", 1, kMaxRows)),
@@ -295,16 +320,21 @@ CsvSource::CsvSource(const JsonFields& fields)
     if (added.path.empty() || added.path[0] != '/') file.fail("path", "an absolute path");
     added.size = file.integer("size", 0, kMaxRows);
     added.checksum = file.text("checksum");
+    auto& offsets = added.parts.offsets;
     for (const Json& offset : file.array("offsets")) {
       bool fits = offset.is_number_integer() &&
                   (offset.is_number_unsigned() || offset.get<int64_t>() >= 0) &&
                   offset.get<uint64_t>() <= static_cast<uint64_t>(added.size);
       int64_t value = fits ? offset.get<int64_t>() : 0;
-      fits = fits && (added.offsets.empty() || added.offsets.back() < value);
+      fits = fits && (offsets.empty() || offsets.back() < value);
       if (!fits) file.fail("offsets", "rising offsets within the file");
-      added.offsets.push_back(value);
+      offsets.push_back(value);
     }
-    if (added.checksum.empty() || added.offsets.empty()) file.fail("offsets", "where parts begin");
+    if (added.checksum.empty() || offsets.empty()) file.fail("offsets", "where parts begin");
+    added.parts.checksums = file.texts("checksums");
+    if (added.parts.checksums.size() + 1 != offsets.size()) {
+      file.fail("checksums", "one for each part");
+    }
     add_parts(index);
   }
   all_known_ = true;

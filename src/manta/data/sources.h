@@ -27,6 +27,9 @@ struct ReadCsvOptions {
   std::vector<std::string> null_values = {"",     "NA",   "N/A", "n/a", "#N/A", "#NA", "NULL",
                                           "null", "None", "NaN", "nan", "-NaN", "-nan"};
   bool strings_can_be_null = false;  ///< In columns of strings, too.
+  /// Also if it is in quotes. With false, and `strings_can_be_null`, the nulls and the empty texts
+  /// that write_csv wrote come back as what they were.
+  bool quoted_can_be_null = true;
   /// A file is read in parts of about so many bytes, several at a time.
   int64_t fragment_bytes = 8 << 20;
 };
@@ -35,10 +38,11 @@ struct ReadCsvOptions {
 /// *.csv files in folders. All files must have the same header. Lines end in \\n, \\r\\n or \\r;
 /// empty lines do not count; a byte order mark is skipped.
 ///
-/// Types are those of the first values of the first file (1 MiB, at most 100,000 rows): the first
-/// of null, int64, bool, date32, time32[s], timestamp[s], timestamp[ns], these with a time zone,
-/// float64, string, binary that all of them fit. Reads that sample; a file of more than one part is
-/// read once more when the parts are needed, to find where records end.
+/// Types are those of the first values of the first file that has any (1 MiB, at most 100,000
+/// rows): the first of null, int64, uint64, bool, date32, time32[s], timestamp[s], timestamp[ns],
+/// these with a time zone, float64, string, binary that all of them fit. Integers of more than 64
+/// bits, if there are no fractions, are strings: as float64 they would be rounded. Reads that
+/// sample; the files are read once more when the parts are needed, to find where records end.
 ///
 /// Throws Error(kNotFound) for a file or a column that does not exist, Error(kInvalidArgument) for
 /// two columns of the same name and for addresses such as s3://, which cannot be read today. When

@@ -19,6 +19,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// In names, so that files are in the order of their rows when they are sorted.
+constexpr size_t kDigits = 5;
+constexpr int64_t kMostFiles = 100'000;
+
 /// One call of write_files.
 class FilesInProgress {
  public:
@@ -29,14 +33,14 @@ class FilesInProgress {
 
   ~FilesInProgress() {
     if (done_) return;
-    for (const auto& name : written_) remove(name);
+    for (const auto& name : written_) static_cast<void>(remove(name));
   }
 
   void write(const std::shared_ptr<arrow::RecordBatch>& batch) {
     for (int64_t row = 0; row < batch->num_rows();) {
       begin_file(batch->schema());
       auto part = batch->Slice(row, files_.rows_per_file - rows_in_file_);
-      writer_->write(part);
+      writing([&] { writer_->write(part); });
       rows_in_file_ += part->num_rows();
       row += part->num_rows();
       if (rows_in_file_ == files_.rows_per_file) end_file();
@@ -47,7 +51,14 @@ class FilesInProgress {
     if (written_.empty() && !file_) begin_file(dataset.schema());
     if (file_) end_file();
     done_ = true;
-    for (const auto& name : existing_) remove(name);
+    for (const auto& name : existing_) {
+      if (auto error = remove(name)) {
+        throw Error(ErrorKind::kIo,
+                    str(files_.writer, ": all rows are written to '", files_.folder,
+                        "', but the old file '", name, "' cannot be removed: ", error.message(),
+                        "; remove it: whoever reads the folder would read its rows, too"));
+      }
+    }
   }
 
  private:
@@ -60,16 +71,20 @@ class FilesInProgress {
     }
   }
 
+  // The files that whoever reads the folder would read, too.
   void find_existing() {
-    std::error_code error;
-    for (const auto& entry : fs::directory_iterator(files_.folder, error)) {
-      std::string name = entry.path().filename();
-      bool hidden = name.starts_with(".") || name.starts_with("_");
-      if (!hidden && entry.path().extension() == files_.extension) existing_.push_back(name);
-    }
-    if (error) {
+    try {
+      for (auto at = fs::recursive_directory_iterator(files_.folder); at != fs::end(at); ++at) {
+        std::string name = at->path().filename();
+        bool hidden = name.starts_with(".") || name.starts_with("_");
+        if (hidden) at.disable_recursion_pending();
+        if (hidden || at->path().extension() != files_.extension || at->is_directory()) continue;
+        if (at.depth() > 0) throw_below(at->path());
+        existing_.push_back(name);
+      }
+    } catch (const fs::filesystem_error& error) {
       throw Error(ErrorKind::kIo,
-                  str(files_.writer, ": listing '", files_.folder, "': ", error.message()));
+                  str(files_.writer, ": listing '", files_.folder, "': ", error.what()));
     }
     if (existing_.empty()) return;
     std::sort(existing_.begin(), existing_.end());
@@ -84,21 +99,36 @@ class FilesInProgress {
     prefix_ = str("part-", std::hex, random(), "-");
   }
 
+  [[noreturn]] void throw_below(const std::string& path) const {
+    throw Error(ErrorKind::kInvalidArgument,
+                str(files_.writer, ": '", files_.folder, "' has a file *", files_.extension,
+                    " in a folder below it, '", path,
+                    "', which whoever reads the folder would read, too; choose another folder"));
+  }
+
   void begin_file(const std::shared_ptr<arrow::Schema>& schema) {
     if (file_) return;
+    if (std::ssize(written_) == kMostFiles) {
+      throw Error(ErrorKind::kInvalidArgument,
+                  str(files_.writer, ": there are more than ", kMostFiles * files_.rows_per_file,
+                      " rows, which would need more than ", kMostFiles,
+                      " files; give it more .rows_per_file"));
+    }
     file_ = std::make_unique<NewFile>(files_.folder);
     // The stream closes a descriptor of its own.
     int copy = ::dup(file_->fd());
     if (copy < 0) throw_errno(str(files_.writer, ": writing to '", files_.folder, "'"));
     stream_ = check(arrow::io::FileOutputStream::Open(copy), doing());
-    writer_ = make_(stream_, schema);
+    writing([&] { writer_ = make_(stream_, schema); });
   }
 
   void end_file() {
-    writer_->finish();
+    writing([&] { writer_->finish(); });
     check(stream_->Close(), doing());
+    // Once the old files are gone, there is nothing else.
+    if (!existing_.empty() && ::fsync(file_->fd()) != 0) throw_errno(doing());
     std::string number = str(written_.size());
-    std::string zeros(5 - std::min<size_t>(number.size(), 5), '0');
+    std::string zeros(kDigits - number.size(), '0');
     std::string name = prefix_ + zeros + number + files_.extension;
     file_->publish(name);
     written_.push_back(std::move(name));
@@ -108,13 +138,22 @@ class FilesInProgress {
     rows_in_file_ = 0;
   }
 
-  void remove(const std::string& name) const {
-    std::error_code ignored;
-    fs::remove(files_.folder + "/" + name, ignored);
+  std::error_code remove(const std::string& name) const {
+    std::error_code error;
+    fs::remove(files_.folder + "/" + name, error);
+    return error;
   }
 
   std::string doing() const {
     return str(files_.writer, ": writing a file in '", files_.folder, "'");
+  }
+  template <class Call>
+  void writing(Call call) const {
+    try {
+      call();
+    } catch (const Error& error) {
+      throw Error(error.kind(), str(doing(), ": ", error.what()));
+    }
   }
 
   const FilesToWrite& files_;

@@ -1,7 +1,9 @@
 #include <arrow/api.h>
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -33,6 +35,12 @@ std::vector<std::string> files_in(const std::string& folder) {
 
 BatchPtr fail_at_the_end(const BatchPtr& batch) {
   if (ints(*batch, "id").back() == 99) throw std::runtime_error("broken");
+  return batch;
+}
+
+BatchPtr put_a_folder_there(const BatchPtr& batch, const std::string& path) {
+  if (std::filesystem::is_regular_file(path)) std::filesystem::remove(path);
+  std::filesystem::create_directories(path + "/more");
   return batch;
 }
 
@@ -68,6 +76,38 @@ TEST(WriteFilesTest, OddTextsSurviveCsv) {
   EXPECT_TRUE(read_csv(folder / "out", {.delimiter = ';'}).to_table()->Equals(*dataset.to_table()));
 }
 
+TEST(WriteFilesTest, NullsOfAnOnlyColumnAreNotLostInCsv) {
+  ParquetFolder folder;
+  Dataset dataset = from_items({{{"n", 1}}, {{"n", nullptr}}, {{"n", 3}}});
+  EXPECT_THAT(message_of(ErrorKind::kInvalidArgument, [&] { dataset.write_csv(folder / "a"); }),
+              AllOf(HasSubstr("'n'"), HasSubstr(".null_value")));
+  EXPECT_THAT(files_in(folder / "a"), IsEmpty());
+  dataset.write_csv(folder / "a", {.null_value = "NA"});
+  EXPECT_TRUE(read_csv(folder / "a").to_table()->Equals(*dataset.to_table()));
+}
+
+TEST(WriteFilesTest, EncodedColumnsAreWrittenAsTheirValues) {
+  ParquetFolder folder;
+  auto views = array_from_json(arrow::utf8_view(), {"a", "\"", "a longer text than fits inside"});
+  auto runs = check(arrow::RunEndEncodedArray::Make(3, array_from_json(arrow::int32(), {1, 3}),
+                                                    array_from_json(arrow::int64(), {5, nullptr})),
+                    "a test column");
+  auto codes =
+      check(arrow::DictionaryArray::FromArrays(array_from_json(arrow::int8(), {1, nullptr, 0}),
+                                               array_from_json(arrow::utf8(), {"x", "y"})),
+            "a test column");
+  Dataset dataset = from_arrow(arrow::Table::Make(
+      arrow::schema({arrow::field("view", views->type()), arrow::field("runs", runs->type()),
+                     arrow::field("codes", codes->type())}),
+      {views, runs, codes}));
+  EXPECT_EQ(dataset.write_csv(folder / "a"), 3);
+  std::stringstream text;
+  text << std::ifstream(folder / "a/part-00000.csv").rdbuf();
+  EXPECT_EQ(text.str(),
+            "\"view\",\"runs\",\"codes\"\n\"a\",5,\"y\"\n\"\"\"\",,\n"
+            "\"a longer text than fits inside\",,\"x\"\n");
+}
+
 TEST(WriteFilesTest, NoRowsAreAFileWithColumns) {
   ParquetFolder folder;
   Dataset none = hundred_rows(folder).filter(col("id") < 0);
@@ -95,6 +135,45 @@ TEST(WriteFilesTest, ExistingFilesAreReplacedOnlyIfAsked) {
   EXPECT_EQ(files_in(out).size(), 3u) << "one of Parquet, one of CSV, notes.txt";
 }
 
+TEST(WriteFilesTest, FilesThatAReaderWouldFindBelowAreInTheWay) {
+  ParquetFolder folder;
+  Dataset dataset = hundred_rows(folder);
+  std::filesystem::create_directories(folder / "out/sub");
+  std::filesystem::create_directories(folder / "out/empty.csv");
+  std::filesystem::create_directories(folder / "out/_temporary");
+  std::ofstream(folder / "out/_temporary/b.csv") << "not read";
+  EXPECT_EQ(dataset.write_csv(folder / "out"), 100) << "a folder is no file";
+  EXPECT_EQ(read_csv(folder / "out").count(), 100);
+  EXPECT_EQ(dataset.write_csv(folder / "out", {.overwrite = true}), 100);
+  EXPECT_TRUE(std::filesystem::exists(folder / "out/empty.csv"));
+  std::ofstream(folder / "out/sub/a.csv") << "id\n1\n";
+  EXPECT_THAT(message_of(ErrorKind::kInvalidArgument,
+                         [&] { dataset.write_csv(folder / "out", {.overwrite = true}); }),
+              HasSubstr("sub/a.csv"));
+}
+
+TEST(WriteFilesTest, AnOldFileThatCannotBeRemovedIsAnError) {
+  ParquetFolder folder;
+  Dataset dataset = hundred_rows(folder);
+  dataset.write_csv(folder / "out");
+  // As another program may: a folder that is not empty takes the place of the old file.
+  Dataset meddling = dataset.map_batches(put_a_folder_there, folder / "out/part-00000.csv");
+  EXPECT_THAT(
+      message_of(ErrorKind::kIo, [&] { meddling.write_csv(folder / "out", {.overwrite = true}); }),
+      AllOf(HasSubstr("'part-00000.csv' cannot be removed"), HasSubstr("all rows are written")));
+}
+
+TEST(WriteFilesTest, FilesAreNotMoreThanTheirNamesCanOrder) {
+  ParquetFolder folder;
+  EXPECT_THAT(message_of(ErrorKind::kInvalidArgument,
+                         [&] {
+                           from_arrow(table_of_ids(100'001, 100'001))
+                               .write_csv(folder / "out", {.rows_per_file = 1});
+                         }),
+              HasSubstr(".rows_per_file"));
+  EXPECT_THAT(files_in(folder / "out"), IsEmpty());
+}
+
 TEST(WriteFilesTest, AFailureLeavesWhatWasThere) {
   ParquetFolder folder;
   Dataset dataset = hundred_rows(folder);
@@ -109,6 +188,26 @@ TEST(WriteFilesTest, AFailureLeavesWhatWasThere) {
   EXPECT_EQ(read_parquet(out).count(), 100);
 }
 
+// As if the disk were full: files may not grow beyond a size.
+TEST(WriteFilesTest, AFullDiskIsNamedAndLeavesNothing) {
+  ParquetFolder folder;
+  Dataset dataset = from_arrow(table_of_ids(100'000, 100'000));
+  ASSERT_NE(::signal(SIGXFSZ, SIG_IGN), SIG_ERR);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit small = {64 << 10, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  Error csv = error_of([&] { dataset.write_csv(folder / "csv"); });
+  Error parquet = error_of([&] { dataset.write_parquet(folder / "parquet"); });
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  for (const Error& error : {csv, parquet}) {
+    EXPECT_EQ(error.kind(), ErrorKind::kIo);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr(folder.path()), HasSubstr("File too large")));
+  }
+  EXPECT_THAT(files_in(folder / "csv"), IsEmpty());
+  EXPECT_THAT(files_in(folder / "parquet"), IsEmpty());
+}
+
 TEST(WriteFilesTest, WhatCannotBeWrittenIsAnErrorThatSaysWhy) {
   ParquetFolder folder;
   Dataset dataset = hundred_rows(folder);
@@ -116,13 +215,21 @@ TEST(WriteFilesTest, WhatCannotBeWrittenIsAnErrorThatSaysWhy) {
               HasSubstr("in.parquet"));
   EXPECT_THAT(message_of([&] { dataset.write_parquet(folder / "a", {.compression = "best"}); }),
               AllOf(HasSubstr("'best'"), HasSubstr("snappy")));
+  for (char delimiter : {'.', '-', 'e', '0', ' ', '"', '\n', '\0'}) {
+    EXPECT_THAT(message_of([&] { dataset.write_csv(folder / "a", {.delimiter = delimiter}); }),
+                HasSubstr(".delimiter cannot be"));
+  }
+  for (const char* null_value : {",", "a\nb", "\"", "a,"}) {
+    EXPECT_THAT(message_of([&] { dataset.write_csv(folder / "a", {.null_value = null_value}); }),
+                HasSubstr(".null_value"));
+  }
   EXPECT_THAT(message_of([&] { dataset.write_parquet(folder / "a", {.rows_per_file = 0}); }),
               HasSubstr(".rows_per_file"));
   auto list = array_from_json(arrow::list(arrow::int64()), {{1, 2}, {3}});
   Dataset lists =
       from_arrow(arrow::Table::Make(arrow::schema({arrow::field("list", list->type())}), {list}));
   EXPECT_THAT(message_of(ErrorKind::kInvalidArgument, [&] { lists.write_csv(folder / "b"); }),
-              HasSubstr("write_csv"));
+              AllOf(HasSubstr("write_csv"), HasSubstr("/b'"), HasSubstr("list")));
   EXPECT_EQ(lists.write_parquet(folder / "c"), 2);
 }
 

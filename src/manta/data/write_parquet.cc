@@ -50,9 +50,11 @@ class ParquetWriter final : public FileWriter {
   template <class Call>
   static void writing(Call call) {
     try {
-      check(call(), "write_parquet");
+      check(call(), "as Parquet");
+    } catch (const parquet::ParquetStatusException& error) {
+      check(error.status(), "as Parquet");
     } catch (const parquet::ParquetException& error) {
-      throw Error(ErrorKind::kIo, str("write_parquet: ", error.what()));
+      throw Error(ErrorKind::kIo, str("as Parquet: ", error.what()));
     }
   }
 

@@ -14,7 +14,12 @@ void check(const arrow::Status& status, const std::string& doing) {
   if (status.IsKeyError()) kind = ErrorKind::kNotFound;
   if (status.IsSerializationError()) kind = ErrorKind::kCorrupt;
   if (status.IsCancelled()) kind = ErrorKind::kCancelled;
-  throw Error(kind, doing + ": " + status.message());
+  throw Error(kind, doing + ": " + status_text(status));
+}
+
+std::string status_text(const arrow::Status& status) {
+  return status.detail() ? str(status.message(), ": ", status.detail()->ToString())
+                         : status.message();
 }
 
 }  // namespace manta

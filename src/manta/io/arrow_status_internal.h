@@ -11,6 +11,9 @@ namespace manta {
 /// on what.
 void check(const arrow::Status& status, const std::string& doing);
 
+/// Its message, with what the operating system said if it failed there.
+std::string status_text(const arrow::Status& status);
+
 template <class T>
 T check(arrow::Result<T> result, const std::string& doing) {
   check(result.status(), doing);
