@@ -2,11 +2,36 @@
 
 #include <arrow/csv/options.h>
 
+#include <memory>
+#include <vector>
+
 #include "manta/data/csv_internal.h"
+
+namespace arrow::csv {
+class BlockParser;
+class Converter;
+}  // namespace arrow::csv
 
 namespace manta::data {
 
+using CsvTypes = std::vector<std::shared_ptr<arrow::DataType>>;
+
 /// What Arrow's parser needs to know of a format. Line ends in quotes belong to values.
 arrow::csv::ParseOptions parse_options(const CsvFormat& format);
+
+// ---- csv_fit.cc: from texts to values of a type.
+
+arrow::csv::ConvertOptions convert_options(const CsvFormat& format);
+std::shared_ptr<arrow::csv::Converter> make_converter(const std::shared_ptr<arrow::DataType>& type,
+                                                      const arrow::csv::ConvertOptions& options);
+
+/// The first of these types that the values of a column fit; the last one if none does. Integers of
+/// more than 64 bits do not fit float64, unless there are fractions beside them.
+std::shared_ptr<arrow::DataType> first_that_fits(const CsvTypes& types,
+                                                 const arrow::csv::BlockParser& parser, int column,
+                                                 const CsvFormat& format);
+/// The types that take most of what `type` takes, and more: to try for a value that it does not
+/// take.
+CsvTypes wider_types(const arrow::DataType& type);
 
 }  // namespace manta::data

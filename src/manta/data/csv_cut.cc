@@ -75,6 +75,10 @@ std::shared_ptr<arrow::Buffer> read_bytes(const CsvFile& file, int64_t from, int
 
 std::string_view whole_records(std::string_view text, const CsvFormat& format, bool at_end) {
   if (at_end) return text;
+  // Without quotes each line is a record, which is found much faster.
+  if (format.quote == 0 || text.find(format.quote) == std::string_view::npos) {
+    return text.substr(0, text.find_last_of("\r\n") + 1);
+  }
   auto block = std::make_shared<arrow::Buffer>(text);
   std::shared_ptr<arrow::Buffer> whole, partial;
   auto status = arrow::csv::MakeChunker(parse_options(format))->Process(block, &whole, &partial);

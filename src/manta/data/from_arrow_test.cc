@@ -93,6 +93,27 @@ TEST(FromArrowTest, TravelsToOtherProcessesButIsNotStored) {
               HasSubstr("source.name"));
 }
 
+// A split knows the rows of each fragment, so the other process must cut the same ones.
+TEST(FromArrowTest, ASplitTravelsWhateverTheChunksAre) {
+  auto ids = table_of_ids(100'000, 40'000);
+  auto others = table_of_ids(100'000, 333);
+  auto table =
+      check(ids->AddColumn(1, arrow::field("other", arrow::int64()), others->column(0)), "a table")
+          ->Slice(17);
+  auto [train, test] = from_arrow(table).train_test_split(0.25, {.shuffle = true, .seed = 1});
+  for (const Dataset& part : {train, test}) {
+    std::string bytes;
+    OutArchive out(bytes);
+    WirePlan wire(*part.plan());
+    out(wire);
+    InArchive in(bytes);
+    for (const auto& fd : out.fds) in.fds.emplace_back(::dup(fd.fd));
+    WirePlan received;
+    in(received);
+    EXPECT_TRUE(Dataset(received.plan()).to_table()->Equals(*part.to_table()));
+  }
+}
+
 TEST(FromItemsTest, TypesAreThoseOfTheValues) {
   std::vector<Json> items = {{{"X", 1}, {"Y", 1}, {"text", "a"}, {"ok", nullptr}},
                              {{"X", 2.5}, {"Y", nullptr}, {"ok", true}},

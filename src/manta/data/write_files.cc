@@ -21,7 +21,6 @@ namespace fs = std::filesystem;
 
 // In names, so that files are in the order of their rows when they are sorted.
 constexpr size_t kDigits = 5;
-constexpr int64_t kMostFiles = 100'000;
 
 /// One call of write_files.
 class FilesInProgress {
@@ -108,11 +107,12 @@ class FilesInProgress {
 
   void begin_file(const std::shared_ptr<arrow::Schema>& schema) {
     if (file_) return;
-    if (std::ssize(written_) == kMostFiles) {
-      throw Error(ErrorKind::kInvalidArgument,
-                  str(files_.writer, ": there are more than ", kMostFiles * files_.rows_per_file,
-                      " rows, which would need more than ", kMostFiles,
-                      " files; give it more .rows_per_file"));
+    if (std::ssize(written_) == files_.most_files) {
+      throw Error(
+          ErrorKind::kInvalidArgument,
+          str(files_.writer, ": there are more than ", files_.most_files * files_.rows_per_file,
+              " rows, which would need more than ", files_.most_files,
+              " files; give it more .rows_per_file"));
     }
     file_ = std::make_unique<NewFile>(files_.folder);
     // The stream closes a descriptor of its own.

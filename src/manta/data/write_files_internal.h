@@ -30,6 +30,8 @@ struct FilesToWrite {
   const char* extension = "";  ///< ".parquet".
   int64_t rows_per_file = 0;
   bool overwrite = false;
+  /// As many as have names that sort as their rows do.
+  int64_t most_files = 100'000;
 };
 
 /// All rows of the data set to new files in the folder, in order; returns how many rows. Each file

@@ -11,6 +11,7 @@
 #include "manta/base/error_internal.h"
 #include "manta/data/parquet_fixture_internal.h"
 #include "manta/data/sources.h"
+#include "manta/data/write_files_internal.h"
 
 namespace manta::data {
 namespace {
@@ -163,15 +164,30 @@ TEST(WriteFilesTest, AnOldFileThatCannotBeRemovedIsAnError) {
       AllOf(HasSubstr("'part-00000.csv' cannot be removed"), HasSubstr("all rows are written")));
 }
 
+// Counts rows only.
+class NoFormat final : public FileWriter {
+ public:
+  void write(const std::shared_ptr<arrow::RecordBatch>&) override {}
+  void finish() override {}
+};
+
 TEST(WriteFilesTest, FilesAreNotMoreThanTheirNamesCanOrder) {
   ParquetFolder folder;
-  EXPECT_THAT(message_of(ErrorKind::kInvalidArgument,
-                         [&] {
-                           from_arrow(table_of_ids(100'001, 100'001))
-                               .write_csv(folder / "out", {.rows_per_file = 1});
-                         }),
-              HasSubstr(".rows_per_file"));
-  EXPECT_THAT(files_in(folder / "out"), IsEmpty());
+  auto make = [](const auto&, const auto&) { return std::make_unique<NoFormat>(); };
+  auto writing = [&](int64_t rows) {
+    return write_files(from_arrow(table_of_ids(rows, rows)),
+                       {.folder = folder / str(rows),
+                        .writer = "write_toy",
+                        .extension = ".toy",
+                        .rows_per_file = 2,
+                        .most_files = 3},
+                       make);
+  };
+  EXPECT_EQ(writing(6), 6);
+  EXPECT_EQ(files_in(folder / "6").size(), 3u);
+  EXPECT_THAT(message_of(ErrorKind::kInvalidArgument, [&] { writing(7); }),
+              AllOf(HasSubstr("more than 6 rows"), HasSubstr(".rows_per_file")));
+  EXPECT_THAT(files_in(folder / "7"), IsEmpty());
 }
 
 TEST(WriteFilesTest, AFailureLeavesWhatWasThere) {
