@@ -51,10 +51,10 @@ struct ReadCsvOptions {
 Dataset read_csv(const std::string& path, const ReadCsvOptions& options = {});
 Dataset read_csv(const std::vector<std::string>& paths, const ReadCsvOptions& options = {});
 
-/// The rows of a table, or of batches with the same columns, in memory. Copies nothing. A run sends
-/// them to its data reader through shared memory, but cannot store them: restoring it needs the
-/// data set again. Throws Error(kInvalidArgument) for two columns of the same name, or batches of
-/// different columns.
+/// The rows of a table, or of batches with the same columns, in memory. Copies nothing but small
+/// batches, while they are read. A run sends them to its data reader through shared memory, but
+/// cannot store them: restoring it needs the data set again. Throws Error(kInvalidArgument) for two
+/// columns of the same name, or batches of different columns.
 Dataset from_arrow(const std::shared_ptr<arrow::Table>& table);
 Dataset from_arrow(const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches);
 
