@@ -166,7 +166,13 @@ std::shared_ptr<arrow::DataType> ColumnBuilder::type() const {
   return arrow::float64();
 }
 
-std::shared_ptr<arrow::Array> ColumnBuilder::finish() {
+int64_t ColumnBuilder::number_bytes() const {
+  bool numbers = type_kind() == Kind::kInt || type_kind() == Kind::kDouble;
+  return numbers ? size_ * static_cast<int64_t>(sizeof(uint64_t)) : 0;
+}
+
+std::shared_ptr<arrow::Array> ColumnBuilder::finish(const std::shared_ptr<arrow::Buffer>& numbers,
+                                                    int64_t offset) {
   if (kind_ == Kind::kUnknown) become(Kind::kDouble);
   auto size = static_cast<size_t>(size_);
   std::shared_ptr<arrow::Buffer> valid;
@@ -180,7 +186,9 @@ std::shared_ptr<arrow::Array> ColumnBuilder::finish() {
   } else if (kind_ == Kind::kBool) {
     buffers.push_back(bitmap(size, [&](size_t i) { return bits_[i] != 0; }));
   } else {
-    buffers.push_back(copy_of(bits_.data(), size * sizeof(uint64_t)));
+    if (size > 0)
+      std::memcpy(numbers->mutable_data() + offset, bits_.data(), size * sizeof(uint64_t));
+    buffers.push_back(arrow::SliceBuffer(numbers, offset, number_bytes()));
   }
   return arrow::MakeArray(arrow::ArrayData::Make(type(), size_, std::move(buffers), nulls_));
 }
@@ -270,9 +278,15 @@ Batch TableBuilder::finish() {
   std::vector<std::shared_ptr<arrow::DataType>> types;
   arrays.reserve(size);
   types.reserve(size);
+  int64_t bytes = 0;
+  for (size_t i = 0; i < size; ++i) bytes += columns_[i].number_bytes();
+  std::shared_ptr<arrow::Buffer> numbers =
+      check(arrow::AllocateBuffer(bytes), "allocating the numbers of a request");
+  int64_t offset = 0;
   for (size_t i = 0; i < size; ++i) {
     types.push_back(columns_[i].type());
-    arrays.push_back(columns_[i].finish());
+    arrays.push_back(columns_[i].finish(numbers, offset));
+    offset += columns_[i].number_bytes();
   }
   return arrow::RecordBatch::Make(schema_of(names_, types), rows(), std::move(arrays));
 }

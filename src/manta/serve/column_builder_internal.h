@@ -30,7 +30,12 @@ class ColumnBuilder {
   /// Adds all values of another one, of the same type.
   void append(const ColumnBuilder& other);
   void clear();
-  std::shared_ptr<arrow::Array> finish();
+  /// Bytes that `finish` needs for numbers.
+  int64_t number_bytes() const;
+  /// Puts numbers into `numbers` at `offset`: one piece of memory for all columns, because most
+  /// requests have one row.
+  std::shared_ptr<arrow::Array> finish(const std::shared_ptr<arrow::Buffer>& numbers,
+                                       int64_t offset);
 
  private:
   enum class Kind : uint8_t { kUnknown, kInt, kDouble, kBool, kString };

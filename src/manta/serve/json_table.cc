@@ -12,6 +12,7 @@
 #include <rapidjson/reader.h>
 
 #include "manta/base/error_internal.h"
+#include "manta/serve/predictions_json_internal.h"
 
 namespace manta::serve {
 namespace {
@@ -34,10 +35,10 @@ class Handler {
     return reader_.on(JsonToken::kNumber, {text, size});
   }
   bool String(const char* text, unsigned size, bool) {
-    return reader_.on(JsonToken::kString, {text, size});
+    return is_text({text, size}) && reader_.on(JsonToken::kString, {text, size});
   }
   bool Key(const char* text, unsigned size, bool) {
-    return reader_.on(JsonToken::kKey, {text, size});
+    return is_text({text, size}) && reader_.on(JsonToken::kKey, {text, size});
   }
   bool StartObject() { return reader_.on(JsonToken::kBeginObject, {}); }
   bool EndObject(unsigned) { return reader_.on(JsonToken::kEndObject, {}); }
@@ -50,8 +51,22 @@ class Handler {
   bool Uint64(uint64_t) { return false; }
   bool Double(double) { return false; }
 
+  const std::string& why() const { return why_.empty() ? reader_.why() : why_; }
+
  private:
+  // The body is UTF-8. What is left are escapes of half a character: rapidjson refuses the first
+  // halves only.
+  bool is_text(std::string_view text) {
+    for (size_t at = text.find('\xed'); at < text.size(); at = text.find('\xed', at + 1)) {
+      if (at + 1 == text.size() || static_cast<unsigned char>(text[at + 1]) < 0xa0) continue;
+      why_ = "not JSON: the second half of a surrogate pair without the first";
+      return false;
+    }
+    return true;
+  }
+
   TableReader& reader_;
+  std::string why_;
 };
 
 }  // namespace
@@ -61,8 +76,10 @@ void read_table(std::string_view text, TableReader& reader) {
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) {
     throw Error(ErrorKind::kInvalidArgument, "the request's body is empty; it must be JSON");
   }
-  constexpr unsigned kFlags = json::kParseIterativeFlag | json::kParseNumbersAsStringsFlag |
-                              json::kParseValidateEncodingFlag;
+  if (!is_utf8(text)) {
+    throw Error(ErrorKind::kInvalidArgument, "the request's body is not JSON: it is not UTF-8");
+  }
+  constexpr unsigned kFlags = json::kParseIterativeFlag | json::kParseNumbersAsStringsFlag;
   json::MemoryStream stream(text.data(), text.size());
   json::Reader parser;
   Handler handler(reader);
@@ -72,7 +89,7 @@ void read_table(std::string_view text, TableReader& reader) {
     throw Error(
         ErrorKind::kInvalidArgument,
         str("the request's body, at byte ", result.Offset(), ": ",
-            refused ? reader.why() : str("not JSON: ", json::GetParseError_En(result.Code()))));
+            refused ? handler.why() : str("not JSON: ", json::GetParseError_En(result.Code()))));
   }
   reader.finish();
 }

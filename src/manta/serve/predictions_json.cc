@@ -108,10 +108,14 @@ void append_values(std::string& out, const arrow::Array& array, int64_t begin, i
 
 }  // namespace
 
+bool is_utf8(std::string_view text) {
+  static const bool initialized = (arrow::util::InitializeUTF8(), true);
+  return initialized && arrow::util::ValidateUTF8(text);
+}
+
 void append_json_string(std::string& out, std::string_view text) {
   constexpr const char* kHex = "0123456789abcdef";
-  static const bool initialized = (arrow::util::InitializeUTF8(), true);
-  bool valid = initialized && arrow::util::ValidateUTF8(text);
+  bool valid = is_utf8(text);
   out += '"';
   for (char c : text) {
     auto byte = static_cast<unsigned char>(c);

@@ -13,6 +13,8 @@ namespace manta::serve {
 void append_predictions(std::string& out, const arrow::RecordBatch& batch, int64_t begin,
                         int64_t count);
 
+bool is_utf8(std::string_view text);
+
 /// Appends a JSON string with its quotes. Bytes that are not UTF-8 are replaced.
 void append_json_string(std::string& out, std::string_view text);
 
