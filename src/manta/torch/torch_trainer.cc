@@ -40,6 +40,7 @@ TorchTrainer::TorchTrainer(TorchTrainerOptions options) {
   training.scaling = options.scaling_config;
   training.run = std::move(options.run_config);
   training.datasets = std::move(options.datasets);
+  training.preprocessor = std::move(options.preprocessor);
   training.resume_from_checkpoint = options.resume_from_checkpoint;
   set_loop(training, options.train_loop_per_worker);
   set_backend(training, options.torch_config.backend);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "manta/data/dataset.h"
+#include "manta/preprocess/preprocessor.h"
 #include "manta/train/trainer.h"
 
 namespace manta {
@@ -23,6 +24,8 @@ struct TorchTrainerOptions {
   ScalingConfig scaling_config = {};
   RunConfig run_config = {};
   std::map<std::string, Dataset> datasets = {};  ///< For train::get_dataset_shard, by name.
+  /// Fitted to the data set "train" and applied to all of them; part of each checkpoint.
+  AnyPreprocessor preprocessor = {};
   TorchConfig torch_config = {};
   Checkpoint resume_from_checkpoint = {};  ///< What train::get_checkpoint returns at the start.
 };

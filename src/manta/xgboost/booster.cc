@@ -62,7 +62,8 @@ void check_parameters(const Json& params) {
   booster.set(params);
   uint64_t size = 0;
   const char* config = nullptr;
-  check_call(XGBoosterSaveJsonConfig(booster.handle(), &size, &config), "params");
+  check_call(XGBoosterSaveJsonConfig(booster.handle(), &size, &config),
+             "params are " + params.dump());
   for (const auto& text : warnings.texts()) {
     if (text.find("are not used") == std::string::npos) {
       log_warning("xgboost: " + text);
@@ -82,6 +83,9 @@ Booster::Booster(const std::vector<void*>& matrices) {
 
 Booster Booster::load(const std::string& path, const std::vector<void*>& matrices) {
   std::string bytes = read_whole(path);
+  if (bytes.empty()) {  // of which the library would die
+    throw Error(ErrorKind::kCorrupt, str("'", path, "' is not a model of XGBoost: it is empty"));
+  }
   Booster booster(matrices);
   CollectWarnings warnings;  // of other versions: what the model says matters
   try {
@@ -99,6 +103,14 @@ void Booster::set(const std::string& name, const std::string& value) {
 
 void Booster::set(const Json& params) {
   for (const auto& [name, value] : parameter_texts(params)) set(name, value);
+}
+
+void Booster::restart_random_choices() {
+  uint64_t size = 0;
+  const char* config = nullptr;
+  check_call(XGBoosterSaveJsonConfig(handle(), &size, &config), "reading a model's configuration");
+  check_call(XGBoosterLoadJsonConfig(handle(), std::string(config, size).c_str()),
+             "configuring a model");
 }
 
 void Booster::update(void* matrix) {

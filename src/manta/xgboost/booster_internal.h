@@ -29,6 +29,10 @@ class Booster {
 
   void set(const std::string& name, const std::string& value);
   void set(const Json& params);
+  /// Forgets which columns it would choose next (colsample_bytree and its like): the library goes
+  /// on with a sequence that began in the first round, which a model that was loaded does not have.
+  /// Before each round, this makes the choice depend on seed and round only.
+  void restart_random_choices();
   /// One more round.
   void update(void* matrix);
   /// How good it is on each of the matrices, whose names are given, under the library's names:

@@ -38,6 +38,13 @@ Json with_defaults(const Json& params, int threads) {
   return all;
 }
 
+bool chooses_columns(const Json& params) {
+  for (const auto& [name, value] : params.items()) {
+    if (name.starts_with("colsample_")) return true;
+  }
+  return false;
+}
+
 class Training {
  public:
   explicit Training(const Json& config)
@@ -52,6 +59,7 @@ class Training {
     Booster booster = make_booster();
     int rounds = config_.at("num_boost_round");
     for (int done = booster.rounds(); done < rounds;) {
+      if (chooses_columns(config_.at("params"))) booster.restart_random_choices();
       booster.update(matrices_.front()->handle());
       done = booster.rounds();
       report(booster, done, done >= rounds);

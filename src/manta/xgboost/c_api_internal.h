@@ -27,6 +27,7 @@ int XGBoosterEvalOneIter(void* booster, int iteration, void* const* matrices,
                          const char* const* names, uint64_t size, const char** result);
 int XGBoosterBoostedRounds(void* booster, int* rounds);
 int XGBoosterSaveJsonConfig(void* booster, uint64_t* size, const char** text);
+int XGBoosterLoadJsonConfig(void* booster, const char* text);
 int XGBoosterSaveModelToBuffer(void* booster, const char* config, uint64_t* size,
                                const char** bytes);
 int XGBoosterLoadModelFromBuffer(void* booster, const void* bytes, uint64_t size);

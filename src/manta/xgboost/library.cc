@@ -8,10 +8,15 @@ namespace {
 thread_local std::vector<std::string>* collected = nullptr;
 
 // "[21:48:25] WARNING: /path/learner.cc:790: text" without its beginning.
-std::string without_place(const std::string& message) {
-  auto place = std::min(message.find(".cc:"), message.find(".h:"));
-  auto text = message.find(": ", place);
-  return text == std::string::npos ? message : message.substr(text + 2);
+std::string without_place(std::string message) {
+  if (!message.starts_with('[')) return message;
+  message = message.substr(std::min(message.find("] ") + 2, message.size()));
+  for (const char* level : {"WARNING: ", "INFO: ", "DEBUG: "}) {
+    if (message.starts_with(level)) message = message.substr(std::string_view(level).size());
+  }
+  auto place = message.find(": ");
+  bool has_place = place != std::string::npos && message.find(' ') == place + 1;
+  return has_place ? message.substr(place + 2) : message;
 }
 
 std::string trimmed(std::string text) {
@@ -36,7 +41,7 @@ void on_message(const char* text) {
 // "[21:48:25] /path/objective.cc:27: text\nStack trace:\n..." likewise, and without the stack.
 std::string text_of(const std::string& error) {
   auto text = error.substr(0, error.find("\nStack trace:"));
-  return trimmed(text.starts_with('[') ? without_place(text) : text);
+  return trimmed(without_place(text));
 }
 
 bool is_about_connections(const std::string& text) {

@@ -29,7 +29,6 @@ LABELS = {
 CASES = {
     "logistic": ("target", {"objective": "binary:logistic", "max_bin": 1024}),
     "logistic_256_bins": ("target", {"objective": "binary:logistic", "max_bin": 256}),
-    "sampled": ("target", {"objective": "binary:logistic", "max_bin": 1024, "colsample_bytree": 0.5, "seed": 3}),
     "softprob": ("class", {"objective": "multi:softprob", "num_class": 3, "max_bin": 1024}),
     "softmax": ("class", {"objective": "multi:softmax", "num_class": 3, "max_bin": 1024}),
     "squared": ("number", {"objective": "reg:squarederror", "max_bin": 1024}),
