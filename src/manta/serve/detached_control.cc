@@ -215,8 +215,8 @@ std::shared_ptr<Control> start_detached(const StartOptions& options) {
     std::string report_token = random_token();
     ::unlink(report_address.c_str());
     UniqueFd listener = listen_unix(report_address);
-    pid_t pid = run_detached({.name = "serve:" + options.name}, run_front, options.name,
-                             options.http, report_address, report_token);
+    pid_t pid = run_detached({.name = "serve:" + options.name, .log_path = registry.log_path()},
+                             run_front, options.name, options.http, report_address, report_token);
     Started started = await_start(listener.get(), pid, report_token);
     ::unlink(report_address.c_str());
     if (!started.ok) throw Error(started.kind, started.why);

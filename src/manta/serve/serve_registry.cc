@@ -58,6 +58,8 @@ ServeRegistry::ServeRegistry(const std::string& name) : name_(name) {
   }
 }
 
+std::string ServeRegistry::log_path() const { return str(folder_, "/", name_, ".log"); }
+
 std::optional<FrontAddress> ServeRegistry::find() const {
   std::string run_folder = read_small_file(str(folder_, "/", name_));
   if (run_folder.empty()) return std::nullopt;
@@ -89,6 +91,7 @@ ServeRegistry::Entry::Entry(UniqueFd lock, std::string lock_path, std::string fi
 ServeRegistry::Entry::~Entry() {
   if (!lock_) return;
   ::unlink(file_path_.c_str());
+  ::unlink((file_path_ + ".log").c_str());
   ::unlink(lock_path_.c_str());
   ::rmdir(std::filesystem::path(file_path_).parent_path().c_str());  // if it was the last
 }

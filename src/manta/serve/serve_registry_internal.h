@@ -23,10 +23,13 @@ class ServeRegistry {
   /// or belongs to somebody else.
   explicit ServeRegistry(const std::string& name);
 
+  /// Where the front of that name and its replicas write their output.
+  std::string log_path() const;
   /// The front of that name, if its file is there. It may have died since.
   std::optional<FrontAddress> find() const;
 
-  /// For the front itself: it has the name until this goes. Nothing if another one has it.
+  /// For the front itself: it has the name until this goes, and the log with it. Nothing if
+  /// another one has it.
   class Entry {
    public:
     Entry(UniqueFd lock, std::string lock_path, std::string file_path);
