@@ -240,6 +240,11 @@ void ServedDeployment::on_lost(ReplicaId id, const std::string& why) {
 }
 
 void ServedDeployment::on_exited(ReplicaId id) {
+  // What it said last may not have been read yet: answers, or why its model cannot be loaded.
+  if (auto found = processes_.find(id); found != processes_.end() && found->second->work) {
+    auto work = found->second->work;
+    work->drain();
+  }
   if (auto found = processes_.find(id); found != processes_.end()) {
     on_lost(id, how_it_ended(found->second->run));
   }
