@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs Manta from a build folder into a temporary prefix, then builds and runs a project beside this script with it.
-#   run.sh core|torch <build folder> [<compiler flags, such as a sanitizer's>]
+#   run.sh core|torch|xgboost <build folder> [<compiler flags, such as a sanitizer's>]
 set -euo pipefail
 project=$1
 build=$2
@@ -15,7 +15,8 @@ if find "$work/prefix/include" -name '*_internal.h' -o -name '*_test*' | grep .;
   exit 1
 fi
 
-# As somebody who has only the installation: the cache of the one who installed it does not count. But for libtorch.
+# As somebody who has only the installation: the cache of the one who installed it does not count. But for
+# libtorch and XGBoost.
 if [ "$project" = core ]; then unset MANTA_DEPS; fi
 cmake -G Ninja -S "$here/$project" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_CXX_FLAGS="$flags"
 cmake --build "$work/build"

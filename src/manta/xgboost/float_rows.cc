@@ -113,17 +113,21 @@ void write_floats(const arrow::Array& column, int64_t offset, int64_t rows, floa
   }
 }
 
-FloatRows::FloatRows(std::vector<std::string> columns, std::string where)
-    : columns_(std::move(columns)), where_(std::move(where)) {}
+FloatRows::FloatRows(const std::vector<std::string>& columns, std::string where)
+    : columns_(columns), where_(std::move(where)) {}
 
 void FloatRows::look_up(const arrow::Schema& schema) {
-  require_number_columns(schema, columns_, where_);
   places_.clear();
   for (const auto& name : columns_) {
-    places_.push_back(schema.GetFieldIndex(name));
-    if (places_.back() >= 0) continue;
-    throw Error(ErrorKind::kNotFound, str(where_, " has no column '", name, "'; it has ",
-                                          data::join(schema.field_names())));
+    int place = schema.GetFieldIndex(name);
+    if (place < 0) {
+      throw Error(ErrorKind::kNotFound, str(where_, " has no column '", name, "'; it has ",
+                                            data::join(schema.field_names())));
+    }
+    if (!is_number_column(*schema.field(place)->type())) {
+      require_number_columns(schema, {name}, where_);
+    }
+    places_.push_back(place);
   }
 }
 

@@ -27,15 +27,14 @@ void require_number_columns(const arrow::Schema& schema, const std::vector<std::
 /// values as NaN. Grows without copying what is there.
 class FloatRows {
  public:
-  /// `where` is for errors.
-  FloatRows(std::vector<std::string> columns, std::string where);
+  /// `columns` must outlive it. `where` is for errors.
+  FloatRows(const std::vector<std::string>& columns, std::string where);
 
   /// Adds the rows from `offset` on. `first_row` is the number of the first, for errors. Throws
   /// Error(kInvalidArgument) for a column of another type, and for an infinite value or one beyond
   /// float32, which the library refuses, naming column and row; Error(kNotFound) for one that is
   /// not there.
   void append(const arrow::RecordBatch& batch, int64_t offset, int64_t rows, int64_t first_row);
-  void clear() { rows_ = 0; }
 
   const float* data() const { return data_.get(); }
   int64_t rows() const { return rows_; }
@@ -48,8 +47,8 @@ class FloatRows {
   void reserve(int64_t rows);
   void look_up(const arrow::Schema& schema);
 
-  std::vector<std::string> columns_;
-  std::string where_;
+  const std::vector<std::string>& columns_;
+  const std::string where_;
   std::shared_ptr<arrow::Schema> schema_;  // of the batch before
   std::vector<int> places_;                // of the columns in it
   std::unique_ptr<float, Free> data_;
