@@ -158,24 +158,24 @@ std::string join_path(const std::string& path, const std::string& name);
 struct Collect {
   Space::Object object = {};
 
-  void operator()(const char* name, Space& space) { object.emplace(name, space); }
+  void operator()(const std::string& name, Space& space) { object.emplace(name, space); }
   template <class T>
   void operator()(const std::string& name, Tunable<T>& tunable) {
     if (auto space = tunable.space()) object.emplace(name, std::move(*space));
   }
   template <class T>
-  void operator()(const char* name, std::map<std::string, Tunable<T>>& tunables) {
+  void operator()(const std::string& name, std::map<std::string, Tunable<T>>& tunables) {
     Collect inner;
     for (auto& [key, tunable] : tunables) inner(key, tunable);
     add(name, std::move(inner));
   }
   template <class Options>
-  void operator()(const char* name, Options& options) {
+  void operator()(const std::string& name, Options& options) {
     Collect inner;
     options.visit(inner);
     add(name, std::move(inner));
   }
-  void add(const char* name, Collect inner) {
+  void add(const std::string& name, Collect inner) {
     if (!inner.object.empty()) object.emplace(name, Space::from_node(std::move(inner.object)));
   }
 };
@@ -185,7 +185,7 @@ struct Load {
   std::string path = "param_space";
 
   const Space* find(const std::string& name) const;
-  void operator()(const char* name, Space& to) {
+  void operator()(const std::string& name, Space& to) {
     if (auto* found = find(name)) to = *found;
   }
   template <class T>
@@ -193,11 +193,11 @@ struct Load {
     if (auto* found = find(name)) tunable.load(*found, path + "." + name);
   }
   template <class T>
-  void operator()(const char* name, std::map<std::string, Tunable<T>>&) {
+  void operator()(const std::string& name, std::map<std::string, Tunable<T>>&) {
     if (find(name)) fail_to_load(path + "." + name);
   }
   template <class Options>
-  void operator()(const char* name, Options& options) {
+  void operator()(const std::string& name, Options& options) {
     if (auto* found = find(name)) options.visit(Load{*found, path + "." + name});
   }
 };
@@ -207,18 +207,20 @@ struct Fix {
   std::string path = "";
 
   std::string at(const std::string& name) const { return join_path(path, name); }
-  void operator()(const char* name, Space& space) { space = fixed(space, assignment, at(name)); }
+  void operator()(const std::string& name, Space& space) {
+    space = fixed(space, assignment, at(name));
+  }
   template <class T>
   void operator()(const std::string& name, Tunable<T>& tunable) {
     tunable.fix(assignment, at(name));
   }
   template <class T>
-  void operator()(const char* name, std::map<std::string, Tunable<T>>& tunables) {
+  void operator()(const std::string& name, std::map<std::string, Tunable<T>>& tunables) {
     Fix inner{assignment, at(name)};
     for (auto& [key, tunable] : tunables) inner(key, tunable);
   }
   template <class Options>
-  void operator()(const char* name, Options& options) {
+  void operator()(const std::string& name, Options& options) {
     options.visit(Fix{assignment, at(name)});
   }
 };
