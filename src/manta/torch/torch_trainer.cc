@@ -63,6 +63,19 @@ TorchTrainer TorchTrainer::restore(const std::string& path, TorchRestoreOptions 
   return TorchTrainer(std::move(training));
 }
 
+TorchTrainer TorchTrainer::apply(const Space& values, const RunConfig& run_config) const {
+  train::Training training = *training_;
+  training.run = run_config;
+  training.config = tune::override_config(training.config, values.train_loop_config);
+  training.scaling = tune::override_scaling(training.scaling, values.scaling_config);
+  for (const auto& [name, dataset] : values.datasets)
+    training.datasets.insert_or_assign(name, dataset.value().value());
+  if (auto preprocessor = values.preprocessor.value()) training.preprocessor = *preprocessor;
+  if (auto from = values.resume_from_checkpoint.value()) training.resume_from_checkpoint = *from;
+  train::check_training(training);
+  return TorchTrainer(std::move(training));
+}
+
 train::Training TorchTrainer::training() const { return *training_; }
 
 }  // namespace manta

@@ -8,6 +8,7 @@
 #include "manta/data/dataset.h"
 #include "manta/preprocess/preprocessor.h"
 #include "manta/train/trainer.h"
+#include "manta/tune/tunable.h"
 
 namespace manta {
 
@@ -49,6 +50,27 @@ class TorchTrainer final : public Trainer {
   /// checkpoint, at the row where it was, also with a different number of workers. If the run had
   /// finished, fit() returns its result. Throws Error(kNotFound) if there is no run at `path`.
   static TorchTrainer restore(const std::string& path, TorchRestoreOptions options);
+
+  /// Its options as a Tuner searches them. What is not set is the trainer's own;
+  /// `train_loop_config` is merged into the trainer's.
+  struct Space {
+    tune::Space train_loop_config = {};
+    tune::ScalingSpace scaling_config = {};
+    std::map<std::string, tune::Tunable<Dataset>> datasets = {};
+    tune::Tunable<AnyPreprocessor> preprocessor = {};
+    tune::Tunable<Checkpoint> resume_from_checkpoint = {};
+
+    template <class Visit>
+    void visit(Visit&& visit) {
+      visit("train_loop_config", train_loop_config);
+      visit("scaling_config", scaling_config);
+      visit("datasets", datasets);
+      visit("preprocessor", preprocessor);
+      visit("resume_from_checkpoint", resume_from_checkpoint);
+    }
+  };
+  /// A copy with these values, each of which is fixed, in the place of its own.
+  TorchTrainer apply(const Space& values, const RunConfig& run_config) const;
 
   train::Training training() const override;
 

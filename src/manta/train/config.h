@@ -45,6 +45,8 @@ struct CheckpointConfig {
   int checkpoint_frequency = 0;
   /// Also after the last round. Default: yes.
   std::optional<bool> checkpoint_at_end = {};
+
+  bool operator==(const CheckpointConfig&) const = default;
 };
 
 struct RunConfig {

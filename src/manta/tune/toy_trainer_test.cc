@@ -53,9 +53,10 @@ class ToyTrainer final : public Trainer {
     training_.loop_takes_config = loop.takes_config();
   }
 
-  ToyTrainer apply(const Space& values) const {
+  ToyTrainer apply(const Space& values, const RunConfig& run) const {
     ToyTrainer other = *this;
     train::Training& training = other.training_;
+    training.run = run;
     training.config = override_config(training.config, values.config);
     if (auto share = values.share.value()) training.config["share"] = *share;
     training.scaling = override_scaling(training.scaling, values.scaling_config);

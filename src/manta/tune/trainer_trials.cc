@@ -114,10 +114,7 @@ RunConfig run_config_of_trials(const RunConfig& tuner, const RunConfig& trainer)
   if (run.storage_path.empty()) run.storage_path = trainer.storage_path;
   if (run.failure_config.max_failures == defaults.failure_config.max_failures)
     run.failure_config = trainer.failure_config;
-  const CheckpointConfig &a = run.checkpoint_config, &b = defaults.checkpoint_config;
-  if (a.num_to_keep == b.num_to_keep && a.max_in_flight == b.max_in_flight &&
-      a.checkpoint_score_attribute == b.checkpoint_score_attribute &&
-      a.checkpoint_score_order == b.checkpoint_score_order)
+  if (run.checkpoint_config == defaults.checkpoint_config)
     run.checkpoint_config = trainer.checkpoint_config;
   if (run.collective_timeout == defaults.collective_timeout)
     run.collective_timeout = trainer.collective_timeout;
@@ -139,7 +136,7 @@ TrainerTrials::~TrainerTrials() {
 
 std::vector<Resources> TrainerTrials::resources(const Assignment& assignment) {
   try {
-    ScalingConfig scaling = make_(assignment)->training().scaling;
+    ScalingConfig scaling = make_(assignment, run_)->training().scaling;
     return std::vector<Resources>(static_cast<size_t>(std::max(0, scaling.num_workers)),
                                   train::resources_of_worker(scaling));
   } catch (const Error&) {
@@ -148,11 +145,11 @@ std::vector<Resources> TrainerTrials::resources(const Assignment& assignment) {
 }
 
 train::Training TrainerTrials::training(const Trial& trial) const {
-  train::Training training = make_(trial.assignment)->training();
-  training.run = run_;
-  training.run.name = trial_name(trial.number);
-  training.run.storage_path = folder_;
-  training.run.verbose = false;
+  RunConfig run = run_;
+  run.name = trial_name(trial.number);
+  run.storage_path = folder_;
+  run.verbose = false;
+  train::Training training = make_(trial.assignment, run)->training();
   std::string path = folder_ + "/" + training.run.name;
   if (!train::is_run_folder(path)) return training;
   train::Training before = train::restore_training(

@@ -11,8 +11,9 @@
 
 namespace manta::tune {
 
-/// A trainer with the values of an assignment in the place of its own.
-using MakeTrainer = std::function<std::shared_ptr<const Trainer>(const Assignment& assignment)>;
+/// A trainer with the values of an assignment, and a run_config, in the place of its own.
+using MakeTrainer = std::function<std::shared_ptr<const Trainer>(const Assignment& assignment,
+                                                                 const RunConfig& run)>;
 
 /// Trials of a trainer: each is a run of its own, with a thread in the driver, and a run folder in
 /// the experiment's. Their reports are decided by the experiment's controller.

@@ -143,7 +143,8 @@ struct ScalingSpace {
 
 /// A trainer's Space is a struct of tunable options with a `visit(f)` that calls f(name, option)
 /// for each. These are all that a Tuner does with it: makes one Space of it, which can be stored,
-/// makes it of one again, and gives each option the value that was drawn.
+/// makes it of one again, and gives each option the value that was drawn. The trainer's
+/// `apply(space, run_config)` then makes a trainer of these values.
 template <class Options>
 Space as_space(Options options);
 template <class Options>

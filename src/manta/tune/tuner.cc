@@ -54,6 +54,30 @@ Resources for_trials(const TuneConfig& config) {
   return total;
 }
 
+// What only runs of trainers know would be ignored.
+void check_run_of_function(const RunConfig& run) {
+  const RunConfig defaults;
+  auto refuse = [](const char* field) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("run_config.", field, " is for trainers; a function that is tuned has none"));
+  };
+  train::check_checkpoint_config(run.checkpoint_config);
+  if (run.checkpoint_config.checkpoint_frequency != 0 || run.checkpoint_config.checkpoint_at_end)
+    refuse("checkpoint_config.checkpoint_frequency");
+  if (run.checkpoint_config.max_in_flight != defaults.checkpoint_config.max_in_flight)
+    refuse("checkpoint_config.max_in_flight");
+  if (run.collective_timeout != defaults.collective_timeout) refuse("collective_timeout");
+  if (!run.callbacks.empty()) refuse("callbacks");
+  if (run.failure_config.max_failures < -1)
+    throw Error(ErrorKind::kInvalidArgument,
+                str("failure_config.max_failures must be -1 (no limit) or more (was ",
+                    run.failure_config.max_failures, ")"));
+  if (run.folder_mode < 0700 || run.folder_mode > 0777)
+    throw Error(ErrorKind::kInvalidArgument, str("run_config.folder_mode must be from 0700 to 0777 "
+                                                 "(was 0",
+                                                 std::oct, run.folder_mode, ")"));
+}
+
 Objective objective_of(const TuneConfig& config) { return {config.metric, config.mode == "max"}; }
 
 }  // namespace
@@ -93,6 +117,7 @@ Tuner::Tuner(Parts parts, TuneConfig tune_config, RunConfig run_config) {
     settings.run = run_config_of_trials(settings.run, training.run);
   } else {
     check_resources(parts.function->resources(), "the resources of a trial");
+    check_run_of_function(settings.run);
   }
   settings.config.scheduler.make(objective_of(settings.config));  // throws if it needs a metric
   state->parts = std::move(parts);

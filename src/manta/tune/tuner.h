@@ -20,11 +20,13 @@ namespace manta {
 
 namespace tune {
 
-/// A copy of the trainer with the values of an assignment in the place of its own.
+/// A copy of the trainer with the values of an assignment, and a run_config, in the place of its
+/// own.
 template <std::derived_from<Trainer> T>
-T apply(const T& trainer, typename T::Space space, const Assignment& assignment) {
+T apply(const T& trainer, typename T::Space space, const Assignment& assignment,
+        const RunConfig& run_config) {
   fix(space, assignment);
-  return trainer.apply(space);
+  return trainer.apply(space, run_config);
 }
 
 }  // namespace tune
@@ -98,7 +100,8 @@ class Tuner {
   ResultGrid fit() const;
 
  private:
-  using MakeTrainer = std::function<std::shared_ptr<const Trainer>(const tune::Assignment&)>;
+  using MakeTrainer =
+      std::function<std::shared_ptr<const Trainer>(const tune::Assignment&, const RunConfig&)>;
   struct Parts {
     tune::Space space;
     std::optional<tune::Trainable> function;
@@ -120,8 +123,9 @@ class Tuner {
     if constexpr (std::derived_from<T, Trainer>) {
       parts.space = tune::as_space(space);
       parts.trainer = std::make_shared<T>(trainable);
-      parts.make_trainer = [trainable, space](const tune::Assignment& assignment) {
-        return std::make_shared<const T>(tune::apply(trainable, space, assignment));
+      parts.make_trainer = [trainable, space](const tune::Assignment& assignment,
+                                              const RunConfig& run) {
+        return std::make_shared<const T>(tune::apply(trainable, space, assignment, run));
       };
     } else {
       parts.space = space;

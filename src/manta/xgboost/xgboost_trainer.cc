@@ -107,6 +107,19 @@ XGBoostTrainerOptions XGBoostTrainer::options() const {
           .resume_from_checkpoint = training_->resume_from_checkpoint};
 }
 
+XGBoostTrainer XGBoostTrainer::apply(const Space& values, const RunConfig& run_config) const {
+  XGBoostTrainerOptions changed = options();
+  changed.run_config = run_config;
+  changed.params = tune::override_config(changed.params, values.params);
+  changed.scaling_config = tune::override_scaling(changed.scaling_config, values.scaling_config);
+  changed.num_boost_round = values.num_boost_round.value().value_or(changed.num_boost_round);
+  for (const auto& [name, dataset] : values.datasets)
+    changed.datasets.insert_or_assign(name, dataset.value().value());
+  if (auto preprocessor = values.preprocessor.value()) changed.preprocessor = *preprocessor;
+  if (auto from = values.resume_from_checkpoint.value()) changed.resume_from_checkpoint = *from;
+  return XGBoostTrainer(std::move(changed));
+}
+
 train::Training XGBoostTrainer::training() const { return *training_; }
 
 }  // namespace manta

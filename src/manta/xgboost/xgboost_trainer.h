@@ -8,6 +8,7 @@
 #include "manta/data/dataset.h"
 #include "manta/preprocess/preprocessor.h"
 #include "manta/train/trainer.h"
+#include "manta/tune/tunable.h"
 
 namespace manta {
 
@@ -62,6 +63,29 @@ class XGBoostTrainer final : public Trainer {
   /// checkpoint; from the beginning if it has none. If the run had finished, fit() returns its
   /// result. Throws Error(kNotFound) if there is no run at `path`.
   static XGBoostTrainer restore(const std::string& path, XGBoostRestoreOptions options = {});
+
+  /// Its options as a Tuner searches them. What is not set is the trainer's own; `params` are
+  /// merged into the trainer's.
+  struct Space {
+    tune::ScalingSpace scaling_config = {};
+    tune::Tunable<AnyPreprocessor> preprocessor = {};
+    tune::Space params = {};
+    tune::Tunable<int> num_boost_round = {};
+    std::map<std::string, tune::Tunable<Dataset>> datasets = {};
+    tune::Tunable<Checkpoint> resume_from_checkpoint = {};
+
+    template <class Visit>
+    void visit(Visit&& visit) {
+      visit("scaling_config", scaling_config);
+      visit("preprocessor", preprocessor);
+      visit("params", params);
+      visit("num_boost_round", num_boost_round);
+      visit("datasets", datasets);
+      visit("resume_from_checkpoint", resume_from_checkpoint);
+    }
+  };
+  /// A copy with these values, each of which is fixed, in the place of its own.
+  XGBoostTrainer apply(const Space& values, const RunConfig& run_config) const;
 
   /// To make another trainer of, with some of them changed.
   XGBoostTrainerOptions options() const;
