@@ -14,9 +14,10 @@ namespace {
 
 // Fits y = 2 by gradient descent; the learning rate decides how far it gets.
 void fit_a_constant(const Json& config) {
-  auto model = train::prepare_model(torch::nn::Linear(torch::nn::LinearOptions(1, 1)));
-  torch::nn::init::zeros_(model->weight);
-  torch::nn::init::zeros_(model->bias);
+  torch::nn::Linear linear(1, 1);
+  torch::nn::init::zeros_(linear->weight);
+  torch::nn::init::zeros_(linear->bias);
+  auto model = train::prepare_model(linear);
   torch::optim::SGD optimizer(model->parameters(), config.at("lr").get<double>());
   for (int epoch = 0; epoch < config.at("epochs"); ++epoch) {
     optimizer.zero_grad();

@@ -1,0 +1,18 @@
+// expect: has no non-static data member named 'n_workers'
+// expect: could not convert
+// expect: could not convert
+// expect: has no non-static data member named 'metrics'
+#include <manta/manta.h>
+
+using namespace manta;
+
+// What a trainer has: fields with types.
+struct Space {
+  tune::Space params = {};
+  tune::ScalingSpace scaling_config = {};
+};
+
+Space unknown = {.scaling_config = {.n_workers = 2}};
+Space text = {.scaling_config = {.num_workers = "two"}};
+Space texts = {.scaling_config = {.num_workers = tune::grid_search({"two", "four"})}};
+TuneConfig config = {.metrics = "loss"};
