@@ -9,10 +9,10 @@
 #include <thread>
 #include <unordered_map>
 
+#include "manta/io/unix_listener_internal.h"
 #include "manta/serve/deploy_spec_internal.h"
 #include "manta/serve/http_server_internal.h"
 #include "manta/serve/status.h"
-#include "manta/serve/unix_listener_internal.h"
 
 namespace manta::serve {
 

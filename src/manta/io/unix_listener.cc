@@ -1,11 +1,13 @@
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "manta/base/error_internal.h"
 #include "manta/base/log.h"
 #include "manta/io/channel_internal.h"
-#include "manta/serve/unix_listener_internal.h"
+#include "manta/io/unix_listener_internal.h"
 
-namespace manta::serve {
+namespace manta {
 namespace {
 
 constexpr size_t kMaxFirstFrame = 4096;
@@ -67,8 +69,8 @@ void UnixListener::on_connection(UniqueFd socket) {
         on_first_(joined, frame);
       },
       [timer](const std::string& why) {
-        if (!why.empty()) log_warning("serve: a connection was refused: " + why);
+        if (!why.empty()) log_warning("a connection was refused: " + why);
       });
 }
 
-}  // namespace manta::serve
+}  // namespace manta

@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "manta/base/names_internal.h"
 #include "manta/io/async_channel_internal.h"
 
-namespace manta::serve {
+namespace manta {
 
 /// Accepts connections on a Unix socket for as long as it lives. A connection may send one frame of
 /// at most 4 KB, without descriptors, within 10 seconds; 64 such are open at a time. Whoever takes
@@ -35,4 +36,4 @@ class UnixListener {
   std::unique_ptr<EventLoop::Timer> accept_timer_;
 };
 
-}  // namespace manta::serve
+}  // namespace manta
