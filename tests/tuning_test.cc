@@ -89,7 +89,9 @@ TEST_P(Tuning, IsKilledTwentyTimesAndLosesNothing) {
       EXPECT_EQ(details.at("index"), results[details.at("trial")]++) << "each report once";
       EXPECT_FALSE(ended.contains(details.at("trial")));
     }
-    if (line.at("event") == "started") EXPECT_FALSE(ended.contains(details.at("trial")));
+    if (line.at("event") == "started") {
+      EXPECT_FALSE(ended.contains(details.at("trial"))) << "it had ended";
+    }
     if (line.at("event") == "ended" && !details.at("retry"))
       ended.insert(details.at("trial").get<int>());
   }

@@ -1,4 +1,4 @@
-#include <filesystem>
+#include <algorithm>
 
 #include "manta/base/error_internal.h"
 #include "manta/core/init.h"
@@ -74,17 +74,7 @@ void FunctionTrials::start(const Trial& trial) {
   call.folder = folder_of(trial.number);
   call.address = server_->address();
   call.token = server_->token();
-  if (train::has_folder(folder_, call.name)) {
-    running.store = std::make_unique<train::CheckpointStore>(call.folder, checkpoints_);
-    running.store->clean_up();
-    if (auto checkpoint = running.store->find_latest_valid()) {
-      call.checkpoint = checkpoint->path();
-      call.next_report = checkpoint->manifest().at("report").get<int64_t>() + 1;
-      auto report = static_cast<size_t>(call.next_report) - 1;
-      if (report < trial.reports.size())
-        running.seconds_before = trial.reports[report].time_total_s;
-    }
-  }
+  resume(trial, running, call);
   server_->expect(trial.number, trial.attempt);
   TaskOptions options{.resources = trainable_.resources(), .max_retries = 0, .name = call.name};
   ObjectRef<TrialReturn> task;
@@ -99,6 +89,24 @@ void FunctionTrials::start(const Trial& trial) {
   });
 }
 
+void FunctionTrials::resume(const Trial& trial, Running& running, TrialCall& call) {
+  if (!train::has_folder(folder_, call.name)) return;
+  running.store = std::make_unique<train::CheckpointStore>(call.folder, checkpoints_);
+  running.store->clean_up();
+  auto checkpoint = running.store->find_latest_valid();
+  if (!checkpoint) return;
+  auto index = checkpoint->manifest().at("report").get<int64_t>();
+  call.checkpoint = checkpoint->path();
+  call.next_report = index + 1;
+  auto known = static_cast<int64_t>(trial.reports.size());
+  int64_t last = std::min(index, known - 1);
+  if (last >= 0) running.seconds_before = trial.reports[static_cast<size_t>(last)].time_total_s;
+  // The driver died between the commit and the report's line in the journal.
+  if (index == known)
+    events_->push(Reported{trial.number, trial.attempt, index, checkpoint->metrics(),
+                           running.seconds_before, true});
+}
+
 std::optional<SendVerdict> FunctionTrials::on_report(uint64_t trial, int attempt,
                                                      SendTrialReport& report) {
   std::lock_guard lock(mutex_);
@@ -110,6 +118,7 @@ std::optional<SendVerdict> FunctionTrials::on_report(uint64_t trial, int attempt
   } catch (const Error& error) {
     return SendVerdict{report.index, false, error.what()};
   }
+  running.waits_for = report.index;
   events_->push(Reported{trial, attempt, report.index, std::move(report.metrics),
                          running.seconds_before + seconds_since(running.began),
                          report.has_checkpoint});
@@ -127,8 +136,12 @@ void FunctionTrials::judge(const Judge& judge) {
   {
     std::lock_guard lock(mutex_);
     auto found = running_.find(judge.trial);
+    if (found == running_.end()) return;
+    Running& running = found->second;
     // Only now is the report on record: until then a restart begins with the one before.
-    if (found != running_.end() && found->second.store) found->second.store->keep_only_the_best();
+    if (running.store) running.store->keep_only_the_best();
+    if (running.waits_for != judge.index) return;  // made before it was started again
+    running.waits_for.reset();
   }
   server_->answer(judge.trial, judge.attempt, {judge.index, judge.verdict == Verdict::kStop, ""});
 }

@@ -35,11 +35,13 @@ class FunctionTrials final : public Trials {
     double seconds_before = 0;  // of earlier attempts
     Clock::time_point began;
     std::unique_ptr<train::CheckpointStore> store = {};  // once there is a checkpoint
+    std::optional<int64_t> waits_for = {};               // the report whose verdict it waits for
     bool interrupted = false;
   };
 
   std::string folder_of(uint64_t trial) const;
   std::optional<SendVerdict> on_report(uint64_t trial, int attempt, SendTrialReport& report);
+  void resume(const Trial& trial, Running& running, TrialCall& call);
   void commit(Running& running, uint64_t trial, const SendTrialReport& report);
   void on_task_done(uint64_t trial, int attempt);
 

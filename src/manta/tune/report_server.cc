@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <atomic>
 
 #include "manta/base/error_internal.h"
@@ -7,17 +5,10 @@
 #include "manta/base/random_token_internal.h"
 #include "manta/base/start_thread_internal.h"
 #include "manta/core/session_folder_internal.h"
-#include "manta/io/channel_internal.h"
 #include "manta/tune/report_server_internal.h"
 
 namespace manta::tune {
 namespace {
-
-constexpr std::chrono::seconds kJoinDeadline{10};
-constexpr size_t kMaxJoin = 4096;
-constexpr size_t kMaxStrangers = 64;
-// Too many open files, most likely: later some may have been closed.
-constexpr std::chrono::milliseconds kAcceptPause{100};
 
 std::string new_address() {
   static std::atomic<int> count{0};
@@ -28,65 +19,22 @@ std::string new_address() {
 
 ReportServer::ReportServer(OnReport on_report)
     : on_report_(std::move(on_report)), token_(random_token()), address_(new_address()) {
-  acceptor_.assign(boost::asio::local::stream_protocol(), listen_unix(address_).release());
-  accept();
+  listener_ =
+      std::make_unique<UnixListener>(loop_, address_, [this](const Channel& channel, Frame& frame) {
+        auto message = decode_message<FromTrial>(frame);
+        auto* join = std::get_if<JoinExperiment>(&message);
+        if (!join) throw Error(ErrorKind::kCorrupt, "its first message does not say what it is");
+        on_join(channel, *join);
+      });
   thread_ = start_thread("the thread that hears trials", [this] { loop_.context.run(); });
 }
 
 ReportServer::~ReportServer() {
-  {
-    std::lock_guard lock(loop_.mutex);
-    stopping_ = true;
-    accept_timer_.reset();
-    loop_.context.stop();
-  }
+  loop_.context.stop();
   thread_.join();
-  acceptor_.close();
   for (auto& [trial, member] : members_) {
     if (member.channel) member.channel->close();
   }
-  for (auto& weak : strangers_) {
-    if (auto channel = weak.lock()) channel->close();
-  }
-  ::unlink(address_.c_str());
-}
-
-void ReportServer::accept() {
-  std::erase_if(strangers_, [](const auto& weak) { return weak.expired(); });
-  if (strangers_.size() >= kMaxStrangers) {
-    accept_timer_ = loop_.after(kAcceptPause, [this] { accept(); });
-    return;
-  }
-  acceptor_.async_accept(
-      [this](boost::system::error_code error, boost::asio::local::stream_protocol::socket socket) {
-        std::lock_guard lock(loop_.mutex);
-        if (stopping_) return;
-        if (!error) {
-          on_connection(UniqueFd(socket.release()));
-          return accept();
-        }
-        accept_timer_ = loop_.after(kAcceptPause, [this] { accept(); });
-      });
-}
-
-void ReportServer::on_connection(UniqueFd socket) {
-  auto channel =
-      std::make_shared<AsyncChannel>(loop_, std::move(socket), kMaxJoin, /*takes_fds=*/false);
-  std::weak_ptr<AsyncChannel> weak = channel;
-  strangers_.push_back(weak);
-  std::shared_ptr<EventLoop::Timer> timer = loop_.after(kJoinDeadline, [weak] {
-    if (auto stranger = weak.lock()) stranger->close();
-  });
-  channel->start(
-      [this, weak, timer](Frame& frame) {
-        auto message = decode_message<FromTrial>(frame);
-        auto* join = std::get_if<JoinExperiment>(&message);
-        if (!join) throw Error(ErrorKind::kCorrupt, "its first message does not say what it is");
-        on_join(weak.lock(), *join);
-      },
-      [timer](const std::string& why) {
-        if (!why.empty()) log_warning("a connection to the experiment was dropped: " + why);
-      });
 }
 
 void ReportServer::on_join(const Channel& channel, const JoinExperiment& join) {
@@ -97,7 +45,6 @@ void ReportServer::on_join(const Channel& channel, const JoinExperiment& join) {
     throw Error(ErrorKind::kCorrupt, "it has no right to join");
   found->second.channel = channel;
   channel->trust();
-  std::erase_if(strangers_, [&](const auto& weak) { return weak.lock() == channel; });
   channel->start(
       [this, trial = join.trial, attempt = join.attempt](Frame& frame) {
         auto message = decode_message<FromTrial>(frame);

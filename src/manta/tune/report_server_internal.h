@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/asio/local/stream_protocol.hpp>
 #include <functional>
 #include <map>
 #include <memory>
@@ -10,13 +9,13 @@
 #include "manta/base/names_internal.h"
 #include "manta/io/async_channel_internal.h"
 #include "manta/io/event_loop_internal.h"
+#include "manta/io/unix_listener_internal.h"
 #include "manta/tune/function_messages_internal.h"
 
 namespace manta::tune {
 
 /// Hears what trials of functions report. They connect to a Unix socket of the experiment's own,
-/// with its token. A connection that has not said which trial it is may send one frame of 4 KB,
-/// without descriptors, within 10 seconds; 64 such are accepted at a time.
+/// with its token.
 class ReportServer {
  public:
   /// A trial's report; called on the server's thread, which must not wait for a decision. What it
@@ -43,19 +42,14 @@ class ReportServer {
     Channel channel;
   };
 
-  void accept();
-  void on_connection(UniqueFd socket);
   void on_join(const Channel& channel, const JoinExperiment& join);
   void send(uint64_t trial, int attempt, const SendVerdict& verdict);
 
   const OnReport on_report_;
   const std::string token_, address_;
   EventLoop loop_;
-  boost::asio::local::stream_protocol::acceptor acceptor_{loop_.context};
-  std::unique_ptr<EventLoop::Timer> accept_timer_;
+  std::unique_ptr<UnixListener> listener_;
   std::map<uint64_t, Member> members_;
-  std::vector<std::weak_ptr<AsyncChannel>> strangers_;  // that have not joined
-  bool stopping_ = false;
   std::thread thread_;
 };
 
