@@ -93,5 +93,36 @@ TEST_P(XGBoostExpected, EachNumberOfWorkersPredictsAsPythonDoes) {
   }
 }
 
+// On more rows the workers' quantiles are approximate, and so are others than one worker's: trees
+// may differ, how good they are may not.
+TEST(XGBoostWorkers, LearnAsWellTogetherAsOneAlone) {
+  constexpr int kRows = 60'000;
+  arrow::DoubleBuilder x, y;
+  arrow::BooleanBuilder target;
+  uint64_t state = 1;
+  auto random = [&] {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<double>(state >> 11) * 0x1p-53;
+  };
+  for (int i = 0; i < kRows; ++i) {
+    double a = random(), b = random();
+    check(x.Append(a), "x");
+    check(y.Append(b), "y");
+    check(target.Append(random() < a * b), "target");
+  }
+  auto rows = arrow::RecordBatch::Make(
+      arrow::schema({arrow::field("x", arrow::float64()), arrow::field("y", arrow::float64()),
+                     arrow::field("target", arrow::boolean())}),
+      kRows, {check(x.Finish(), "x"), check(y.Finish(), "y"), check(target.Finish(), "target")});
+  XGBoostRuns runs;
+  auto loss = [&](int workers) {
+    auto options = runs.options(workers, {{"train", data::from_arrow(std::vector{rows})}});
+    return XGBoostTrainer(options).fit().metrics.at("train-logloss").get<double>();
+  };
+  double alone = loss(1);
+  EXPECT_LT(alone, 0.5);
+  EXPECT_NEAR(loss(4), alone, 0.01 * alone);
+}
+
 }  // namespace
 }  // namespace manta
