@@ -23,7 +23,8 @@ run: setup
 test: build-release
 	@ctest --preset release -j $(JOBS)
 
-bench: setup
+bench:
+	@scripts/setup.sh bench
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target benches
 	@bench/setup_ray.sh >/dev/null

@@ -2,11 +2,14 @@
 
 import functools
 import os
+import shlex
+import sys
 from pathlib import Path
 
 from contestant import run_to_end
 
 BENCH = Path(__file__).resolve().parent
+BREAST_CANCER = BENCH.parent / "examples" / "data" / "breast_cancer.csv"
 # Keeps freed memory instead of giving it back to the kernel after each step: see train_bare in taxi_figures.cc.
 KEEP_MEMORY = [f"MALLOC_{which}_THRESHOLD_={1 << 30}" for which in ("TRIM", "MMAP")]
 
@@ -47,6 +50,42 @@ def on_slow_disk(command):
     return lambda build: ["env", f"LD_PRELOAD={build / 'bench' / 'libslow_disk.so'}", *command(build)]
 
 
+def cached(name):
+    """A file or folder that outlives the run."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "manta" / "bench" / name
+
+
+@functools.cache
+def made(build, what, source, name):
+    """The folder of a model, which workflow_bench makes anew, once in a run."""
+    folder = cached(name)
+    run_to_end(program("workflow_bench", what, source, folder)(build), deadline_s=300)
+    return folder
+
+
+def with_trees(command, trips, file_option=None):
+    """A program or script that gets taxi trips, and a model that was trained on one of their files: its folder, or its
+    file as the option of that name."""
+
+    def command_line(build):
+        *start, path = taxi(command, trips)(build)
+        folder = made(build, "make-trees", sorted(Path(path).glob("*.parquet"))[0], "trees")
+        return [*start, path, *([file_option, str(folder / "model.ubj")] if file_option else [str(folder)])]
+
+    return command_line
+
+
+def loaded(server, what, *options):
+    """serve_load.py with a server, a command that gets the folder of the tuned breast cancer model."""
+
+    def command_line(build):
+        folder = made(build, "make-served", BREAST_CANCER, "served")
+        served = shlex.join([*server(build), str(folder)])
+        return [sys.executable, str(BENCH / "serve_load.py"), what, str(folder), *options, "--server", served]
+
+    return command_line
+
+
 def taxi(command, trips, *options):
     """A program or script with taxi trips as its argument: (rows, rows of a row group) in a file, or (rows, rows of a
     row group, files) in a folder. They are made first if they are missing."""
@@ -62,12 +101,11 @@ def taxi(command, trips, *options):
             partial.rename(path)
 
     def command_line(build):
-        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "manta" / "bench"
         if files == 1:
-            path = folder / f"taxi_{rows}_{row_group}.parquet"
+            path = cached(f"taxi_{rows}_{row_group}.parquet")
             make(build, path, rows, seed=2020)
         else:
-            path = folder / f"taxi_{rows}_{row_group}_{files}"
+            path = cached(f"taxi_{rows}_{row_group}_{files}")
             for i in range(files):
                 make(build, path / f"{i}.parquet", rows // files, seed=2020 + i)
         return [*command(build), str(path), *map(str, options)]

@@ -21,10 +21,18 @@ class Metric:
     peers: tuple = ()  # Those that measure it, at least one. Default: every peer of the contest.
     goal_ratio: dict = field(default_factory=dict)  # {peer: how many times better than it Manta is to be, at least}
     figure: str = ""  # What the contestants call it. Default: its name.
+    peer_figure: str = ""  # What the peers call it, if they measure something else. Default: as `figure`.
+    counts: bool = False  # A number of events, which may be zero. Otherwise a figure is positive.
     goal_value: float | None = None  # What Manta's own figure is to stay below, or, if higher is better, to reach.
 
+    def figure_of(self, contestant):
+        own = self.figure or self.name
+        return own if contestant == "manta" else self.peer_figure or own
+
     def ratio(self, manta, peer):
-        """How many times better Manta is."""
+        """How many times better Manta is; None if a number of events is zero, which no ratio says."""
+        if not manta or not peer:
+            return None
         return manta / peer if self.better == "higher" else peer / manta
 
 

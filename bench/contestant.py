@@ -56,16 +56,17 @@ def end_group(process):
         process.wait()
 
 
-def measure(argv, wanted, deadline_s):
+def measure(argv, wanted, deadline_s, counts=()):
     """One run of a contestant: {name: [value, ...]} for {name: what the contestant calls it}, from the JSON object on
-    its last line."""
+    its last line. Values are positive; those of the names in `counts` may be zero."""
     # The clock of the cold start begins here for every contestant, whatever language it is written in.
     start_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     lines = run_to_end([*argv, "--start-ns", str(start_ns)], deadline_s).splitlines() or [""]
     try:
         values = {name: json.loads(lines[-1]).get(figure, []) for name, figure in wanted.items()}
         values = {name: value if isinstance(value, list) else [value] for name, value in values.items()}
-        missing = [wanted[name] for name, value in values.items() if not value or not all(x > 0 for x in value)]
+        missing = [wanted[name] for name, value in values.items()
+                   if not value or not all(x > 0 or (x == 0 and name in counts) for x in value)]  # fmt: skip
     except (ValueError, TypeError, AttributeError):
         raise Failed(f"{' '.join(argv)}: the last line of its stdout must be a JSON object of numbers or lists of "
                      f"numbers, was: '{lines[-1]}'")  # fmt: skip

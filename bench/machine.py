@@ -45,7 +45,7 @@ def build_flags(build_dir):
 def versions(python):
     """{what: version} of Manta and of what the peers run with. `python` is theirs."""
     commit = output("git", "-C", str(BENCH), "describe", "--always", "--dirty", "--abbrev=12")
-    packages = ("ray", "torch", "pyarrow", "pandas", "numpy")
+    packages = ("ray", "torch", "xgboost-cpu", "pyarrow", "pandas", "numpy")
     code = f"from importlib.metadata import version as v; print(' '.join(v(p) for p in {packages!r}))"
     found = dict(zip(packages, output(python, "-c", code).split()))
     python_version = output(python, "--version").split()[-1]

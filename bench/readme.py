@@ -4,7 +4,8 @@ import json
 
 import report
 from results import BENCH
-from suites import RAY, RAY_ASYNC, SUITES
+from suites import (BARE_SERVE, RAY, RAY_ASYNC, RAY_BATCH, RAY_HAPROXY, SUITES, XGBOOST,
+                    XGBOOST_DMATRIX)  # fmt: skip
 
 README = BENCH.parent / "README.md"
 BEGIN, END = "<!-- figures: written by bench/run.py -->\n", "<!-- end of figures -->\n"
@@ -24,9 +25,15 @@ LINES = [
     ("a worker is killed, until training goes on", ["recovery_s"], RAY, "s"),
     ("a 1 GiB checkpoint holds the loop for (second and later)", ["checkpoint_1gib_hold_s"], RAY_ASYNC, "s"),
     ("the same on a disk of 240 MB/s", ["checkpoint_slow_disk_hold_s"], RAY_ASYNC, "s"),
+    ("XGBoost on 6.4 million taxi trips, 20 rounds, 2 workers", ["xgboost_vs_ray"], RAY, "s"),
+    ("batch prediction of these trips", ["xgboost_predict_vs_ray"], RAY, "rows/s"),
+    ("trials of an empty function per second", ["tune_empty_trials_per_s"], RAY, ""),
+    ("8 trials of XGBoost on a small table", ["tune_xgboost_8_trials_s"], RAY, "s"),
+    ("requests per second, XGBoost as JSON, 1 connection", ["serve_json_c1_per_s"], RAY_HAPROXY, ""),
+    ("the same, 16 / 256 connections", ["serve_json_c16_per_s", "serve_json_c256_per_s"], RAY_BATCH, ""),
     ("memory of an idle run", ["idle_pss_mb"], RAY, "MB"),
 ]  # fmt: skip
-# Where people would do without a framework.
+# Where people would do without a framework: (words, [metric], peer if a metric has several).
 PLAIN = [
     ("one worker against libtorch alone on tensors in memory, batches of 64 / 4,096 rows",
      ["taxi_b64_1w_vs_bare", "taxi_b4096_1w_vs_bare"]),
@@ -37,6 +44,11 @@ PLAIN = [
      ["taxi_b64_2w_vs_torchrun", "taxi_b4096_2w_vs_torchrun"]),
     ("reading against pyarrow's scanner / pyarrow to tensors / pandas",
      ["ingest_vs_arrow_scan", "ingest_vs_pyarrow", "ingest_vs_pandas"]),
+    ("XGBoost from file to model against the boosting alone of a plain program", ["xgboost_vs_plain_boosting"],
+     XGBOOST_DMATRIX),
+    ("the same against that program from file to model", ["xgboost_vs_plain"], XGBOOST),
+    ("serving against the bare library behind Beast in one thread, 1 / 16 / 256 connections",
+     ["serve_json_c1_per_s", "serve_json_c16_per_s", "serve_json_c256_per_s"], BARE_SERVE),
 ]  # fmt: skip
 
 
@@ -54,12 +66,12 @@ def table(rows):
         if len(found) < len(metrics):
             continue
         mark = "" if all("samples" in row for row in found) else f" {report.EARLIER}"
-        upload = " (asynchronous upload)" if peer == RAY_ASYNC else ""
+        form = f" ({peer.removeprefix(f'{RAY}, ')})" if peer != RAY else ""
         figures = [" / ".join(rounded(row[who]) for row in found) + f" {unit}".rstrip() for who in ("manta", "peer")]
-        lines.append(f"| {words}{mark} | {figures[0]} | {figures[1]}{upload} |")
+        lines.append(f"| {words}{mark} | {figures[0]} | {figures[1]}{form} |")
     lines += ["", "| times as fast as the plain libraries | |", "|---|---|"]
-    for words, metrics in PLAIN:
-        found = [by_metric[name] for name in metrics if name in by_metric]
+    for words, metrics, *peer in PLAIN:
+        found = [row for name in metrics if (row := by_name.get((name, *peer)) if peer else by_metric.get(name))]
         if len(found) < len(metrics):
             continue
         mark = "" if all("samples" in row for row in found) else f" {report.EARLIER}"

@@ -4,6 +4,8 @@ EARLIER = "†"  # Marks a row of earlier rules.
 
 
 def number(value):
+    if value is None:
+        return ""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
@@ -16,7 +18,7 @@ def goals_of(metric, row):
     if metric.goal_value is not None:
         higher = metric.better == "higher"
         met = row["manta"] >= metric.goal_value if higher else row["manta"] < metric.goal_value
-        goals.append((f"{'≥' if higher else '<'} {metric.goal_value:g} {metric.unit}", met))
+        goals.append((f"{'≥' if higher else '<'} {metric.goal_value:g} {metric.unit}".rstrip(), met))
     return goals
 
 
@@ -81,7 +83,7 @@ def goals(suites, rows):
     lines = ["", "## Goals", "", f"{len(wanted) - len(missed)} of {len(wanted)} goals are met. Not met:"]
     if not missed:
         lines[-1] = f"All {len(wanted)} goals are met."
-    return lines + [f"- `{name}`: {manta} {unit}, {times} times {peer}; goal {goal}"
+    return lines + [f"- `{name}`: {manta} {unit}, {f'{times} times {peer}; ' if times else ''}goal {goal}"
                     for name, unit, manta, _, peer, times, goal, _ in missed]  # fmt: skip
 
 

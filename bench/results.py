@@ -45,6 +45,7 @@ def rows_of(suite, contest, values, setups, measured):
                 continue
             others = values[peer][metric.name]
             manta_median, peer_median = statistics.median(own), statistics.median(others)
+            ratio = metric.ratio(manta_median, peer_median)
             row = {
                 "suite": suite.name,
                 "name": metric.name,
@@ -53,7 +54,7 @@ def rows_of(suite, contest, values, setups, measured):
                 "peer_name": peer,
                 "manta": digits(manta_median),
                 "peer": digits(peer_median),
-                "ratio": digits(metric.ratio(manta_median, peer_median)),
+                "ratio": None if ratio is None else digits(ratio),
                 "manta_quartiles": quartiles(own),
                 "peer_quartiles": quartiles(others),
                 "samples": [len(own), len(others)],

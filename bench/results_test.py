@@ -49,6 +49,27 @@ class RunsTest(unittest.TestCase):
             run.Runs(contest, Path()).run_in_turn("round 1")
 
 
+    def test_a_count_may_be_zero_and_then_has_no_ratio(self):
+        failed = Metric("failed", "", "lower", "failures", counts=True, goal_value=1)
+        suite = Suite("toy", "toys", [Contest(manta=printing(failed=0), peers={"peer": printing(failed=3)},
+                                              metrics=[failed])])  # fmt: skip
+        runs = run.Runs(suite.contests[0], Path())
+        with contextlib.redirect_stdout(io.StringIO()):
+            runs.run_in_turn("round 1")
+        (row,) = runs.rows(suite, MEASURED)
+        self.assertEqual((row["manta"], row["peer"], row["ratio"]), (0, 3, None))
+        self.assertEqual(report.goals_of(failed, row), [("< 1", True)])
+        self.assertIn("| 0 (0 to 0) | 3 (3 to 3) | peer |  | < 1 | yes |", report.markdown([suite], [row]))
+
+    def test_peers_may_measure_something_else(self):
+        half = Metric("half", "s", "lower", "half the time", figure="whole", peer_figure="part")
+        contest = Contest(manta=printing(whole=4), peers={"peer": printing(whole=9, part=2)}, metrics=[half])
+        runs = run.Runs(contest, Path())
+        with contextlib.redirect_stdout(io.StringIO()):
+            runs.run_in_turn("round 1")
+        self.assertEqual(runs.rows(SUITE, MEASURED)[0]["peer"], 2)
+
+
 class ResultsTest(unittest.TestCase):
     def test_medians_quartiles_and_ratios(self):
         fast, short = toy_rows()

@@ -25,6 +25,8 @@ from contestant import Failed, measure
 from results import BENCH, best_setup, rows_of, save
 from suites import SUITES
 
+PROGRAMS = ("core_bench", "training_bench", "libslow_disk.so", "workflow_bench", "bare_serve")
+
 
 def say(text):
     print(text, flush=True)
@@ -48,7 +50,8 @@ class Runs:
                 continue
             metrics = self.contest.measured_by(peer)
             start = time.monotonic()
-            got = measure(argv, {m.name: m.figure or m.name for m in metrics}, self.contest.deadline_s)
+            wanted = {m.name: m.figure_of(peer) for m in metrics}
+            got = measure(argv, wanted, self.contest.deadline_s, counts={m.name for m in metrics if m.counts})
             for name, values in got.items():
                 self.values[peer, setup].setdefault(name, []).extend(values)
             who = peer + (f" ({setup})" if setup else "")
@@ -73,8 +76,7 @@ class Runs:
 def run_suite(suite, args):
     """Returns what failed, in words."""
     say(f"{suite.name}: preparing")
-    if missing := [name for name in ("core_bench", "training_bench", "libslow_disk.so")
-                   if not (args.build_dir / "bench" / name).exists()]:  # fmt: skip
+    if missing := [name for name in PROGRAMS if not (args.build_dir / "bench" / name).exists()]:
         raise Failed(f"{args.build_dir}/bench has no {', '.join(missing)}: build `benches`, or give a --build-dir")
     contests = [Runs(contest, args.build_dir) for contest in suite.contests]
     versions = machine.versions(ray_python())

@@ -1,11 +1,19 @@
 """What is measured. To add a suite, append a Suite to SUITES; run.py and report.py know nothing of any one of them."""
 
-from commands import on_slow_disk, program, script, taxi, torch_script, torchrun
+from commands import (BREAST_CANCER, loaded, on_slow_disk, program, script, taxi, torch_script, torchrun,
+                      with_trees)  # fmt: skip
 from contest import Contest, Metric, Suite
+from taxi_boosting import PREDICT_FORMS
 from taxi_features import RAY_FORMS
 
 RAY = "Ray 2.59.0"
 RAY_ASYNC = "Ray 2.59.0, asynchronous upload"
+RAY_DEFAULTS = "Ray 2.59.0, default settings"
+RAY_HAPROXY = "Ray 2.59.0, HAProxy"
+RAY_BATCH = "Ray 2.59.0, HAProxy and serve.batch"
+XGBOOST = "xgboost 3.2.0, QuantileDMatrix"
+XGBOOST_DMATRIX = "xgboost 3.2.0, DMatrix"
+BARE_SERVE = "xgboost 3.2.0 behind Beast, 1 thread"
 ARROW = "pyarrow 26.0.1, scan only"
 ARROW_TENSORS = "pyarrow 26.0.1"
 PANDAS = "pandas"
@@ -265,4 +273,143 @@ SHAPES = Suite(
     ],
 )  # fmt: skip
 
-SUITES = [CORE, TRAINING, SHAPES, DATA]
+
+def tuned_by_ray(*arguments):
+    """Ray Tune, with several numbers of trials at a time: the best counts."""
+    return {f"{cpus} CPU a trial": script("ray_tune.py", *arguments, "--cpus", cpus) for cpus in (1, 0.5)}
+
+
+TUNE = Suite(
+    name="tune",
+    about="Tuner::fit() with 2 CPUs, in a runtime that is up. Ray reuses its actors, and stores nothing while an "
+    "experiment runs; Manta runs as it is: with an experiment that survives the driver, and checkpoints of the models.",
+    contests=[
+        Contest(
+            manta=program("workflow_bench", "tune-empty", "--trials", 200),
+            peers={
+                RAY: tuned_by_ray("empty", "--trials", 200),
+                RAY_DEFAULTS: script("ray_tune.py", "empty", "--trials", 20, "--defaults"),
+            },
+            metrics=[Metric("tune_empty_trials_per_s", "1/s", "higher", figure="trials_per_s",
+                            goal_ratio={RAY_DEFAULTS: 300},
+                            meaning="200 trials of a function that does nothing. With its default settings, Ray starts "
+                            "an actor for each trial: 20 trials")],
+            rounds=2,
+        ),
+        Contest(
+            manta=program("workflow_bench", "tune-xgboost", BREAST_CANCER, "--trials", 8),
+            peers={RAY: tuned_by_ray("xgboost", BREAST_CANCER, "--trials", 8)},
+            metrics=[Metric("tune_xgboost_8_trials_s", "s", "lower", figure="fit_s", goal_value=1,
+                            meaning="8 trials of XGBoost on the breast cancer table, 20 rounds, evaluated on train and "
+                            "valid rows; Manta: of an XGBoostTrainer with one worker; Ray: of a function that calls "
+                            "the library")],
+        ),
+        Contest(
+            manta=program("workflow_bench", "tune-xgboost", BREAST_CANCER, "--trials", 50),
+            peers={RAY: tuned_by_ray("xgboost", BREAST_CANCER, "--trials", 50)},
+            metrics=[Metric("tune_xgboost_50_trials_per_s", "1/s", "higher", "50 such trials", figure="trials_per_s")],
+            rounds=2,
+        ),
+    ],
+)  # fmt: skip
+
+
+def plain_trees(matrix):
+    return taxi(script("plain_trees.py", "train"), BIG, "--matrix", matrix)
+
+
+TREES = Suite(
+    name="trees",
+    about="XGBoost on 6.4 million taxi trips in 8 Parquet files in the page cache, with the filters and features of "
+    "the taxi example: tree_method hist, max_depth 6, 20 rounds, evaluated on the rows that it trains on. Two workers "
+    "with one thread each, or one process with two threads.",
+    contests=[
+        Contest(
+            manta=taxi(program("workflow_bench", "train"), BIG),
+            peers={
+                XGBOOST: plain_trees("QuantileDMatrix"),
+                XGBOOST_DMATRIX: plain_trees("DMatrix"),
+                RAY: {f"{n} CPU{'s' * (n > 1)} for data": taxi(script("ray_trees.py", "train"), BIG, "--data-cpus", n)
+                      for n in (1, 2)},
+            },
+            metrics=[
+                Metric("xgboost_vs_plain_boosting", "s", "lower", figure="end_to_end_s", peer_figure="boosting_s",
+                       peers=(XGBOOST, XGBOOST_DMATRIX), goal_ratio={XGBOOST_DMATRIX: 0.8},
+                       meaning="file to model, against the boosting alone of a plain program in Python, which has read "
+                       "and computed everything before. With a DMatrix, boosting includes finding the quantiles; a "
+                       "QuantileDMatrix has them before. The goal is 1.25 times the time"),
+                Metric("xgboost_vs_plain", "s", "lower", figure="end_to_end_s", peers=(XGBOOST, XGBOOST_DMATRIX),
+                       meaning="file to model, against that program's time from file to model; pyarrow's scanner "
+                       "reads, filters and computes"),
+                Metric("xgboost_vs_ray", "s", "lower", figure="end_to_end_s", peers=(RAY,),
+                       meaning="the same; peer: XGBoostTrainer, with pyarrow blocks and QuantileDMatrix"),
+            ],
+            rounds=2,
+        ),
+        Contest(
+            manta=with_trees(program("workflow_bench", "predict"), BIG),
+            peers={
+                XGBOOST: with_trees(script("plain_trees.py", "predict"), BIG, "--model"),
+                RAY: {PREDICT_FORMS[form]: with_trees(script("ray_trees.py", "predict", "--form", form), BIG, "--model")
+                      for form in ("tasks", "actors")},
+            },
+            metrics=[
+                rows_per_s("xgboost_predict_vs_plain", XGBOOST,
+                           "BatchPredictor with such a model, file to predictions in the driver: each pass after a "
+                           "first one; peer: pyarrow's scanner and inplace_predict with two threads"),
+                rows_per_s("xgboost_predict_vs_ray", RAY, "the same; peer: Ray Data's map_batches"),
+            ],
+            rounds=2,
+        ),
+    ],
+)  # fmt: skip
+
+SERVER, RAY_SERVER = program("workflow_bench", "serve"), script("ray_serve.py")
+
+
+def connections(n, goal):
+    return [
+        Metric(f"serve_json_c{n}_per_s", "1/s", "higher", f"{n} connection{'s' * (n > 1)}: requests a second",
+               figure=f"c{n}_per_s", goal_ratio=goal),
+        Metric(f"serve_json_c{n}_p99_ms", "ms", "lower", "the time within which 99% of these requests are answered",
+               figure=f"c{n}_p99_ms"),
+    ]  # fmt: skip
+
+
+SERVE = Suite(
+    name="serve",
+    about="The tuned XGBoost model of the breast cancer table (30 features, the StandardScaler before it) behind HTTP "
+    "with 1 replica; wrk with one thread on the same 2 cores asks for one row as JSON. Every server gives the same "
+    "answer.",
+    contests=[
+        Contest(
+            manta=loaded(SERVER, "rates"),
+            peers={
+                BARE_SERVE: loaded(program("bare_serve"), "rates"),
+                RAY: loaded(RAY_SERVER, "rates"),
+                RAY_HAPROXY: loaded(script("ray_serve.py", "--haproxy"), "rates"),
+                RAY_BATCH: loaded(script("ray_serve.py", "--haproxy", "--batch", 64), "rates"),
+            },
+            metrics=[
+                *connections(1, {RAY: 40, BARE_SERVE: 0.6}),
+                *connections(16, {RAY: 40}),
+                *connections(256, {}),
+            ],
+            rounds=2,
+        ),
+        Contest(
+            manta=loaded(SERVER, "kill", "--replica", "cancer"),
+            peers={RAY: loaded(RAY_SERVER, "kill", "--replica", "ray::ServeReplica")},
+            metrics=[
+                Metric("serve_kill_failed", "requests", "lower", figure="failed", counts=True, goal_value=1,
+                       meaning="requests that failed in 30 s of load with 16 connections, while the replica got a "
+                       "SIGKILL every 200 ms"),
+                Metric("serve_kill_answered_per_s", "1/s", "higher", figure="answered_per_s",
+                       meaning="requests a second that were answered meanwhile"),
+            ],
+            rounds=1,
+        ),
+    ],
+)  # fmt: skip
+
+SUITES = [CORE, TRAINING, SHAPES, DATA, TUNE, TREES, SERVE]

@@ -6,6 +6,7 @@
 #
 #   scripts/setup.sh          what building and testing needs
 #   scripts/setup.sh fuzz     and clang with libFuzzer
+#   scripts/setup.sh bench    and wrk, which loads HTTP servers; bench/setup_ray.sh installs the peers
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -21,7 +22,8 @@ packages=(
 case "${1:-}" in
   "") ;;
   fuzz) packages+=(clang-16 libclang-rt-16-dev llvm-16) ;; # llvm: symbols in what the sanitizers print
-  *) echo "setup: error: unknown argument '$1'; there is only 'fuzz'" >&2; exit 2 ;;
+  bench) packages+=(wrk) ;;
+  *) echo "setup: error: unknown argument '$1'; there are 'fuzz' and 'bench'" >&2; exit 2 ;;
 esac
 deps=${MANTA_DEPS:-${XDG_CACHE_HOME:-$HOME/.cache}/manta/deps}
 
