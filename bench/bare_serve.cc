@@ -1,8 +1,8 @@
 // A model of XGBoost behind Beast in one thread, with nothing in between: what serving can cost at
 // best where requests are not batched. A server for serve_load.py.
 //   bare_serve <folder>
-// The folder is one that `workflow_bench make-served` writes. Prints {"url": ...}, then serves on loopback
-// until its stdin ends. A request is {"column": [value], ...} for one row.
+// The folder is one that `workflow_bench make-served` writes. Prints {"url": ...}, then serves on
+// loopback until its stdin ends. A request is {"column": [value], ...} for one row.
 
 #include <rapidjson/reader.h>
 
@@ -50,13 +50,12 @@ class Model {
     check(XGBoosterLoadModelFromBuffer(booster_, bytes.data(), bytes.size()));
     check(XGBoosterSetParam(booster_, "nthread", "1"));
     check(XGProxyDMatrixCreate(&proxy_));
-    array_ = nlohmann::json{{"data", {reinterpret_cast<uintptr_t>(row_.data()), true}},
+    nlohmann::json array = {{"data", {reinterpret_cast<uintptr_t>(row_.data()), true}},
                             {"shape", {1, row_.size()}},
                             {"typestr", "<f4"},
-                            {"version", 3}}
-                 .dump();
+                            {"version", 3}};
+    array_ = array.dump();
   }
-
   ~Model() {
     XGDMatrixFree(proxy_);
     XGBoosterFree(booster_);
@@ -106,8 +105,8 @@ class RowReader : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, RowRead
     std::string_view name(text, size);
     column_ = seen_;
     if (column_ >= columns.size() || columns[column_] != name) {
-      column_ = static_cast<size_t>(std::find(columns.begin(), columns.end(), name) -
-                                    columns.begin());
+      column_ =
+          static_cast<size_t>(std::find(columns.begin(), columns.end(), name) - columns.begin());
     }
     return column_ < columns.size();
   }

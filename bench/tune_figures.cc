@@ -38,16 +38,15 @@ Json tune_empty(int trials) {
 Json tune_xgboost(const std::string& table, int trials) {
   TemporaryFolder folder;
   auto [train_set, valid_set] = data::read_csv(table).train_test_split(0.2);
-  XGBoostTrainer trainer({.params = {{"objective", "binary:logistic"},
-                                     {"eval_metric", {"logloss", "error"}}},
-                          .label_column = "target",
-                          .num_boost_round = 20,
-                          .datasets = {{"train", train_set}, {"valid", valid_set}}});
-  Tuner tuner(trainer, {.param_space = {.params = {{"max_depth", tune::randint(1, 9)},
-                                                   {"eta", tune::loguniform(1e-4, 1e-1)}}},
-                        .tune_config = {.metric = "train-logloss",
-                                        .mode = "min",
-                                        .num_samples = trials},
-                        .run_config = {.storage_path = folder.path(), .verbose = false}});
+  XGBoostTrainer trainer(
+      {.params = {{"objective", "binary:logistic"}, {"eval_metric", {"logloss", "error"}}},
+       .label_column = "target",
+       .num_boost_round = 20,
+       .datasets = {{"train", train_set}, {"valid", valid_set}}});
+  Tuner tuner(trainer,
+              {.param_space = {.params = {{"max_depth", tune::randint(1, 9)},
+                                          {"eta", tune::loguniform(1e-4, 1e-1)}}},
+               .tune_config = {.metric = "train-logloss", .mode = "min", .num_samples = trials},
+               .run_config = {.storage_path = folder.path(), .verbose = false}});
   return timed(tuner, trials);
 }

@@ -46,7 +46,8 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   std::string what = app.get_subcommands().front()->get_name();
   try {
-    std::cout << measure.at(what)().dump() << std::endl;
+    manta::Json figures = measure.at(what)();
+    if (!figures.is_null()) std::cout << figures.dump() << std::endl;
   } catch (const std::exception& error) {
     std::cerr << "workflow_bench " << what << ": " << error.what() << std::endl;
     return 1;
