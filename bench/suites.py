@@ -12,6 +12,7 @@ RAY_DEFAULTS = "Ray 2.59.0, default settings"
 RAY_HAPROXY = "Ray 2.59.0, HAProxy"
 RAY_BATCH = "Ray 2.59.0, HAProxy and serve.batch"
 XGBOOST = "xgboost 3.2.0, QuantileDMatrix"
+XGBOOST_PREDICT = "xgboost 3.2.0"
 XGBOOST_DMATRIX = "xgboost 3.2.0, DMatrix"
 BARE_SERVE = "xgboost 3.2.0 behind Beast, 1 thread"
 ARROW = "pyarrow 26.0.1, scan only"
@@ -349,12 +350,12 @@ TREES = Suite(
         Contest(
             manta=with_trees(program("workflow_bench", "predict"), BIG),
             peers={
-                XGBOOST: with_trees(script("plain_trees.py", "predict"), BIG, "--model"),
+                XGBOOST_PREDICT: with_trees(script("plain_trees.py", "predict"), BIG, "--model"),
                 RAY: {PREDICT_FORMS[form]: with_trees(script("ray_trees.py", "predict", "--form", form), BIG, "--model")
                       for form in ("tasks", "actors")},
             },
             metrics=[
-                rows_per_s("xgboost_predict_vs_plain", XGBOOST,
+                rows_per_s("xgboost_predict_vs_plain", XGBOOST_PREDICT,
                            "BatchPredictor with such a model, file to predictions in the driver: each pass after a "
                            "first one; peer: pyarrow's scanner and inplace_predict with two threads"),
                 rows_per_s("xgboost_predict_vs_ray", RAY, "the same; peer: Ray Data's map_batches"),
