@@ -16,7 +16,10 @@ bool Experiment::run() {
   while (!parts_.controller.ended()) {
     auto event = parts_.events.pop(next_deadline());
     parts_.progress.write();
-    if (event) perform(parts_.controller.handle(*event));
+    if (event) {
+      if (auto* ended = std::get_if<TrialEnded>(&*event)) parts_.trials.release(ended->trial);
+      perform(parts_.controller.handle(*event));
+    }
     parts_.progress.update(parts_.controller.trials());
   }
   return !interrupted_;

@@ -13,13 +13,13 @@ double seconds_since(Clock::time_point began) {
   return std::chrono::duration<double>(Clock::now() - began).count();
 }
 
-// Of a lost process core says first which task it was, which means nothing to the user.
+// Core says first which task it was, which means nothing to the user.
 std::string how_it_ended(const Error& error) {
   std::string message = error.what();
-  for (const char* begin : {"its process ", " failed: ", " threw "}) {
-    size_t at = message.find(begin);
-    if (at == std::string::npos) continue;
-    return message.substr(begin == std::string(" failed: ") ? at + 9 : at + (begin[0] == ' '));
+  for (std::string before : {"' failed: ", "' "}) {
+    size_t at = message.find(before);
+    if (at != std::string::npos && message.starts_with("task '"))
+      return message.substr(at + before.size());
   }
   return message;
 }

@@ -26,6 +26,7 @@ class FunctionTrials final : public Trials {
   void start(const Trial& trial) override;
   void judge(const Judge& judge) override;
   void interrupt(uint64_t trial) override;
+  void release(uint64_t) override {}  // its task has ended
   Result result(const Trial& trial) override;
 
  private:

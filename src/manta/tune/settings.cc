@@ -16,14 +16,15 @@ std::string document_of(const std::string& folder) { return str("'", folder, "/e
 
 // What is stored, or given if it is not.
 template <class Any>
-Any stored_or_given(const JsonFields& fields, const char* name, const std::optional<Any>& given) {
+Any stored_or_given(const JsonFields& fields, const char* name, const std::string& document,
+                    const std::optional<Any>& given) {
   bool stored = !fields.any(name).is_null();
   if (stored && given)
     throw Error(ErrorKind::kInvalidArgument,
                 str("Tuner::restore: ", name,
                     " is stored, as it was no code of your own; do not "
                     "give it again"));
-  if (stored) return Any::from_json(fields.any(name), document_of("experiment"));
+  if (stored) return Any::from_json(fields.any(name), document);
   if (given) return *given;
   throw Error(ErrorKind::kInvalidArgument, str("Tuner::restore: ", name,
                                                " was one of your own, which is not stored: give it "
@@ -98,8 +99,8 @@ Settings settings_from(const std::string& experiment_folder, const Json& json,
   if (!fields.any("max_cpu_fraction").is_null())
     config.max_cpu_fraction = fields.number("max_cpu_fraction", 0, 1);
   config.seed = fields.unsigned_integer("seed");
-  config.search_alg = stored_or_given(fields, "search_alg", search_alg);
-  config.scheduler = stored_or_given(fields, "scheduler", scheduler);
+  config.search_alg = stored_or_given(fields, "search_alg", document, search_alg);
+  config.scheduler = stored_or_given(fields, "scheduler", document, scheduler);
   settings.run = train::run_config_from_json(fields.object("run_config"));
   try {
     check_tune_config(config);

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 
@@ -13,6 +14,7 @@
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/data/sources.h"
 #include "manta/preprocess/scalers.h"
+#include "manta/train/callback.h"
 #include "manta/train/session.h"
 #include "manta/train/training_internal.h"
 #include "manta/tune/session.h"
@@ -201,6 +203,54 @@ TEST(ToyTrainerTunerTest, ASchedulerStopsRuns) {
   EXPECT_EQ(results[0].outcome, RunOutcome::kStopped);
   EXPECT_EQ(results[1].metrics_history.size(), 2u);
   EXPECT_EQ(results.num_errors(), 0u);
+}
+
+// How often it was called.
+class CountReports final : public Callback {
+ public:
+  Decision on_report(const RunInfo&, const ReportRecord&) override {
+    ++reports;
+    return Decision::go_on();
+  }
+  std::atomic<int> reports = 0;
+};
+
+TEST(ToyTrainerTunerTest, CallbacksHearOfAllTrialsAndAreGivenAgain) {
+  TemporaryFolder storage;
+  auto callback = std::make_shared<CountReports>();
+  ToyTrainer trainer(count_up, {{"limit", 2}});
+  RunConfig run = quiet_run(storage);
+  run.callbacks = {callback};
+  Tuner(trainer, {.param_space = {.share = uniform(0, 1)},
+                  .tune_config = {.num_samples = 2},
+                  .run_config = run})
+      .fit();
+  EXPECT_EQ(callback->reports, 4);
+  testing::internal::CaptureStderr();
+  Tuner::restore(storage / "e", trainer, {.num_samples = 3}).fit();
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("had callbacks, which are not"));
+  Tuner::restore(storage / "e", trainer, {.num_samples = 4, .callbacks = {callback}}).fit();
+  EXPECT_EQ(callback->reports, 6);
+}
+
+int threads_of_this_process() {
+  return static_cast<int>(
+      std::distance(fs::directory_iterator("/proc/self/task"), fs::directory_iterator()));
+}
+
+TEST(ToyTrainerTunerTest, LeavesNoThreads) {
+  TemporaryFolder storage;
+  auto tune_many = [&](const std::string& name, int samples) {
+    RunConfig run = quiet_run(storage);
+    run.name = name;
+    Tuner tuner(ToyTrainer(count_up, {{"limit", 1}}),
+                {.tune_config = {.num_samples = samples}, .run_config = run});
+    EXPECT_EQ(tuner.fit().num_terminated(), static_cast<size_t>(samples));
+  };
+  tune_many("first", 1);  // what is made once
+  int before = threads_of_this_process();
+  tune_many("many", 10);
+  EXPECT_TRUE(eventually([&] { return threads_of_this_process() <= before; }));
 }
 
 void wait_or_count(const Json& config) {

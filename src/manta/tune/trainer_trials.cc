@@ -162,7 +162,6 @@ train::Training TrainerTrials::training(const Trial& trial) const {
 }
 
 void TrainerTrials::start(const Trial& trial) {
-  running_.erase(trial.number);  // an earlier attempt
   running_[trial.number] = std::make_unique<Running>(training(trial), trial, events_);
 }
 
@@ -176,8 +175,9 @@ void TrainerTrials::interrupt(uint64_t trial) {
   if (found != running_.end()) found->second->interrupt();
 }
 
+void TrainerTrials::release(uint64_t trial) { running_.erase(trial); }
+
 Result TrainerTrials::result(const Trial& trial) {
-  running_.erase(trial.number);
   std::string path = folder_ + "/" + trial_name(trial.number);
   if (!train::is_run_folder(path)) return {};
   return train::read_result(path, run_.checkpoint_config);

@@ -27,6 +27,7 @@ class TrainerTrials final : public Trials {
   void start(const Trial& trial) override;
   void judge(const Judge& judge) override;
   void interrupt(uint64_t trial) override;
+  void release(uint64_t trial) override;
   Result result(const Trial& trial) override;
 
  private:
@@ -38,7 +39,7 @@ class TrainerTrials final : public Trials {
   const std::string folder_;
   const RunConfig run_;
   const std::shared_ptr<EventQueue> events_;
-  std::map<uint64_t, std::unique_ptr<Running>> running_;  // also those that have just ended
+  std::map<uint64_t, std::unique_ptr<Running>> running_;
 };
 
 /// What the trials' runs are configured with: the Tuner's run_config, and in the place of what it

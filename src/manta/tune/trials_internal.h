@@ -29,6 +29,8 @@ class Trials {
   /// Answers a report: the trial waits for it.
   virtual void judge(const Judge& judge) = 0;
   virtual void interrupt(uint64_t trial) = 0;
+  /// Of a trial whose TrialEnded has come: lets go of what it held here.
+  virtual void release(uint64_t trial) = 0;
   /// Of a trial that is done: all but config and error.
   virtual Result result(const Trial& trial) = 0;
 };

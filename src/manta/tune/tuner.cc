@@ -80,6 +80,18 @@ void check_run_of_function(const RunConfig& run) {
 
 Objective objective_of(const TuneConfig& config) { return {config.metric, config.mode == "max"}; }
 
+// Those given now, or the trainer's. A restored experiment that had some and has none is told of.
+void set_callbacks(RunConfig& run, const std::string& path, const Json& settings,
+                   std::vector<std::shared_ptr<Callback>> given, const Trainer* trainer) {
+  run.callbacks = std::move(given);
+  if (run.callbacks.empty() && trainer) run.callbacks = trainer->training().run.callbacks;
+  if (!trainer) return check_run_of_function(run);
+  if (!run.callbacks.empty() || settings.at("run_config").value("callbacks", 0) == 0) return;
+  log_warning(str("the experiment in '", path,
+                  "' had callbacks, which are not stored: give them to Tuner::restore, if it needs "
+                  "them"));
+}
+
 }  // namespace
 
 struct Tuner::State {
@@ -149,7 +161,7 @@ Tuner::Tuner(const std::string& path, Parts parts, Changes changes) {
   state->changed = changes.num_samples || changes.verbose;
   settings.config.num_samples = changes.num_samples.value_or(settings.config.num_samples);
   settings.run.verbose = changes.verbose.value_or(settings.run.verbose);
-  if (parts.trainer) settings.run.callbacks = parts.trainer->training().run.callbacks;
+  set_callbacks(settings.run, path, json, std::move(changes.callbacks), parts.trainer.get());
   state->settings = std::move(settings);
   state->parts = std::move(parts);
   state->restore_from = path;
@@ -189,7 +201,13 @@ ResultGrid Tuner::State::run(Settings with_seed) const {
   if (resume_errored) controller.revive_failed();
 
   auto events = std::make_shared<tune::EventQueue>();
-  auto trials = make_trials(folder->path(), events);
+  std::unique_ptr<Trials> trials;
+  try {
+    trials = make_trials(folder->path(), events);
+  } catch (...) {
+    if (restore_from.empty()) folder->forget();
+    throw;
+  }
   Progress progress(objective_of(config), with_seed.run.verbose, ::isatty(STDERR_FILENO) == 1);
   Experiment experiment(
       {*folder, controller, *searcher, with_seed.space, *trials, *events, progress});

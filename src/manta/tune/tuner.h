@@ -7,6 +7,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "manta/train/config.h"
 #include "manta/train/trainer.h"
@@ -55,6 +56,8 @@ struct TunerRestoreOptions {
   /// Required if they were of your own, as code is not stored; not to be set otherwise.
   std::optional<tune::AnySearcher> search_alg = {};
   std::optional<tune::AnyScheduler> scheduler = {};
+  /// In the place of those of the trainer. They are not stored.
+  std::vector<std::shared_ptr<Callback>> callbacks = {};
   std::optional<bool> verbose = {};
 };
 
@@ -91,7 +94,7 @@ class Tuner {
         options.param_space ? *options.param_space : tune::from_space<Space>(stored_space(path));
     return Tuner(path, parts_of(std::move(trainable), space),
                  {options.resume_errored, options.num_samples, std::move(options.search_alg),
-                  std::move(options.scheduler), options.verbose});
+                  std::move(options.scheduler), std::move(options.callbacks), options.verbose});
   }
   static bool can_restore(const std::string& path);
 
@@ -113,6 +116,7 @@ class Tuner {
     std::optional<int> num_samples;
     std::optional<tune::AnySearcher> search_alg;
     std::optional<tune::AnyScheduler> scheduler;
+    std::vector<std::shared_ptr<Callback>> callbacks;
     std::optional<bool> verbose;
   };
   struct State;

@@ -12,6 +12,7 @@
 #include "manta/base/error_of_internal.h"
 #include "manta/base/eventually_internal.h"
 #include "manta/base/temporary_folder_internal.h"
+#include "manta/train/callback.h"
 #include "manta/tune/session.h"
 
 namespace manta::tune {
@@ -209,6 +210,24 @@ TEST(TunerTest, WhatMakesNoSenseIsRefused) {
   EXPECT_THAT(refusal({.scheduler = ASHAScheduler{}}), HasSubstr("set tune_config.metric"));
   EXPECT_THAT(refusal({}, {{"a", choice<Space>({{{"b", grid_search({1, 2})}}})}}),
               HasSubstr("the choice at 'a' has a grid_search in it"));
+}
+
+TEST(TunerTest, WhatOnlyTrainersKnowIsRefusedForFunctions) {
+  auto refusal = [](const RunConfig& run) {
+    return message_of([&] { Tuner(parabola, {.run_config = run}); });
+  };
+  RunConfig run;
+  run.checkpoint_config.checkpoint_frequency = 2;
+  EXPECT_THAT(refusal(run), HasSubstr("checkpoint_frequency is for trainers"));
+  run = {};
+  run.checkpoint_config.max_in_flight = 3;
+  EXPECT_THAT(refusal(run), HasSubstr("max_in_flight is for trainers"));
+  EXPECT_THAT(refusal({.collective_timeout = std::chrono::seconds(1)}),
+              HasSubstr("collective_timeout is for trainers"));
+  EXPECT_THAT(refusal({.callbacks = {std::make_shared<Callback>()}}),
+              HasSubstr("callbacks is for trainers"));
+  EXPECT_THAT(refusal({.folder_mode = 0600}), HasSubstr("folder_mode must be from 0700"));
+  EXPECT_THAT(refusal({.failure_config = {.max_failures = -2}}), HasSubstr("max_failures"));
 }
 
 TEST(TunerTest, ResourcesThatCanNeverBeHadAreAnError) {
