@@ -1,7 +1,7 @@
-// expect: has no non-static data member named 'n_workers'
+// expect: has no non-static data member named
 // expect: could not convert
 // expect: could not convert
-// expect: has no non-static data member named 'metrics'
+// expect: has no non-static data member named
 #include <manta/manta.h>
 
 using namespace manta;
