@@ -1,9 +1,8 @@
 """Measures XGBoost under Ray on taxi trips: the peer of workflow_bench.
 
-    ray_trees.py train <path> --data-cpus D                       {"end_to_end_s": ...}: fit() of an XGBoostTrainer with
-                                                                  two workers, file to model
-    ray_trees.py predict <path> --model <file> --form FORM        {"rows_per_s": [...]}, file to predictions in the
-                                                                  driver, in one of PREDICT_FORMS
+    ray_trees.py train <path> --data-cpus D      {"end_to_end_s": ...}: fit() of an XGBoostTrainer with two workers,
+                                                 file to model
+    ray_trees.py predict <path> --model <file>   {"rows_per_s": [...]}, file to predictions in the driver
 
 Run it with the python that setup_ray.sh prints.
 """
@@ -14,7 +13,7 @@ import tempfile
 import time
 
 from ray_cluster import cluster, load_taxi, say
-from taxi_boosting import PREDICT_FORMS, ROUNDS, boost, booster_of
+from taxi_boosting import ROUNDS, boost, booster_of
 from taxi_features import COLUMNS, FEATURES, LABEL, arrays_of
 
 PASSES = 3  # The first warms up.
@@ -55,50 +54,23 @@ def train(args, folder):
     return {"end_to_end_s": elapsed}
 
 
-def predictions_of(features, model):
+def predict_trips(trips, model):
+    features = arrays_of(trips)["features"]
     return {"probability": booster_of(model).inplace_predict(features, validate_features=False)}
 
 
-def predict_trips(trips, model):
-    return predictions_of(arrays_of(trips)["features"], model)
-
-
-class TripsPredictor:
-    def __init__(self, model):
-        self.model = model
-
-    def __call__(self, trips):
-        return predict_trips(trips, self.model)
-
-
-class FeaturesPredictor(TripsPredictor):
-    def __call__(self, batch):
-        return predictions_of(batch["features"], self.model)
-
-
-def predictions(path, model, form):
-    """A lazy data set."""
-    import ray
-
-    blocks = {"batch_size": None, "zero_copy_batch": True}
-    actors = {"fn_constructor_args": (model,), "compute": ray.data.ActorPoolStrategy(size=2), **blocks}
-    if form == "apart":
-        trips = load_taxi(path, "array")
-        return trips.map_batches(FeaturesPredictor, batch_format="numpy", num_cpus=0.5, **actors)
-    trips = ray.data.read_parquet(path, columns=COLUMNS)
-    if form == "actors":
-        return trips.map_batches(TripsPredictor, batch_format="pyarrow", num_cpus=1, **actors)
-    return trips.map_batches(predict_trips, fn_kwargs={"model": model}, batch_format="pyarrow", **blocks)
-
-
 def predict(args, folder):
+    """Tasks whose processes keep the model. Actors, which every execution starts anew, took 2.5 times as long."""
     import ray
 
     ray.data.DataContext.get_current().enable_progress_bars = False
     rates = []
     for _ in range(PASSES):
         start, rows, total = time.monotonic(), 0, 0.0
-        for batch in predictions(args.path, args.model, args.form).iter_batches(batch_size=None, batch_format="numpy"):
+        blocks = {"batch_format": "pyarrow", "batch_size": None, "zero_copy_batch": True}
+        trips = ray.data.read_parquet(args.path, columns=COLUMNS)
+        predictions = trips.map_batches(predict_trips, fn_kwargs={"model": args.model}, **blocks)
+        for batch in predictions.iter_batches(batch_size=None, batch_format="numpy"):
             rows += len(batch["probability"])
             total += float(batch["probability"].sum())
         rates.append(rows / (time.monotonic() - start))
@@ -110,9 +82,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["train", "predict"])
     parser.add_argument("path")
-    parser.add_argument("--data-cpus", type=int, default=1, help="told to Ray beside those of two workers or actors")
+    parser.add_argument("--data-cpus", type=int, default=1, help="told to Ray beside those of two workers")
     parser.add_argument("--model")
-    parser.add_argument("--form", choices=PREDICT_FORMS, default="tasks")
     parser.add_argument("--start-ns", type=int, help="not needed here")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ray-bench-") as folder, cluster(2 + args.data_cpus):

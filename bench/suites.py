@@ -3,7 +3,6 @@
 from commands import (BREAST_CANCER, loaded, on_slow_disk, program, script, taxi, torch_script, torchrun,
                       with_trees)  # fmt: skip
 from contest import Contest, Metric, Suite
-from taxi_boosting import PREDICT_FORMS
 from taxi_features import RAY_FORMS
 
 RAY = "Ray 2.59.0"
@@ -289,12 +288,12 @@ TUNE = Suite(
             manta=program("workflow_bench", "tune-empty", "--trials", 200),
             peers={
                 RAY: tuned_by_ray("empty", "--trials", 200),
-                RAY_DEFAULTS: script("ray_tune.py", "empty", "--trials", 20, "--defaults"),
+                RAY_DEFAULTS: script("ray_tune.py", "empty", "--trials", 10, "--defaults"),
             },
             metrics=[Metric("tune_empty_trials_per_s", "1/s", "higher", figure="trials_per_s",
                             goal_ratio={RAY_DEFAULTS: 300},
                             meaning="200 trials of a function that does nothing. With its default settings, Ray starts "
-                            "an actor for each trial: 20 trials")],
+                            "an actor for each trial: 10 trials")],
             rounds=2,
         ),
         Contest(
@@ -304,6 +303,7 @@ TUNE = Suite(
                             meaning="8 trials of XGBoost on the breast cancer table, 20 rounds, evaluated on train and "
                             "valid rows; Manta: of an XGBoostTrainer with one worker; Ray: of a function that calls "
                             "the library")],
+            rounds=2,
         ),
         Contest(
             manta=program("workflow_bench", "tune-xgboost", BREAST_CANCER, "--trials", 50),
@@ -351,14 +351,14 @@ TREES = Suite(
             manta=with_trees(program("workflow_bench", "predict"), BIG),
             peers={
                 XGBOOST_PREDICT: with_trees(script("plain_trees.py", "predict"), BIG, "--model"),
-                RAY: {PREDICT_FORMS[form]: with_trees(script("ray_trees.py", "predict", "--form", form), BIG, "--model")
-                      for form in ("tasks", "actors")},
+                RAY: with_trees(script("ray_trees.py", "predict"), BIG, "--model"),
             },
             metrics=[
                 rows_per_s("xgboost_predict_vs_plain", XGBOOST_PREDICT,
                            "BatchPredictor with such a model, file to predictions in the driver: each pass after a "
                            "first one; peer: pyarrow's scanner and inplace_predict with two threads"),
-                rows_per_s("xgboost_predict_vs_ray", RAY, "the same; peer: Ray Data's map_batches"),
+                rows_per_s("xgboost_predict_vs_ray", RAY,
+                           "the same; peer: Ray Data's map_batches, one function in tasks that keep the model"),
             ],
             rounds=2,
         ),

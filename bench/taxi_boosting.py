@@ -10,12 +10,6 @@ PARAMS = {
     "max_depth": 6,
     "eta": 0.3,
 }
-# How Ray Data may be told to predict, see ray_trees.py.
-PREDICT_FORMS = {
-    "tasks": "tasks that compute features and predict",
-    "actors": "2 actors that compute features and predict",
-    "apart": "tasks that compute features, 2 actors that predict",
-}
 
 
 def boost(rows, label, nthread, matrix="QuantileDMatrix", callbacks=()):
