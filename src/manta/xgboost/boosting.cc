@@ -45,6 +45,13 @@ bool chooses_columns(const Json& params) {
   return false;
 }
 
+// Whether the library trains on bins alone with these parameters.
+bool trains_on_bins(const Json& params) {
+  std::string method = params.value("tree_method", "auto");
+  return (method == "auto" || method == "hist") && params.value("booster", "") != "gblinear" &&
+         !params.contains("updater");
+}
+
 class Training {
  public:
   explicit Training(const Json& config)
@@ -72,6 +79,7 @@ class Training {
     const Json& params = config_.at("params");
     MatrixOptions options;
     options.threads = arrow::GetCpuThreadPoolCapacity();
+    options.binned = trains_on_bins(params);
     if (params.contains("max_bin")) {
       for (const auto& [name, text] : parameter_texts({{"max_bin", params.at("max_bin")}})) {
         options.max_bin = text;

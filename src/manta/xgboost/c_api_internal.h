@@ -11,6 +11,7 @@ extern "C" {
 const char* XGBGetLastError();
 int XGBRegisterLogCallback(void (*callback)(const char*));  // of the calling thread
 
+int XGDMatrixCreateFromDense(const char* array_interface, const char* config, void** matrix);
 int XGDMatrixFree(void* matrix);
 int XGDMatrixSetInfoFromInterface(void* matrix, const char* field, const char* array_interface);
 int XGProxyDMatrixCreate(void** proxy);

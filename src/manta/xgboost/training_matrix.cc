@@ -48,15 +48,19 @@ struct Rows {
     }
   }
 
-  void give() {
-    check_call(
-        XGProxyDMatrixSetDataDense(
-            proxy, array_interface(features.data(), features.rows(), features.columns()).c_str()),
-        "giving rows to the library");
+  std::string features_interface() const {
+    return array_interface(features.data(), features.rows(), features.columns());
+  }
+  void give_labels(void* matrix) const {
     check_call(XGDMatrixSetInfoFromInterface(
-                   proxy, "label",
+                   matrix, "label",
                    array_interface(labels.data(), static_cast<int64_t>(labels.size())).c_str()),
                "giving labels to the library");
+  }
+  void give() {
+    check_call(XGProxyDMatrixSetDataDense(proxy, features_interface().c_str()),
+               "giving rows to the library");
+    give_labels(proxy);
   }
 
   FloatRows features;
@@ -75,6 +79,32 @@ int next_rows(void* iterator) {
 }
 
 void first_rows(void* iterator) { static_cast<Rows*>(iterator)->given = false; }
+
+MatrixHandle binned_matrix(Rows& rows, void* reference, const MatrixOptions& options,
+                           const std::string& making) {
+  check_call(XGProxyDMatrixCreate(&rows.proxy), making);
+  MatrixHandle proxy(rows.proxy);
+  std::string config =
+      str(R"({"missing":NaN,"nthread":)", options.threads,
+          options.max_bin.empty() ? "" : str(R"(,"max_bin":)", options.max_bin), "}");
+  void* matrix = nullptr;
+  check_call(XGQuantileDMatrixCreateFromCallback(&rows, rows.proxy, reference, &first_rows,
+                                                 &next_rows, config.c_str(), &matrix),
+             making);
+  return MatrixHandle(matrix);
+}
+
+MatrixHandle plain_matrix(const Rows& rows, const MatrixOptions& options,
+                          const std::string& making) {
+  void* matrix = nullptr;
+  check_call(XGDMatrixCreateFromDense(
+                 rows.features_interface().c_str(),
+                 str(R"({"missing":NaN,"nthread":)", options.threads, "}").c_str(), &matrix),
+             making);
+  MatrixHandle made(matrix);
+  rows.give_labels(matrix);
+  return made;
+}
 
 std::string quoted(const std::vector<std::string>& names) {
   std::string text;
@@ -151,19 +181,12 @@ TrainingMatrix::TrainingMatrix(const DataShard& shard, const std::string& label,
     rows->append(slice);
   }
   MANTA_CHECK(rows, "a pass without a step");
-  void* proxy = nullptr;
-  check_call(XGProxyDMatrixCreate(&proxy), "making a matrix");
-  MatrixHandle owned(proxy);
-  rows->proxy = proxy;
-  std::string config =
-      str(R"({"missing":NaN,"nthread":)", options.threads,
-          options.max_bin.empty() ? "" : str(R"(,"max_bin":)", options.max_bin), "}");
-  void* matrix = nullptr;
-  check_call(XGQuantileDMatrixCreateFromCallback(rows.get(), proxy,
-                                                 reference ? reference->handle() : nullptr,
-                                                 &first_rows, &next_rows, config.c_str(), &matrix),
-             str("making a matrix of data set '", name_, "'"));
-  handle_.reset(matrix);
+  std::string making = str("making a matrix of data set '", name_, "'");
+  if (options.binned) {
+    handle_ = binned_matrix(*rows, reference ? reference->handle() : nullptr, options, making);
+  } else {
+    handle_ = plain_matrix(*rows, options, making);
+  }
 }
 
 }  // namespace manta::xgboost

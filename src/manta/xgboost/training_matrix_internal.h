@@ -28,12 +28,15 @@ struct TrainingColumns {
 
 struct MatrixOptions {
   int threads = 1;
+  /// Keep the bin of each value instead of the value. Enough for the tree method `hist`; others
+  /// need the values.
+  bool binned = true;
   std::string max_bin = {};  ///< The parameter; empty: the library's default.
 };
 
-/// This worker's part of a data set, in the library's form: one byte a value, or two, instead of
-/// four. All workers must make it at the same time: the library compares their values to choose the
-/// bins.
+/// This worker's part of a data set, in the library's form. If binned, a value takes one byte, or
+/// two, instead of eight. All workers must make it at the same time: the library compares their
+/// values to choose the bins.
 ///
 /// The rows are read and decoded once. Until the matrix is made, the worker has them as float32,
 /// which is also the most memory that this takes: 4 bytes a value and those of the result.

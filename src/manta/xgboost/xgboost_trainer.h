@@ -41,7 +41,7 @@ struct XGBoostRestoreOptions {
 };
 
 /// Trains gradient boosted trees with XGBoost, on one worker or several. Each worker reads its part
-/// of the rows once and keeps it in XGBoost's compressed form; the workers add up the histograms of
+/// of the rows once and keeps it in XGBoost's own form; the workers add up the histograms of
 /// their parts through XGBoost's own communicator. Each round is a report, with the metrics of all
 /// data sets under XGBoost's names: "train-logloss", "valid-error".
 ///

@@ -17,6 +17,22 @@ class XGBoostTrainerTest : public testing::Test {
   XGBoostRuns runs_;
 };
 
+// These need the values, not only their bins. (`approx` on several workers is in expected_test.cc.)
+TEST_F(XGBoostTrainerTest, OtherMethodsThanHistLearnToo) {
+  struct Case {
+    Json params;
+    int workers;
+  };
+  for (const Case& c : {Case{{{"tree_method", "exact"}}, 1}, Case{{{"booster", "gblinear"}}, 2},
+                        Case{{{"booster", "dart"}, {"tree_method", "approx"}}, 2}}) {
+    auto options = runs_.options(c.workers, {{"train", breast_cancer()}});
+    options.params = {{"objective", "binary:logistic"}, {"eval_metric", "error"}};
+    options.params.update(c.params);
+    Result result = XGBoostTrainer(options).fit();
+    EXPECT_LT(result.metrics.at("train-error"), 0.2) << c.params;  // 0.37 are of one class
+  }
+}
+
 TEST_F(XGBoostTrainerTest, TrainsOnTwoWorkersAndPredicts) {
   auto [train, valid] = breast_cancer().train_test_split(0.2, {.shuffle = true, .seed = 1});
   auto options = runs_.options(2, {{"train", train}, {"valid", valid}});
