@@ -20,14 +20,22 @@ constexpr size_t kGranularity = size_t{2} << 20;
 constexpr size_t kChunk = size_t{4} << 20;
 constexpr size_t kBytesPerThread = size_t{32} << 20;  // less is done before a thread has started
 
+// Aligned to huge pages and made of them where the kernel has some: touching a fresh gigabyte takes
+// 512 faults instead of 262,144. `size` is a multiple of kGranularity, the size of a huge page.
 char* map_memory(size_t size) {
-  void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  size_t mapped = size + kGranularity;
+  void* data = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) {
     throw Error(ErrorKind::kResources, str("no memory for ", size,
                                            " bytes into which a checkpoint is copied before it is "
                                            "written"));
   }
-  return static_cast<char*>(data);
+  char* begin = static_cast<char*>(data);
+  size_t head = (kGranularity - reinterpret_cast<uintptr_t>(begin) % kGranularity) % kGranularity;
+  if (head > 0) ::munmap(begin, head);
+  ::munmap(begin + head + size, mapped - head - size);
+  ::madvise(begin + head, size, MADV_HUGEPAGE);  // only advice: without it, all works
+  return begin + head;
 }
 
 #if defined(__SSE2__)
