@@ -13,6 +13,7 @@
 #include "manta/base/log.h"
 #include "manta/base/start_thread_internal.h"
 #include "manta/core/local_engine_internal.h"
+#include "manta/core/resources_internal.h"
 
 namespace manta {
 namespace {
@@ -83,8 +84,15 @@ void LocalEngine::start_zygote() {
 
   // Arrow's allocator would start a thread as soon as the library is loaded, and forking then would
   // not be safe.
-  Environment environment(
-      {{kStartVariable, "3"}, {"JE_ARROW_MALLOC_CONF", "background_thread:false"}});
+  std::map<std::string, std::string> changes = {
+      {kStartVariable, "3"}, {"JE_ARROW_MALLOC_CONF", "background_thread:false"}};
+  // With more CPUs to give away than there are, workers share processors. Threads of OpenMP that
+  // spin while they wait for each other then keep those from running that they wait for: 27 s
+  // instead of 1 s for four workers of XGBoost with two threads each, on two processors.
+  if (options_.resources.cpus > detect_resources().cpus && !std::getenv("OMP_WAIT_POLICY")) {
+    changes["OMP_WAIT_POLICY"] = "passive";
+  }
+  Environment environment(changes);
   std::vector<char*> argv;
   for (auto& argument : options_.argv) argv.push_back(argument.data());
   argv.push_back(nullptr);
