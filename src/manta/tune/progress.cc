@@ -22,6 +22,17 @@ std::optional<double> last_value(const Trial& trial, const std::string& metric) 
   return trial.reports.empty() ? std::nullopt : number_in(trial.reports.back().metrics, metric);
 }
 
+// Values by their paths: {"params": {"eta": 0.3}} becomes {"params/eta": 0.3}.
+Json settings_of(const Json& config) {
+  Json settings = Json::object();
+  if (!config.is_object()) return settings;
+  const Json flat = config.flatten();
+  for (const auto& [path, value] : flat.items()) {
+    if (!path.empty()) settings[path.substr(1)] = value;  // an empty object has a value without one
+  }
+  return settings;
+}
+
 // Better ones first; those without a value last.
 bool is_better(const Objective& objective, const Trial& a, const Trial& b) {
   auto x = last_value(a, objective.metric), y = last_value(b, objective.metric);
@@ -50,13 +61,35 @@ void Progress::say(const std::string& text) {
   write();
 }
 
+void Progress::learn_configs(const std::vector<Trial>& trials) {
+  for (; learned_ < trials.size(); ++learned_) {
+    const Json settings = settings_of(trials[learned_].config);
+    for (const auto& [path, value] : settings.items()) {
+      auto [setting, is_new] = settings_.try_emplace(path, Setting{value});
+      setting->second.varies |= is_new ? learned_ > 0 : setting->second.value != value;
+    }
+  }
+}
+
 std::string Progress::describe(const Trial& trial) const {
   std::string text = trial_name(trial.number);
-  if (!trial.reports.empty())
-    text += str(" | report ", trial.reports.size() - 1, ": ",
-                train::summarize(trial.reports.back().metrics, 60));
-  std::string config = train::summarize(trial.config, 60);
-  return config.empty() ? text : text + " | " + config;
+  Json shown = Json::object();
+  const Json settings = settings_of(trial.config);
+  for (const auto& [path, value] : settings.items()) {
+    auto setting = settings_.find(path);
+    if (learned_ < 2 || setting == settings_.end() || setting->second.varies) shown[path] = value;
+  }
+  if (!shown.empty()) text += " | " + train::summarize(shown, 60);
+  if (trial.reports.empty()) return text;
+  const Json& metrics = trial.reports.back().metrics;
+  text += str(" | report ", trial.reports.size() - 1, ": ");
+  auto found = metrics.find(objective_.metric);  // first, as it is what counts
+  if (found == metrics.end()) return text + train::summarize(metrics, 60);
+  Json others = metrics;
+  others.erase(objective_.metric);
+  std::string more = train::summarize(others, 40);
+  return text + train::summarize({{objective_.metric, *found}}, 60) +
+         (more.empty() ? "" : ", " + more);
 }
 
 const Trial* Progress::best(const std::vector<Trial>& trials) const {
@@ -86,7 +119,8 @@ std::string Progress::counts(const std::vector<Trial>& trials) const {
   return text;
 }
 
-std::vector<std::string> Progress::table(const std::vector<Trial>& trials) const {
+std::vector<std::string> Progress::table(const std::vector<Trial>& trials) {
+  learn_configs(trials);
   std::vector<std::string> lines{counts(trials)};
   size_t left = 0;
   for (const Trial& trial : trials) {
@@ -126,6 +160,7 @@ void Progress::failed(const Trial& trial) {
 
 void Progress::summary(const std::vector<Trial>& trials, const std::string& folder) {
   lines_.clear();
+  learn_configs(trials);
   say(counts(trials));
   std::vector<const Trial*> order;
   for (const Trial& trial : trials) order.push_back(&trial);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "manta/base/deadline.h"
+#include "manta/base/json.h"
 #include "manta/base/names_internal.h"
 #include "manta/base/status_line_internal.h"
 #include "manta/tune/controller_internal.h"
@@ -14,7 +15,7 @@ namespace manta::tune {
 
 /// What the user sees of an experiment, on standard error: on a terminal, a table of the trials
 /// that run as its last lines; otherwise a line now and then. A line for each trial that fails, and
-/// a summary at the end.
+/// a summary at the end. Of a trial's configuration it shows what is not the same in all of them.
 class Progress {
  public:
   /// `verbose` false: nothing at all. `terminal`: whether standard error is one.
@@ -35,16 +36,26 @@ class Progress {
   Deadline next_update() const;
 
   /// The lines of the table, without the terminal's width.
-  std::vector<std::string> table(const std::vector<Trial>& trials) const;
+  std::vector<std::string> table(const std::vector<Trial>& trials);
 
  private:
   std::string counts(const std::vector<Trial>& trials) const;
   const Trial* best(const std::vector<Trial>& trials) const;
+  /// Looks at the configurations that it has not seen yet.
+  void learn_configs(const std::vector<Trial>& trials);
   std::string describe(const Trial& trial) const;
 
   const Objective objective_;
   const bool verbose_, terminal_;
   std::vector<std::unique_ptr<StatusLine>> lines_;
+  /// What configurations hold, by path such as "params/max_depth": the first trial's value, and
+  /// whether another's differs.
+  struct Setting {
+    Json value;
+    bool varies = false;
+  };
+  std::map<std::string, Setting> settings_;
+  size_t learned_ = 0;
   Clock::time_point shown_ = {};
   bool changed_ = false;
   std::string pending_;

@@ -14,7 +14,7 @@ Trial trial(uint64_t number, Trial::State state, const std::vector<double>& loss
   Trial trial;
   trial.number = number;
   trial.state = state;
-  trial.config = {{"lr", 0.5}};
+  trial.config = {{"params", {{"lr", 0.5 + static_cast<double>(number)}, {"layers", 3}}}};
   for (double loss : losses) trial.reports.push_back({{{"loss", loss}}, 1});
   return trial;
 }
@@ -30,10 +30,10 @@ std::vector<Trial> some_trials() {
 
 TEST(TuneProgressTest, TheTableHasALineForEachTrialThatRuns) {
   Progress progress({"loss", false}, true, true);
-  EXPECT_THAT(
-      progress.table(some_trials()),
-      ElementsAre("2 trials done, 1 failed; 2 running; best: trial_00003, loss 0.1",
-                  "  trial_00001 | report 1: loss 0.25 | lr 0.5", "  trial_00002 | lr 0.5"));
+  EXPECT_THAT(progress.table(some_trials()),
+              ElementsAre("2 trials done, 1 failed; 2 running; best: trial_00003, loss 0.1",
+                          "  trial_00001 | params/lr 1.5 | report 1: loss 0.25",
+                          "  trial_00002 | params/lr 2.5"));
   std::vector<Trial> many;
   for (uint64_t number = 0; number < 100; ++number)
     many.push_back(trial(number, Trial::kRunning, {}));
