@@ -36,9 +36,10 @@ std::vector<std::string> seeds() {
         {"op":"select_columns","columns":["a"]},
         {"op":"window_shuffle","rows":1000,"seed":7}]})",
       R"({"version":1,"source":{"name":"csv","files":[{"path":"/a.csv","size":90,"checksum":"01",
-        "offsets":[4,50,90]}],"names":["a","b"],"types":["int64","string"],"header":true,"given":["b"],
+        "offsets":[4,50,90],"checksums":["02","03"]}],"names":["a","b"],"types":["int64","string"],"header":true,"given":["b"],
         "columns":["b","a"],"delimiter":",","quote":"\"","null_values":[""],"fragment_bytes":50,
-        "strings_can_be_null":false,"sample_rows":10,"sample_bytes":86},"columns":["a"],"operations":[
+        "strings_can_be_null":false,"quoted_can_be_null":false,"sample_rows":10,"sample_bytes":86},
+        "columns":["a"],"operations":[
         {"op":"preprocess","preprocessor":{"version":1,"name":"Chain","state":{"parts":[{"version":1,
         "name":"StandardScaler","state":{"columns":["a"],"mean":[1.5],"std":[2]}}]}}}]})",
       "{" + source + R"("columns":["a","b"],"operations":[
