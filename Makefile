@@ -14,11 +14,12 @@ build-%: setup
 	@cmake --preset $* >/dev/null
 	@cmake --build --preset $* -j $(JOBS)
 
-# Only what the main example needs.
+# Only what the main examples need.
 run: setup
 	@cmake --preset release >/dev/null
-	@cmake --build --preset release -j $(JOBS) --target taxi
+	@cmake --build --preset release -j $(JOBS) --target taxi breast_cancer
 	@build/release/examples/taxi
+	@build/release/examples/breast_cancer --port 0
 
 test: build-release
 	@ctest --preset release -j $(JOBS)
