@@ -131,7 +131,7 @@ TEST(HttpServer, RefusesWhatCouldBeReadInTwoWays) {
       {"GET /a HTTP/1.1\nHost: a\n\n" + smuggled, 400},
       {"GET /a HTTP/1.1\r\nHost: a\n\r\n" + smuggled, 400},
       {"GET /a HTTP/1.1\r\nHost: a\r\r\n\r\n" + smuggled, 400},
-      {std::string("GET /a HTTP/1.1\r\nHost: a\r\nX: \0\r\n\r\n", 36) + smuggled, 400},
+      {std::string("GET /a HTTP/1.1\r\nHost: a\r\nX: \0\r\n\r\n", 34) + smuggled, 400},
       {"GET /a HTTP/0.9\r\n\r\n", 505},
       {"GET /a\r\n\r\n", 400},
       {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505},
