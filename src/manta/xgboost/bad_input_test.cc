@@ -8,6 +8,7 @@
 #include "manta/preprocess/preprocess_fixture_internal.h"
 #include "manta/preprocess/scalers.h"
 #include "manta/xgboost/booster_internal.h"
+#include "manta/xgboost/ubjson_internal.h"
 #include "manta/xgboost/xgboost_fixture_internal.h"
 #include "manta/xgboost/xgboost_predictor.h"
 
@@ -167,6 +168,14 @@ TEST_F(XGBoostBadInput, AModelThatIsDamaged) {
   std::ifstream file(result.checkpoint.file("model.ubj"), std::ios::binary);
   std::string model{std::istreambuf_iterator<char>(file), {}};
   CheckpointMaker checkpoints;
+  EXPECT_EQ(xgboost::ubjson_damage(model), "");
+  for (size_t size = 0; size < model.size(); ++size) {
+    EXPECT_NE(xgboost::ubjson_damage(model.substr(0, size)), "") << size;
+  }
+  EXPECT_NE(xgboost::ubjson_damage(std::string(10'000, '[')), "");
+  EXPECT_THAT(
+      xgboost::ubjson_damage("{L" + std::string("\0\0\0\0\0\0\0\1a", 9) + std::string(10'000, '[')),
+      HasSubstr("too deeply"));
   for (const std::string& bytes : {model.substr(0, model.size() / 2), model.substr(0, 1),
                                    std::string(), std::string("this is no model")}) {
     Checkpoint damaged = checkpoints.make({{"model.ubj", bytes}});

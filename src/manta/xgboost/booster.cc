@@ -6,6 +6,7 @@
 #include "manta/base/log.h"
 #include "manta/xgboost/booster_internal.h"
 #include "manta/xgboost/c_api_internal.h"
+#include "manta/xgboost/ubjson_internal.h"
 
 namespace manta::xgboost {
 namespace {
@@ -83,8 +84,8 @@ Booster::Booster(const std::vector<void*>& matrices) {
 
 Booster Booster::load(const std::string& path, const std::vector<void*>& matrices) {
   std::string bytes = read_whole(path);
-  if (bytes.empty()) {  // of which the library would die
-    throw Error(ErrorKind::kCorrupt, str("'", path, "' is not a model of XGBoost: it is empty"));
+  if (std::string damage = ubjson_damage(bytes); !damage.empty()) {
+    throw Error(ErrorKind::kCorrupt, str("'", path, "' is not a model of XGBoost: ", damage));
   }
   Booster booster(matrices);
   CollectWarnings warnings;  // of other versions: what the model says matters
