@@ -2,6 +2,7 @@
 
 #include <arrow/api.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "manta/base/error_internal.h"
@@ -29,6 +30,21 @@ std::shared_ptr<arrow::Array> scaled(const arrow::DoubleArray& column, double of
   for (int64_t i = 0; i < rows; ++i) to[i] = (from[i] - offset) / divisor;
   return std::make_shared<arrow::DoubleArray>(rows, std::move(buffer),
                                               preprocess::validity_of(column), column.null_count());
+}
+
+// The same object if nothing changes, which is usual: then nobody looks columns up again.
+std::shared_ptr<arrow::Schema> scaled_schema(std::shared_ptr<arrow::Schema> schema,
+                                             const std::vector<int>& places) {
+  auto is_double = [&](int place) {
+    return schema->field(place)->type()->id() == arrow::Type::DOUBLE;
+  };
+  if (!schema->HasMetadata() && std::all_of(places.begin(), places.end(), is_double)) return schema;
+  auto fields = schema->fields();
+  for (int place : places) {
+    auto& field = fields[static_cast<size_t>(place)];
+    if (!is_double(place)) field = arrow::field(field->name(), arrow::float64());
+  }
+  return arrow::schema(std::move(fields));
 }
 
 [[noreturn]] void throw_not_finite(const std::string& scaler, const std::string& column,
@@ -81,20 +97,16 @@ ColumnScaler::ColumnScaler(const std::string& name, std::vector<std::string> col
 
 data::BatchPtr ColumnScaler::transform_batch(const data::BatchPtr& batch) const {
   require_fitted(*this);
-  const auto& schema = *batch->schema();
-  auto columns = batch->columns();
-  auto fields = schema.fields();
+  auto schema = batch->schema();
+  auto columns = batch->column_data();
   std::string scaler = name();
-  auto places = preprocess::places_of(columns_, schema, scaler);
+  auto places = preprocess::places_of(columns_, *schema, scaler);
   for (size_t i = 0; i < places.size(); ++i) {
-    auto place = static_cast<size_t>(places[i]);
-    auto numbers = preprocess::numbers_of(columns[place], columns_[i], scaler);
-    columns[place] = scaled(*numbers, scales_[i].offset, scales_[i].divisor);
-    if (fields[place]->type()->id() != arrow::Type::DOUBLE) {
-      fields[place] = arrow::field(columns_[i], arrow::float64());
-    }
+    auto numbers = preprocess::numbers_of(batch->column(places[i]), columns_[i], scaler);
+    columns[static_cast<size_t>(places[i])] =
+        scaled(*numbers, scales_[i].offset, scales_[i].divisor)->data();
   }
-  return arrow::RecordBatch::Make(arrow::schema(std::move(fields)), batch->num_rows(),
+  return arrow::RecordBatch::Make(scaled_schema(std::move(schema), places), batch->num_rows(),
                                   std::move(columns));
 }
 

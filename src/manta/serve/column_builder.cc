@@ -48,19 +48,20 @@ std::shared_ptr<arrow::Buffer> bitmap(size_t size, const auto& is_set) {
 // not be built again, and by whose address requests are told to be alike.
 std::shared_ptr<arrow::Schema> schema_of(
     const std::vector<std::string>& names,
-    const std::vector<std::shared_ptr<arrow::DataType>>& types) {
+    const std::vector<std::shared_ptr<arrow::ArrayData>>& columns) {
   thread_local std::shared_ptr<arrow::Schema> last;
   auto is_last = [&] {
-    if (!last || last->num_fields() != static_cast<int>(types.size())) return false;
-    for (size_t i = 0; i < types.size(); ++i) {
+    if (!last || last->num_fields() != static_cast<int>(columns.size())) return false;
+    for (size_t i = 0; i < columns.size(); ++i) {
       const auto& field = *last->field(static_cast<int>(i));
-      if (field.type() != types[i] || field.name() != names[i]) return false;
+      if (field.type() != columns[i]->type || field.name() != names[i]) return false;
     }
     return true;
   };
   if (is_last()) return last;
   std::vector<std::shared_ptr<arrow::Field>> fields;
-  for (size_t i = 0; i < types.size(); ++i) fields.push_back(arrow::field(names[i], types[i]));
+  for (size_t i = 0; i < columns.size(); ++i)
+    fields.push_back(arrow::field(names[i], columns[i]->type));
   return last = arrow::schema(std::move(fields));
 }
 
@@ -171,10 +172,19 @@ int64_t ColumnBuilder::number_bytes() const {
   return numbers ? size_ * static_cast<int64_t>(sizeof(uint64_t)) : 0;
 }
 
-std::shared_ptr<arrow::Array> ColumnBuilder::finish(const std::shared_ptr<arrow::Buffer>& numbers,
-                                                    int64_t offset) {
+std::shared_ptr<arrow::ArrayData> ColumnBuilder::finish(
+    const std::shared_ptr<arrow::Buffer>& numbers, int64_t offset) {
   if (kind_ == Kind::kUnknown) become(Kind::kDouble);
   auto size = static_cast<size_t>(size_);
+  if (number_bytes() > 0) {
+    std::memcpy(numbers->mutable_data() + offset, bits_.data(), size * sizeof(uint64_t));
+    if (nulls_ == 0) {  // the usual case, without memory of its own
+      std::vector<std::shared_ptr<arrow::Buffer>> buffers(2);
+      buffers[1] = numbers;
+      return std::make_shared<arrow::ArrayData>(type(), size_, std::move(buffers), /*null_count=*/0,
+                                                offset / static_cast<int64_t>(sizeof(uint64_t)));
+    }
+  }
   std::shared_ptr<arrow::Buffer> valid;
   if (nulls_ > 0) valid = bitmap(size, [&](size_t i) { return !missing_[i]; });
   std::vector<std::shared_ptr<arrow::Buffer>> buffers{valid};
@@ -186,11 +196,9 @@ std::shared_ptr<arrow::Array> ColumnBuilder::finish(const std::shared_ptr<arrow:
   } else if (kind_ == Kind::kBool) {
     buffers.push_back(bitmap(size, [&](size_t i) { return bits_[i] != 0; }));
   } else {
-    if (size > 0)
-      std::memcpy(numbers->mutable_data() + offset, bits_.data(), size * sizeof(uint64_t));
     buffers.push_back(arrow::SliceBuffer(numbers, offset, number_bytes()));
   }
-  return arrow::MakeArray(arrow::ArrayData::Make(type(), size_, std::move(buffers), nulls_));
+  return arrow::ArrayData::Make(type(), size_, std::move(buffers), nulls_);
 }
 
 void ColumnBuilder::append(const ColumnBuilder& other) {
@@ -274,21 +282,19 @@ void TableBuilder::clear() {
 
 Batch TableBuilder::finish() {
   auto size = static_cast<size_t>(size_);
-  std::vector<std::shared_ptr<arrow::Array>> arrays;
-  std::vector<std::shared_ptr<arrow::DataType>> types;
+  std::vector<std::shared_ptr<arrow::ArrayData>> arrays;
   arrays.reserve(size);
-  types.reserve(size);
   int64_t bytes = 0;
   for (size_t i = 0; i < size; ++i) bytes += columns_[i].number_bytes();
   std::shared_ptr<arrow::Buffer> numbers =
       check(arrow::AllocateBuffer(bytes), "allocating the numbers of a request");
   int64_t offset = 0;
   for (size_t i = 0; i < size; ++i) {
-    types.push_back(columns_[i].type());
     arrays.push_back(columns_[i].finish(numbers, offset));
     offset += columns_[i].number_bytes();
   }
-  return arrow::RecordBatch::Make(schema_of(names_, types), rows(), std::move(arrays));
+  auto schema = schema_of(names_, arrays);
+  return arrow::RecordBatch::Make(std::move(schema), rows(), std::move(arrays));
 }
 
 }  // namespace manta::serve

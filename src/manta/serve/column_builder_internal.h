@@ -34,8 +34,8 @@ class ColumnBuilder {
   int64_t number_bytes() const;
   /// Puts numbers into `numbers` at `offset`: one piece of memory for all columns, because most
   /// requests have one row.
-  std::shared_ptr<arrow::Array> finish(const std::shared_ptr<arrow::Buffer>& numbers,
-                                       int64_t offset);
+  std::shared_ptr<arrow::ArrayData> finish(const std::shared_ptr<arrow::Buffer>& numbers,
+                                           int64_t offset);
 
  private:
   enum class Kind : uint8_t { kUnknown, kInt, kDouble, kBool, kString };

@@ -15,7 +15,36 @@ namespace {
 
 using Predict = std::function<Batch(const Batch&)>;
 
-constexpr int64_t kRowsKept = 4096;  // the memory of more than that is not kept
+// Tables are used again with their memory: a replica reads the same columns again and again.
+class TablePool {
+ public:
+  struct GiveBack {
+    void operator()(TableBuilder* table) const { of_thread().keep(table); }
+  };
+  using Table = std::unique_ptr<TableBuilder, GiveBack>;
+
+  static TablePool& of_thread() {
+    thread_local TablePool pool;
+    return pool;
+  }
+  Table take() {
+    if (kept_.empty()) return Table(new TableBuilder);
+    Table table(kept_.back().release());
+    kept_.pop_back();
+    return table;
+  }
+
+ private:
+  static constexpr size_t kTables = 4;    // at most so many are kept
+  static constexpr int64_t kRows = 4096;  // none that had more
+
+  void keep(TableBuilder* table) {
+    std::unique_ptr<TableBuilder> owned(table);
+    if (kept_.size() < kTables && owned->rows() <= kRows) kept_.push_back(std::move(owned));
+  }
+
+  std::vector<std::unique_ptr<TableBuilder>> kept_;
+};
 
 void set_error(WorkAnswer& answer, int status, std::string_view why) {
   answer.status = status;
@@ -66,11 +95,11 @@ struct Group {
   };
   std::vector<Member> members;
   int64_t rows = 0;
-  TableBuilder table;        // of bodies in JSON
+  TablePool::Table table;    // of bodies in JSON
   std::vector<Batch> parts;  // of others: one for each member
 
   Batch batch() {
-    if (parts.empty()) return table.finish();
+    if (parts.empty()) return table->finish();
     if (parts.size() == 1) return parts[0];
     const auto& schema = parts[0]->schema();
     std::vector<std::shared_ptr<arrow::Array>> columns;
@@ -88,15 +117,15 @@ class Groups {
  public:
   explicit Groups(int max_rows) : max_rows_(max_rows) {}
 
-  void add(size_t request, const TableBuilder& table) {
-    Group& group =
-        place_for(table.rows(), [&](const Group& each) { return each.table.is_like(table); });
+  void add(size_t request, TablePool::Table table) {
+    int64_t rows = table->rows();
+    Group& group = place_for(rows, [&](const Group& each) { return each.table->is_like(*table); });
     if (group.members.empty()) {
-      group.table = table;
+      group.table = std::move(table);
     } else {
-      group.table.append(table);
+      group.table->append(*table);
     }
-    add_member(group, request, table.rows());
+    add_member(group, request, rows);
   }
   void add(size_t request, Batch batch) {
     Group& group = place_for(batch->num_rows(), [&](const Group& each) {
@@ -147,14 +176,13 @@ std::vector<WorkAnswer> answer_requests(const std::vector<WorkItem>& items, Http
   std::vector<WorkAnswer> answers(items.size());
   Groups groups(max_rows);
   ReadJson read_json = json_reader_of(adapter);
-  thread_local TableBuilder table;  // its memory is used again
   for (size_t i = 0; i < items.size(); ++i) {
     answers[i].id = items[i].id;
     try_for(answers[i], "http_adapter", adapter_blames, [&] {
       if (read_json) {
-        read_json(items[i].body, table);
-        groups.add(i, table);
-        if (table.rows() > kRowsKept) table = TableBuilder();
+        auto table = TablePool::of_thread().take();
+        read_json(items[i].body, *table);
+        groups.add(i, std::move(table));
       } else {
         Batch rows = adapter(request_of(items[i]));
         if (!rows) throw Error(ErrorKind::kUserCode, "http_adapter returned no batch");

@@ -98,16 +98,15 @@ void require_number_columns(const arrow::Schema& schema, const std::vector<std::
   }
 }
 
-void write_floats(const arrow::Array& column, int64_t offset, int64_t rows, float* out,
+void write_floats(const arrow::ArrayData& column, int64_t offset, int64_t rows, float* out,
                   int64_t stride) {
-  const arrow::ArrayData& data = *column.data();
-  auto write = writer_of(*column.type());
+  auto write = writer_of(*column.type);
   if (!write) {  // a column of nulls only
     for (int64_t i = 0; i < rows; ++i) out[i * stride] = kMissing;
     return;
   }
-  write(data, offset, rows, out, stride);
-  if (!column.null_bitmap_data() || column.null_count() == 0) return;
+  write(column, offset, rows, out, stride);
+  if (!column.buffers[0] || column.GetNullCount() == 0) return;
   for (int64_t i = 0; i < rows; ++i) {
     if (column.IsNull(offset + i)) out[i * stride] = kMissing;
   }
@@ -158,17 +157,18 @@ void FloatRows::append(const arrow::RecordBatch& batch, int64_t offset, int64_t 
   int64_t width = columns();
   float* begin = data_.get() + rows_ * width;
   for (int64_t k = 0; k < width; ++k) {
-    const auto& column = batch.column(places_[static_cast<size_t>(k)]);
-    write_floats(*column, offset, rows, begin + k, width);
-    if (!may_be_infinite(*column->type())) continue;
+    int place = places_[static_cast<size_t>(k)];
+    const arrow::ArrayData& column = *batch.column_data(place);
+    write_floats(column, offset, rows, begin + k, width);
+    if (!may_be_infinite(*column.type)) continue;
     for (int64_t i = 0; i < rows; ++i) {
       if (!std::isinf(begin[i * width + k])) continue;
-      throw Error(
-          ErrorKind::kInvalidArgument,
-          str("the column '", columns_[static_cast<size_t>(k)], "' of ", where_, " has ",
-              column->GetScalar(offset + i).ValueOrDie()->ToString(), " in row ", first_row + i,
-              ", and trees take finite numbers within float32 only: make it null, which "
-              "counts as missing, or filter such rows"));
+      throw Error(ErrorKind::kInvalidArgument,
+                  str("the column '", columns_[static_cast<size_t>(k)], "' of ", where_, " has ",
+                      batch.column(place)->GetScalar(offset + i).ValueOrDie()->ToString(),
+                      " in row ", first_row + i,
+                      ", and trees take finite numbers within float32 only: make it null, which "
+                      "counts as missing, or filter such rows"));
     }
   }
   rows_ += rows;

@@ -7,7 +7,7 @@
 #include <vector>
 
 namespace arrow {
-class Array;
+struct ArrayData;
 class DataType;
 class RecordBatch;
 class Schema;
@@ -57,7 +57,7 @@ class FloatRows {
 };
 
 /// Numbers of one column as float32, NaN where it is null, to every `stride`th place of `out`.
-void write_floats(const arrow::Array& column, int64_t offset, int64_t rows, float* out,
+void write_floats(const arrow::ArrayData& column, int64_t offset, int64_t rows, float* out,
                   int64_t stride);
 
 }  // namespace manta::xgboost

@@ -73,8 +73,13 @@ void FreeMatrix::operator()(void* matrix) const { XGDMatrixFree(matrix); }
 void FreeBooster::operator()(void* booster) const { XGBoosterFree(booster); }
 
 std::string array_interface(const float* data, int64_t rows, int64_t columns) {
-  return str(R"({"data":[)", reinterpret_cast<uintptr_t>(data), R"(,true],"shape":[)", rows,
-             columns > 0 ? str(",", columns) : "", R"(],"typestr":"<f4","version":3})");
+  std::string text = R"({"data":[)";
+  text.reserve(128);
+  text += std::to_string(reinterpret_cast<uintptr_t>(data));
+  text += R"(,true],"shape":[)";
+  text += std::to_string(rows);
+  if (columns > 0) text += ',' + std::to_string(columns);
+  return text += R"(],"typestr":"<f4","version":3})";
 }
 
 }  // namespace manta::xgboost

@@ -38,7 +38,7 @@ struct Rows {
     auto column = part.batch->GetColumnByName(label);
     size_t before = labels.size();
     labels.resize(before + static_cast<size_t>(part.rows));
-    write_floats(*column, part.offset, part.rows, labels.data() + before, 1);
+    write_floats(*column->data(), part.offset, part.rows, labels.data() + before, 1);
     for (size_t i = before; i < labels.size(); ++i) {
       if (!std::isnan(labels[i])) continue;
       throw Error(ErrorKind::kInvalidArgument,

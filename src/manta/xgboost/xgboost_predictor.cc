@@ -23,7 +23,8 @@ constexpr const char* kHowToPredict =
 
 struct Predictions {
   const float* values = nullptr;
-  std::vector<uint64_t> shape;
+  const uint64_t* shape = nullptr;
+  uint64_t dimensions = 0;
 };
 
 // What the library needs to see rows. One for each thread: making it costs more than a prediction.
@@ -37,16 +38,14 @@ void* proxy_of_thread() {
   return proxy.get();
 }
 
+// Valid until the thread predicts again.
 Predictions predict_floats(const Booster& booster, const float* rows, int64_t count,
                            int64_t columns) {
-  const uint64_t* shape = nullptr;
-  uint64_t dimensions = 0;
   Predictions predictions;
-  check_call(XGBoosterPredictFromDense(booster.handle(),
-                                       array_interface(rows, count, columns).c_str(), kHowToPredict,
-                                       proxy_of_thread(), &shape, &dimensions, &predictions.values),
-             "predicting with XGBoost");
-  predictions.shape.assign(shape, shape + dimensions);
+  int result = XGBoosterPredictFromDense(
+      booster.handle(), array_interface(rows, count, columns).c_str(), kHowToPredict,
+      proxy_of_thread(), &predictions.shape, &predictions.dimensions, &predictions.values);
+  if (result != 0) check_call(result, "predicting with XGBoost");
   return predictions;
 }
 
@@ -60,11 +59,10 @@ XGBoostPredictor::XGBoostPredictor(AnyPreprocessor preprocessor, std::shared_ptr
       label_column_(booster_->attribute(xgboost::kLabelAttribute)) {
   // A row of missing values tells how a prediction looks, and makes the library ready for threads.
   std::vector<float> missing(features_.size(), NAN);
-  auto shape =
-      predict_floats(*booster_, missing.data(), 1, static_cast<int64_t>(features_.size())).shape;
-  if (shape.size() < 2) return;
+  auto one = predict_floats(*booster_, missing.data(), 1, static_cast<int64_t>(features_.size()));
+  if (one.dimensions < 2) return;
   width_ = 1;
-  for (size_t i = 1; i < shape.size(); ++i) width_ *= static_cast<int64_t>(shape[i]);
+  for (uint64_t i = 1; i < one.dimensions; ++i) width_ *= static_cast<int64_t>(one.shape[i]);
 }
 
 XGBoostPredictor XGBoostPredictor::from_checkpoint(const Checkpoint& checkpoint) {
