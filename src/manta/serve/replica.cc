@@ -5,6 +5,7 @@
 
 #include "manta/base/start_thread_internal.h"
 #include "manta/io/channel_internal.h"
+#include "manta/io/eager_receiver_internal.h"
 #include "manta/serve/replica_internal.h"
 #include "manta/serve/work_internal.h"
 
@@ -74,7 +75,8 @@ void Replica::run(const std::string& address, const std::string& token, uint64_t
   if (!loaded.ok) return;
 
   auto predict = [&](const Batch& rows) { return predictor->predict(rows); };
-  while (channel.receive(&frame, Deadline::never())) {
+  EagerReceiver requests(channel);
+  while (requests.receive(&frame)) {
     if (frame.type == static_cast<uint16_t>(ReplicaFrame::kStop)) break;
     std::vector<std::shared_ptr<SharedMemory>> memory;
     auto answers = answer_requests(read_work(frame, &memory), adapter, predict, load.max_rows);

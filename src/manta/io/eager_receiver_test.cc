@@ -1,0 +1,54 @@
+#include <gmock/gmock.h>
+#include <sys/socket.h>
+
+#include <thread>
+
+#include "manta/io/eager_receiver_internal.h"
+
+namespace manta {
+namespace {
+
+using std::chrono::microseconds;
+
+TEST(EagerReceiver, LooksOnlyWhereWaitsAreUsuallyShort) {
+  EagerReceiver::Habit habit;
+  EXPECT_FALSE(habit.is_short()) << "nothing is known yet";
+  int waits = 0;
+  for (; !habit.is_short(); ++waits) habit.add(microseconds(100));
+  EXPECT_GT(waits, 1);
+  EXPECT_LT(waits, 10);
+  for (int i = 0; i < 20; ++i) habit.add(microseconds(100));
+  habit.add(std::chrono::hours(1));
+  EXPECT_TRUE(habit.is_short()) << "one long wait, however long, is no habit";
+  for (int i = 0; i < 3; ++i) habit.add(std::chrono::milliseconds(1));
+  EXPECT_FALSE(habit.is_short());
+  for (int i = 0; i < 100; ++i) habit.add(EagerReceiver::kMostSpin);
+  EXPECT_FALSE(habit.is_short()) << "it would look for all of the time, in vain";
+}
+
+TEST(EagerReceiver, GetsEachFrameAndTheEnd) {
+  auto [ours, theirs] = socket_pair();
+  Channel channel(std::move(ours)), peer(std::move(theirs));
+  constexpr uint16_t kFrames = 200;
+  std::thread echo([&] {
+    Frame frame;
+    while (peer.receive(&frame, Deadline::never())) {
+      peer.send([&](OutBuffer& out) { out.push(frame.type, frame.body); });
+      if (frame.type == kFrames) break;
+    }
+    ::shutdown(peer.fd(), SHUT_RDWR);
+  });
+  EagerReceiver receiver(channel);
+  Frame frame;
+  for (uint16_t i = 1; i <= kFrames; ++i) {
+    channel.send([&](OutBuffer& out) { out.push(i, "text"); });
+    ASSERT_TRUE(receiver.receive(&frame));
+    EXPECT_EQ(frame.type, i);
+    EXPECT_EQ(frame.body, "text");
+  }
+  EXPECT_FALSE(receiver.receive(&frame));
+  echo.join();
+}
+
+}  // namespace
+}  // namespace manta
