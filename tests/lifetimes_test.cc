@@ -319,6 +319,19 @@ TEST(Lifetimes, GrantsShowInTheEnvironment) {
 }
 
 // CUDA reads the variable once in a process: a process that saw other devices would use those.
+TEST(Lifetimes, ThreadsOfOpenMPDoNotSpinWhereARunHasMoreCpusThanThereAre) {
+  auto of_workers = [](const char* cpus) {
+    TemporaryFolder folder;
+    return Program(test_program("driver"), {"wait_policy", cpus}, folder.path()).read_line();
+  };
+  ::unsetenv("OMP_WAIT_POLICY");
+  EXPECT_EQ(of_workers("as many"), "(not set) (not set)");
+  EXPECT_EQ(of_workers("more"), "passive passive");
+  ::setenv("OMP_WAIT_POLICY", "active", 1);
+  EXPECT_EQ(of_workers("as many"), "active active");
+  EXPECT_EQ(of_workers("more"), "active active") << "what the user says";
+}
+
 TEST(Lifetimes, AWorkerSeesTheSameDevicesAllItsLife) {
   TemporaryFolder folder;
   Program program(test_program("driver"), {"gpu_tasks"}, folder.path());

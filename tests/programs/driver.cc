@@ -246,6 +246,19 @@ int gpus(int argc, char** argv) {
   return 0;
 }
 
+// How threads of OpenMP wait in a task's and in an actor's process.
+int wait_policy(int argc, char** argv) {
+  InitOptions options;
+  if (std::string(argv[2]) == "more")
+    options.resources.cpus = 1 + std::thread::hardware_concurrency();
+  manta::init(argc, argv, options);
+  auto of_task = [] { return Sleeper().environment("OMP_WAIT_POLICY"); };
+  auto sleeper = actor<Sleeper>({.resources = {.cpus = 0}});
+  std::cout << get(remote(of_task)) << " "
+            << get(sleeper.call<&Sleeper::environment>("OMP_WAIT_POLICY")) << std::endl;
+  return 0;
+}
+
 // Tasks with all sorts of grants, one after the other and side by side; of each the process and the
 // devices that it sees.
 int gpu_tasks(int argc, char** argv) {
@@ -333,6 +346,7 @@ int main(int argc, char** argv) {
   if (mode == "no_zygote") return no_zygote(argc, argv);
   if (mode == "flood") return flood(argc, argv);
   if (mode == "gpus") return gpus(argc, argv);
+  if (mode == "wait_policy") return wait_policy(argc, argv);
   if (mode == "gpu_tasks") return gpu_tasks(argc, argv);
   if (mode == "chatter") return chatter(argc, argv);
   if (mode == "detached") return detached(argc, argv);
