@@ -1,10 +1,12 @@
 // From a CSV file to a model behind a URL: reads the breast cancer table, trains XGBoost on two
 // workers, tunes it, predicts in batch, serves the best model, and asks it once.
 //
-//   breast_cancer [--serve] [--port 8000] [file.csv]     (--port 0: any that is free)
+//   breast_cancer [--serve | --detached] [--port 8000] [file.csv]     (--port 0: any that is free)
+//   breast_cancer --shutdown
 //
 // Prints the metrics, the best trial, a table of predictions, the URL and what it answered. With
-// --serve it goes on serving until Ctrl-C.
+// --serve it goes on serving until Ctrl-C. With --detached the URL goes on answering after the
+// program has ended, until it is run with --shutdown.
 
 #include <arrow/api.h>
 #include <manta/manta.h>
@@ -32,12 +34,21 @@ int main(int argc, char** argv) try {
   manta::init(argc, argv);
   CLI::App app("Trains, tunes and serves a model of the breast cancer table");
   std::string path = BREAST_CANCER_CSV;
-  bool keep_serving = false;
+  bool keep_serving = false, detached = false, shut_down = false;
   int port = 8000;
   app.add_option("file", path, "CSV file with the 30 features and the column target");
-  app.add_flag("--serve", keep_serving, "serve until Ctrl-C");
+  auto* serve_flag = app.add_flag("--serve", keep_serving, "serve until Ctrl-C");
+  app.add_flag("--detached", detached, "serve on after the program has ended")
+      ->excludes(serve_flag);
+  app.add_flag("--shutdown", shut_down, "end what --detached has left");
   app.add_option("--port", port, "0: any that is free");
   CLI11_PARSE(app, argc, argv);
+
+  if (shut_down) {
+    serve::start({.detached = true});  // joins the one that serves
+    serve::shutdown();
+    return 0;
+  }
 
   Dataset dataset = data::read_csv(path);
   auto [train_dataset, valid_dataset] = dataset.train_test_split(0.2, {.shuffle = true, .seed = 1});
@@ -67,7 +78,7 @@ int main(int argc, char** argv) try {
   Dataset predicted_probabilities = batch_predictor.predict(test_dataset);
   predicted_probabilities.show();
 
-  serve::start({.http = {.port = port}});
+  serve::start({.detached = detached, .http = {.port = port}});
   auto deployment = PredictorDeployment::options({.name = "XGBoostService"});
   deployment.deploy<XGBoostPredictor>(checkpoint, {.http_adapter = serve::json_columns});
   std::cout << deployment.url() << std::endl;
