@@ -67,9 +67,7 @@ UniqueFd new_unix_socket() {
 
 bool Channel::receive(Frame* frame, Deadline deadline) {
   while (!decoder_.next(frame)) {
-    // Whoever sleeps in recvmsg(2) on a Unix socket is also woken when the peer reads what this
-    // side has sent, for nothing; poll(2) is not.
-    if (!wait_for(socket_.get(), POLLIN, deadline)) {
+    if (!deadline.is_never() && !wait_for(socket_.get(), POLLIN, deadline)) {
       throw Error(ErrorKind::kTimeout, "the peer sent nothing before the deadline");
     }
     if (decoder_.receive(socket_.get()) == IoStatus::kClosed) return false;

@@ -1,16 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include <atomic>
 #include <filesystem>
-#include <fstream>
 #include <thread>
 
 #include "manta/base/error_internal.h"
-#include "manta/base/eventually_internal.h"
 #include "manta/io/channel_internal.h"
 
 namespace manta {
@@ -30,42 +26,6 @@ class ChannelTest : public testing::Test {
 
   std::filesystem::path folder_;
 };
-
-// Whether the thread of this process sleeps.
-bool sleeps(pid_t thread) {
-  std::ifstream file(str("/proc/self/task/", thread, "/stat"));
-  std::string text(std::istreambuf_iterator<char>(file), {});
-  size_t end = text.rfind(") ");
-  return end != std::string::npos && text[end + 2] == 'S';
-}
-
-TEST_F(ChannelTest, WhoWaitsIsNotWokenWhenThePeerReads) {
-  auto [left, right] = socket_pair();
-  Channel channel(std::move(left)), peer(std::move(right));
-  constexpr int kFrames = 50;
-  std::atomic<pid_t> id{0};
-  long switches = 0;  // how often it fell asleep
-  std::thread waits([&] {
-    id = ::gettid();
-    Frame frame;
-    rusage begin{}, end{};
-    ::getrusage(RUSAGE_THREAD, &begin);
-    for (int i = 0; i < kFrames; ++i) {
-      channel.send([](OutBuffer& out) { out.push(1, "question"); });
-      ASSERT_TRUE(channel.receive(&frame, Deadline::never()));
-    }
-    ::getrusage(RUSAGE_THREAD, &end);
-    switches = end.ru_nvcsw - begin.ru_nvcsw;
-  });
-  Frame frame;
-  for (int i = 0; i < kFrames; ++i) {
-    ASSERT_TRUE(eventually([&] { return id != 0 && sleeps(id); }));
-    ASSERT_TRUE(peer.receive(&frame, Deadline::after(10s)));
-    peer.send([](OutBuffer& out) { out.push(2, "answer"); });
-  }
-  waits.join();
-  EXPECT_LT(switches, kFrames * 3 / 2) << "twice for each, if reading the question wakes it";
-}
 
 TEST_F(ChannelTest, ASilentPeerTimesOut) {
   auto [left, right] = socket_pair();

@@ -1,9 +1,10 @@
+#include <poll.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <thread>
 
-#include "manta/base/deadline.h"
+#include "manta/base/error_internal.h"
 #include "manta/io/eager_receiver_internal.h"
 
 namespace manta {
@@ -18,22 +19,26 @@ EagerReceiver::EagerReceiver(Channel& channel)
 
 bool EagerReceiver::receive(Frame* frame) {
   auto begin = Clock::now();
-  IoStatus status = IoStatus::kWouldBlock;
-  bool here = may_look_ && habit_.is_short() && look(frame, &status);
-  bool open = here ? status == IoStatus::kDone : channel_.receive(frame, Deadline::never());
+  IoStatus status = channel_.try_receive(frame);
+  if (may_look_ && habit_.is_short()) {
+    while (status == IoStatus::kWouldBlock && Clock::now() - begin < kMostSpin) {
+      ::sched_yield();  // to whoever needs this processor, maybe the peer
+      status = channel_.try_receive(frame);
+    }
+  }
+  while (status == IoStatus::kWouldBlock) {
+    sleep();
+    status = channel_.try_receive(frame);
+  }
   habit_.add(Clock::now() - begin);
-  return open;
+  return status == IoStatus::kDone;
 }
 
-// False once it has taken long enough.
-bool EagerReceiver::look(Frame* frame, IoStatus* status) {
-  Deadline end = Deadline::after(kMostSpin);
-  do {
-    *status = channel_.try_receive(frame);
-    if (*status != IoStatus::kWouldBlock) return true;
-    ::sched_yield();  // to whoever needs this processor, maybe the peer
-  } while (!end.passed());
-  return false;
+// Not in recvmsg(2): whoever waits there on a Unix socket is also woken, for nothing, when the peer
+// reads what this side has sent, and the peer pays for it before it does anything else.
+void EagerReceiver::sleep() {
+  pollfd entry{channel_.fd(), POLLIN, 0};
+  if (::poll(&entry, 1, -1) < 0 && errno != EINTR) throw_errno("poll on a channel");
 }
 
 }  // namespace manta

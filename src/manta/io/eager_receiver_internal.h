@@ -32,7 +32,7 @@ class EagerReceiver {
   };
 
  private:
-  bool look(Frame* frame, IoStatus* status);
+  void sleep();
 
   Channel& channel_;
   const bool may_look_;
