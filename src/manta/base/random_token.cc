@@ -13,4 +13,11 @@ std::string random_token() {
   return token;
 }
 
+bool same_secret(std::string_view a, std::string_view b) {
+  unsigned char difference = a.size() == b.size() ? 0 : 1;
+  for (size_t i = 0; i < a.size(); ++i)
+    difference |= static_cast<unsigned char>(a[i] ^ (i < b.size() ? b[i] : '\0'));
+  return difference == 0;
+}
+
 }  // namespace manta

@@ -1,10 +1,14 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace manta {
 
 /// 32 bytes that nobody can guess.
 std::string random_token();
+
+/// Compares without telling by the time it takes where they differ.
+bool same_secret(std::string_view a, std::string_view b);
 
 }  // namespace manta

@@ -2,6 +2,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/base/log.h"
+#include "manta/base/random_token_internal.h"
 #include "manta/core/hub_internal.h"
 
 namespace manta {
@@ -17,13 +18,6 @@ constexpr std::chrono::milliseconds kAcceptPause{100};
 constexpr int kMaxAcceptFailures = 20;  // a pause apart
 // Connections that have not said what they are, beside those of processes that are expected.
 constexpr size_t kMaxStrangers = 64;
-
-bool same_secret(const std::string& a, const std::string& b) {
-  if (a.size() != b.size()) return false;
-  unsigned char difference = 0;
-  for (size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned char>(a[i] ^ b[i]);
-  return difference == 0;
-}
 
 template <class Peer>
 bool holds_gpus(const Peer& peer) {

@@ -1,5 +1,5 @@
+#include "manta/base/random_token_internal.h"
 #include "manta/serve/control_server_internal.h"
-#include "manta/serve/guard_internal.h"
 
 namespace manta::serve {
 namespace {

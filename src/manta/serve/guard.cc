@@ -177,11 +177,4 @@ std::optional<Refusal> read_head(std::string_view bytes, RequestHead* head) {
   return HeadReader(bytes, head).read();
 }
 
-bool same_secret(std::string_view a, std::string_view b) {
-  unsigned char difference = a.size() == b.size() ? 0 : 1;
-  for (size_t i = 0; i < a.size(); ++i)
-    difference |= static_cast<unsigned char>(a[i] ^ (i < b.size() ? b[i] : '\0'));
-  return difference == 0;
-}
-
 }  // namespace manta::serve

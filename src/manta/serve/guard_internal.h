@@ -32,7 +32,4 @@ struct Refusal {
 /// or LF, control characters. guard_test.cc has the table of cases.
 std::optional<Refusal> read_head(std::string_view bytes, RequestHead* head);
 
-/// Compares without telling by the time it takes where they differ.
-bool same_secret(std::string_view a, std::string_view b);
-
 }  // namespace manta::serve

@@ -3,6 +3,7 @@
 #include <boost/beast/http/status.hpp>
 
 #include "manta/base/error_internal.h"
+#include "manta/base/random_token_internal.h"
 #include "manta/serve/http_connection_internal.h"
 
 namespace manta::serve {

@@ -7,6 +7,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/base/log.h"
+#include "manta/base/random_token_internal.h"
 #include "manta/train/group_internal.h"
 
 namespace manta::train {
@@ -137,7 +138,7 @@ bool Group::read_one(Connection& connection) {
 void Group::on(Connection& connection, Join& message) {
   bool expected = std::find(ranks_.begin(), ranks_.end(), message.rank) != ranks_.end() &&
                   !joined_.contains(message.rank) && message.attempt == plan_.attempt;
-  if (message.token != token_ || !expected || connection.rank) {
+  if (!same_secret(message.token, token_) || !expected || connection.rank) {
     throw Error(ErrorKind::kCorrupt, "it has no right to join");
   }
   connection.rank = message.rank;

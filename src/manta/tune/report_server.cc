@@ -41,7 +41,7 @@ void ReportServer::on_join(const Channel& channel, const JoinExperiment& join) {
   auto found = members_.find(join.trial);
   bool expected =
       found != members_.end() && found->second.attempt == join.attempt && !found->second.channel;
-  if (join.token != token_ || !expected)
+  if (!same_secret(join.token, token_) || !expected)
     throw Error(ErrorKind::kCorrupt, "it has no right to join");
   found->second.channel = channel;
   channel->trust();
