@@ -14,7 +14,6 @@
 #include "manta/io/channel_internal.h"
 #include "manta/serve/control_internal.h"
 #include "manta/serve/control_server_internal.h"
-#include "manta/serve/guard_internal.h"
 #include "manta/serve/serve_registry_internal.h"
 
 namespace manta::serve {

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "manta/base/queue_internal.h"
 #include "manta/train/config.h"
 #include "manta/tune/controller_internal.h"
-#include "manta/tune/queue_internal.h"
 
 namespace manta::tune {
 

@@ -9,7 +9,7 @@
 #include "manta/base/deadline.h"
 #include "manta/base/names_internal.h"
 
-namespace manta::tune {
+namespace manta {
 
 /// Where what happened waits for the thread that decides. Any thread may push.
 template <class T>
@@ -40,4 +40,4 @@ class Queue {
   std::deque<T> items_;
 };
 
-}  // namespace manta::tune
+}  // namespace manta
