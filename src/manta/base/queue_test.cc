@@ -1,8 +1,8 @@
-#include "manta/base/queue_internal.h"
-
 #include <gtest/gtest.h>
 
 #include <thread>
+
+#include "manta/base/queue_internal.h"
 
 namespace manta {
 namespace {

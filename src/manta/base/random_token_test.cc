@@ -1,6 +1,6 @@
-#include "manta/base/random_token_internal.h"
-
 #include <gtest/gtest.h>
+
+#include "manta/base/random_token_internal.h"
 
 namespace manta {
 namespace {

@@ -2,6 +2,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/base/log.h"
+#include "manta/core/how_it_ended_internal.h"
 #include "manta/core/init.h"
 #include "manta/serve/replica_frames_internal.h"
 #include "manta/serve/served_deployment_internal.h"
@@ -13,16 +14,13 @@ namespace {
 // crash takes a while.
 constexpr std::chrono::seconds kExitDeadline{5};
 
-// Of a lost process core says first which call and actor it was, which mean nothing to the user,
-// and then its stack, which is in its log, too.
-std::string how_it_ended(const ObjectRef<void>& run) {
+// Without its stack, which is in its log, too.
+std::string how_replica_ended(const ObjectRef<void>& run) {
   try {
     get(run, std::chrono::seconds(0));
     return "its process ended";
   } catch (const Error& error) {
-    std::string message = error.what();
-    size_t begin = error.kind() == ErrorKind::kWorkerLost ? message.find("its process ") : 0;
-    message.erase(0, begin == std::string::npos ? 0 : begin);
+    std::string message = how_it_ended(error);
     return message.substr(0, message.find(". Its stack:"));
   }
 }
@@ -246,11 +244,11 @@ void ServedDeployment::on_exited(ReplicaId id) {
     work->drain();
   }
   if (auto found = processes_.find(id); found != processes_.end()) {
-    on_lost(id, how_it_ended(found->second->run));
+    on_lost(id, how_replica_ended(found->second->run));
   }
   auto ended = endings_.extract(id);
   if (ended.empty()) return;
-  condemn(ended.mapped().condemned, how_it_ended(ended.mapped().run));
+  condemn(ended.mapped().condemned, how_replica_ended(ended.mapped().run));
   check_removed();
 }
 

@@ -10,6 +10,7 @@
 #include "manta/base/log.h"
 #include "manta/base/random_token_internal.h"
 #include "manta/base/start_thread_internal.h"
+#include "manta/core/how_it_ended_internal.h"
 #include "manta/core/init.h"
 #include "manta/core/session_folder_internal.h"
 #include "manta/io/collective_region_internal.h"
@@ -30,13 +31,6 @@ std::string new_address() {
 
 std::string member_name(int rank) {
   return rank == kDataReader ? "data-reader" : str("rank-", rank);
-}
-
-// Of a lost process core says first which call and actor it was, which mean nothing to the user.
-std::string how_it_ended(const Error& error) {
-  std::string message = error.what();
-  size_t begin = error.kind() == ErrorKind::kWorkerLost ? message.find("its process ") : 0;
-  return begin == std::string::npos ? message : message.substr(begin);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "manta/base/error_internal.h"
+#include "manta/core/how_it_ended_internal.h"
 #include "manta/core/init.h"
 #include "manta/core/resources_internal.h"
 #include "manta/train/file_internal.h"
@@ -11,17 +12,6 @@ namespace {
 
 double seconds_since(Clock::time_point began) {
   return std::chrono::duration<double>(Clock::now() - began).count();
-}
-
-// Core says first which task it was, which means nothing to the user.
-std::string how_it_ended(const Error& error) {
-  std::string message = error.what();
-  for (std::string before : {"' failed: ", "' "}) {
-    size_t at = message.find(before);
-    if (at != std::string::npos && message.starts_with("task '"))
-      return message.substr(at + before.size());
-  }
-  return message;
 }
 
 }  // namespace
