@@ -16,6 +16,7 @@ packages=(
   python3 python3-pip python3-venv
   libboost1.81-dev nlohmann-json3-dev libcereal-dev libspdlog-dev libfmt-dev libcli11-dev
   rapidjson-dev # bodies of requests
+  libssl-dev # connections between hosts; the library itself is loaded, not linked
   libgtest-dev libgmock-dev
   libgloo-dev # headers only: torch's ProcessGroupGloo.hpp includes them
 )

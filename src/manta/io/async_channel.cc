@@ -1,17 +1,26 @@
-#include <fcntl.h>
-
 #include "manta/base/error_internal.h"
 #include "manta/io/async_channel_internal.h"
+#include "manta/io/unix_transport_internal.h"
 
 namespace manta {
 
 using boost::asio::posix::stream_descriptor;
 using boost::system::error_code;
 
+AsyncChannel::AsyncChannel(EventLoop& loop, std::unique_ptr<Transport> transport, size_t max_body,
+                           bool takes_fds)
+    : loop_(loop),
+      transport_(std::move(transport)),
+      peer_(transport_->peer()),
+      socket_(loop.context, transport_->fd()),
+      decoder_(max_body, takes_fds && transport_->carries_fds()),
+      out_(transport_->carries_fds()) {}
+
 AsyncChannel::AsyncChannel(EventLoop& loop, UniqueFd socket, size_t max_body, bool takes_fds)
-    : loop_(loop), socket_(loop.context), decoder_(max_body, takes_fds) {
-  ::fcntl(socket.get(), F_SETFL, ::fcntl(socket.get(), F_GETFL) | O_NONBLOCK);
-  socket_.assign(socket.release());
+    : AsyncChannel(loop, std::make_unique<UnixTransport>(std::move(socket)), max_body, takes_fds) {}
+
+AsyncChannel::~AsyncChannel() {
+  if (socket_.is_open()) socket_.release();  // the transport closes it
 }
 
 void AsyncChannel::start(OnFrame on_frame, OnClose on_close) {
@@ -34,7 +43,9 @@ OutBuffer& AsyncChannel::out() {
 void AsyncChannel::close() {
   on_frame_ = nullptr;
   on_close_ = nullptr;
-  if (socket_.is_open()) socket_.close();
+  if (!socket_.is_open()) return;
+  socket_.release();
+  transport_.reset();
 }
 
 void AsyncChannel::flush_and_close() {
@@ -43,15 +54,33 @@ void AsyncChannel::flush_and_close() {
 }
 
 void AsyncChannel::wait_readable() {
+  if (transport_->has_more()) {  // the socket would not tell
+    loop_.post([self = shared_from_this()] {
+      if (self->socket_.is_open()) self->on_readable();
+    });
+    return;
+  }
   socket_.async_wait(stream_descriptor::wait_read, [self = shared_from_this()](error_code error) {
     std::lock_guard lock(self->loop_.mutex);
     if (!error && self->socket_.is_open()) self->on_readable();
   });
 }
 
+void AsyncChannel::wait_writable() {
+  if (std::exchange(waiting_writable_, true)) return;
+  socket_.async_wait(stream_descriptor::wait_write, [self = shared_from_this()](error_code error) {
+    std::lock_guard lock(self->loop_.mutex);
+    self->waiting_writable_ = false;
+    if (!error) self->flush();
+  });
+}
+
 void AsyncChannel::on_readable() {
   // A few reads a turn, so that one busy peer does not keep the others waiting.
-  if (read_frames(4)) wait_readable();
+  if (!read_frames(4)) return;
+  decoder_.release();
+  if (transport_->has_unsent()) wait_writable();
+  wait_readable();
 }
 
 void AsyncChannel::drain() {
@@ -66,7 +95,7 @@ bool AsyncChannel::read_frames(int max_reads) {
   try {
     drained_ = false;
     for (int i = 0; i < max_reads; ++i) {
-      IoStatus status = decoder_.receive(socket_.native_handle());
+      IoStatus status = decoder_.receive(*transport_, Blocking::kNo);
       if (status == IoStatus::kClosed) {
         fail("");
         return false;
@@ -90,22 +119,13 @@ bool AsyncChannel::read_frames(int max_reads) {
 }
 
 void AsyncChannel::flush() {
-  if (!socket_.is_open() || out_.empty()) return;
+  if (!socket_.is_open() || (out_.empty() && !transport_->has_unsent())) return;
   try {
-    IoStatus status = out_.flush(socket_.native_handle());
-    if (status == IoStatus::kClosed) {
-      broken_ = true;  // the reading side reports it, after what the peer still said
-      return;
-    }
-    if (status == IoStatus::kWouldBlock && !waiting_writable_) {
-      waiting_writable_ = true;
-      socket_.async_wait(stream_descriptor::wait_write,
-                         [self = shared_from_this()](error_code error) {
-                           std::lock_guard lock(self->loop_.mutex);
-                           self->waiting_writable_ = false;
-                           if (!error) self->flush();
-                         });
-    }
+    IoStatus status = out_.flush(*transport_);
+    if (status == IoStatus::kClosed)
+      broken_ = true;  // the reading side reports it, after what the
+                       // peer still said
+    if (status == IoStatus::kWouldBlock) wait_writable();
   } catch (const Error& error) {
     fail(error.what());
   }

@@ -8,6 +8,7 @@
 #include "manta/base/names_internal.h"
 #include "manta/io/event_loop_internal.h"
 #include "manta/io/frame.h"
+#include "manta/io/transport_internal.h"
 
 namespace manta {
 
@@ -20,7 +21,11 @@ class AsyncChannel : public std::enable_shared_from_this<AsyncChannel> {
   using OnClose = std::function<void(const std::string& why)>;
 
   /// `max_body` and `takes_fds` as for FrameDecoder, until `trust` is called.
+  AsyncChannel(EventLoop& loop, std::unique_ptr<Transport> transport, size_t max_body,
+               bool takes_fds = true);
+  /// Over a Unix socket.
   AsyncChannel(EventLoop& loop, UniqueFd socket, size_t max_body, bool takes_fds = true);
+  ~AsyncChannel();
 
   /// Begins to read. Called again, it only replaces the callbacks.
   void start(OnFrame on_frame, OnClose on_close);
@@ -40,15 +45,20 @@ class AsyncChannel : public std::enable_shared_from_this<AsyncChannel> {
   /// Writes what is pending, as far as the socket takes it, then closes.
   void flush_and_close();
   void trust() { decoder_.trust(); }
+  /// The other end, as Transport::peer, also once it is closed.
+  const std::string& peer() const { return peer_; }
 
  private:
   void wait_readable();
+  void wait_writable();
   void on_readable();
   bool read_frames(int max_reads);
   void fail(const std::string& why);
 
   EventLoop& loop_;
-  boost::asio::posix::stream_descriptor socket_;
+  std::unique_ptr<Transport> transport_;
+  const std::string peer_;
+  boost::asio::posix::stream_descriptor socket_;  // the transport's, watched by the loop
   FrameDecoder decoder_;
   OutBuffer out_;
   OnFrame on_frame_;

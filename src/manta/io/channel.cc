@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -9,22 +8,13 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/io/channel_internal.h"
+#include "manta/io/poll_internal.h"
+#include "manta/io/unix_transport_internal.h"
 
 namespace manta {
 namespace {
 
 constexpr std::chrono::seconds kSendDeadline{60};
-
-// False once the deadline has passed.
-bool wait_for(int fd, short events, Deadline deadline) {
-  while (true) {
-    pollfd entry{fd, events, 0};
-    int ready = ::poll(&entry, 1, deadline.poll_milliseconds());
-    if (ready > 0) return true;
-    if (ready == 0 && deadline.passed()) return false;
-    if (ready < 0 && errno != EINTR) throw_errno("poll on a channel");
-  }
-}
 
 constexpr size_t kMaxSocketName = 80;
 
@@ -65,19 +55,35 @@ UniqueFd new_unix_socket() {
 
 }  // namespace
 
+Channel::Channel(std::unique_ptr<Transport> transport, size_t max_body)
+    : transport_(std::move(transport)),
+      decoder_(max_body, transport_->carries_fds()),
+      out_(transport_->carries_fds()) {}
+
+Channel::Channel(UniqueFd socket, size_t max_body)
+    : Channel(std::make_unique<UnixTransport>(std::move(socket)), max_body) {}
+
+bool Channel::wait_readable(Deadline deadline) {
+  if (transport_->has_more()) return true;
+  // What a read has left to send is sent by the next one.
+  short events = static_cast<short>(transport_->has_unsent() ? POLLIN | POLLOUT : POLLIN);
+  return poll_until(fd(), events, deadline);
+}
+
 bool Channel::receive(Frame* frame, Deadline deadline) {
   while (!decoder_.next(frame)) {
-    if (!deadline.is_never() && !wait_for(socket_.get(), POLLIN, deadline)) {
+    if (!deadline.is_never() && !wait_readable(deadline)) {
       throw Error(ErrorKind::kTimeout, "the peer sent nothing before the deadline");
     }
-    if (decoder_.receive(socket_.get()) == IoStatus::kClosed) return false;
+    Blocking blocking = deadline.is_never() ? Blocking::kYes : Blocking::kNo;
+    if (decoder_.receive(*transport_, blocking) == IoStatus::kClosed) return false;
   }
   return true;
 }
 
 IoStatus Channel::try_receive(Frame* frame) {
   while (!decoder_.next(frame)) {
-    IoStatus status = decoder_.receive(socket_.get(), MSG_DONTWAIT);
+    IoStatus status = decoder_.receive(*transport_, Blocking::kNo);
     if (status != IoStatus::kDone) return status;
   }
   return IoStatus::kDone;
@@ -87,13 +93,13 @@ bool Channel::send(const std::function<void(OutBuffer&)>& fill) {
   std::lock_guard lock(send_mutex_);
   fill(out_);
   while (true) {
-    switch (out_.flush(socket_.get())) {
+    switch (out_.flush(*transport_)) {
       case IoStatus::kDone:
         return true;
       case IoStatus::kClosed:
         return false;
       case IoStatus::kWouldBlock:
-        if (!wait_for(socket_.get(), POLLOUT, Deadline::after(kSendDeadline))) return false;
+        if (!poll_until(fd(), POLLOUT, Deadline::after(kSendDeadline))) return false;
     }
   }
 }

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 
 #include "manta/base/deadline.h"
 #include "manta/base/names_internal.h"
 #include "manta/io/frame.h"
+#include "manta/io/transport_internal.h"
 #include "manta/io/unique_fd.h"
 
 namespace manta {
@@ -14,10 +16,11 @@ namespace manta {
 /// A framed connection for ordinary threads: one reads, any number write.
 class Channel {
  public:
-  explicit Channel(UniqueFd socket, size_t max_body = kMaxFrameBody)
-      : socket_(std::move(socket)), decoder_(max_body) {}
+  explicit Channel(std::unique_ptr<Transport> transport, size_t max_body = kMaxFrameBody);
+  /// Over a Unix socket.
+  explicit Channel(UniqueFd socket, size_t max_body = kMaxFrameBody);
 
-  int fd() const { return socket_.get(); }
+  int fd() const { return transport_->fd(); }
 
   /// The next frame; false if the peer has closed. Throws Error(kTimeout) once the deadline has
   /// passed, Error(kCorrupt) on malformed bytes. One thread at a time.
@@ -32,7 +35,9 @@ class Channel {
   bool send(const std::function<void(OutBuffer&)>& fill);
 
  private:
-  UniqueFd socket_;
+  bool wait_readable(Deadline deadline);
+
+  std::unique_ptr<Transport> transport_;
   FrameDecoder decoder_;
   std::mutex send_mutex_;
   OutBuffer out_;

@@ -3,17 +3,18 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include "manta/base/error_internal.h"
+#include "manta/io/unix_transport_internal.h"
 
 namespace manta::internal {
 namespace {
 
 constexpr uint32_t kMagic = 0x31544e4d;  // "MNT1"
 constexpr size_t kReceiveSize = 256u << 10;
-constexpr size_t kMaxFdsPerMessage = 250;  // the kernel's SCM_MAX_FD is 253
+constexpr size_t kMinReceiveSize = 4u << 10;
+constexpr size_t kMaxIdleCapacity = 64u << 10;  // of what has been sent
 
 struct Header {
   uint32_t magic = kMagic;
@@ -24,64 +25,58 @@ struct Header {
 static_assert(sizeof(Header) == 12);
 static_assert(kMaxFrameFds <= sizeof(Header) * kMaxFdsPerMessage);
 
-alignas(cmsghdr) thread_local char control_buffer[CMSG_SPACE(sizeof(int) * 253)];
-
 }  // namespace
 
-IoStatus FrameDecoder::receive(int socket, int flags) {
+std::span<char> FrameDecoder::make_room() {
   if (begin_ == end_) begin_ = end_ = 0;
-  if (buffer_.size() - end_ < kReceiveSize / 4 || buffer_.size() - begin_ < wanted_) {
-    buffer_.erase(0, begin_);
-    end_ -= begin_;
-    begin_ = 0;
-    size_t room = std::max(end_, wanted_) + kReceiveSize;
-    if (buffer_.size() < room) buffer_.resize(room);
-  }
-  iovec part{buffer_.data() + end_, buffer_.size() - end_};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control_buffer;
-  message.msg_controllen = sizeof(control_buffer);
-  ssize_t received;
-  do {
-    received = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | flags);
-  } while (received < 0 && errno == EINTR);
-  if (received < 0) {
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return IoStatus::kWouldBlock;
-    if (errno != ECONNRESET) throw_errno("reading from a channel");
-    // The peer ended without having read everything; for its reader that is an end like any other.
-    // Nothing was received: what the control buffer holds is of an earlier call.
-    received = 0;
-    message.msg_controllen = 0;
-  }
-  for (auto* control = CMSG_FIRSTHDR(&message); control; control = CMSG_NXTHDR(&message, control)) {
-    if (control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS) continue;
-    size_t count = (control->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < count; ++i) {
-      int fd;
-      std::memcpy(&fd, CMSG_DATA(control) + i * sizeof(int), sizeof(int));
-      fds_.emplace_back(fd);
+  // A peer that may not send much is not worth much memory.
+  const size_t room = std::clamp(sizeof(Header) + max_body_, kMinReceiveSize, kReceiveSize);
+  if (buffer_.size() - end_ < room / 4 || buffer_.size() - begin_ < wanted_) {
+    const size_t held = end_ - begin_;
+    const size_t size = std::max(held, wanted_) + room;
+    if (buffer_.size() < size) {
+      auto larger = ReceiveBuffer::take(size);
+      if (held > 0) std::memcpy(larger.data(), buffer_.data() + begin_, held);
+      buffer_ = std::move(larger);
+    } else {
+      std::memmove(buffer_.data(), buffer_.data() + begin_, held);
     }
+    begin_ = 0;
+    end_ = held;
   }
+  return {buffer_.data() + end_, buffer_.size() - end_};
+}
+
+IoStatus FrameDecoder::received(IoStatus status, size_t bytes) {
   if (!takes_fds_ && !fds_.empty()) {
     fds_.clear();
     throw Error(ErrorKind::kCorrupt, "received a descriptor from a peer that may not send any");
   }
-  if (message.msg_flags & MSG_CTRUNC) {
-    throw Error(ErrorKind::kResources,
-                "descriptors of large objects were lost on the way: too many open files in this "
-                "process; raise its limit (ulimit -n) or hold fewer objects");
+  end_ += bytes;
+  if (status == IoStatus::kDone) return status;
+  if (status == IoStatus::kClosed && begin_ != end_) {
+    throw Error(ErrorKind::kCorrupt, str("the peer closed the channel in the middle of a frame, ",
+                                         end_ - begin_, " bytes into it"));
   }
-  if (received == 0) {
-    if (begin_ != end_) {
-      throw Error(ErrorKind::kCorrupt, str("the peer closed the channel in the middle of a frame, ",
-                                           end_ - begin_, " bytes into it"));
-    }
-    return IoStatus::kClosed;
-  }
-  end_ += static_cast<size_t>(received);
-  return IoStatus::kDone;
+  release();
+  return status;
+}
+
+IoStatus FrameDecoder::receive(Transport& transport, Blocking blocking) {
+  auto [status, bytes] = transport.read(make_room(), fds_, blocking);
+  return received(status, bytes);
+}
+
+IoStatus FrameDecoder::receive(int socket, int flags) {
+  auto blocking = flags & MSG_DONTWAIT ? Blocking::kNo : Blocking::kYes;
+  auto [status, bytes] = read_unix(socket, make_room(), fds_, blocking);
+  return received(status, bytes);
+}
+
+void FrameDecoder::release() {
+  if (begin_ != end_ || buffer_.size() == 0) return;
+  begin_ = end_ = 0;
+  buffer_ = ReceiveBuffer();
 }
 
 bool FrameDecoder::next(Frame* frame) {
@@ -110,7 +105,7 @@ bool FrameDecoder::next(Frame* frame) {
                                          " descriptors with ", fds_.size(), " of them"));
   }
   frame->type = header.type;
-  frame->body = std::string_view(buffer_).substr(begin_ + sizeof(Header), header.length);
+  frame->body = std::string_view(buffer_.data() + begin_ + sizeof(Header), header.length);
   frame->fds.clear();
   for (uint16_t i = 0; i < header.fd_count; ++i) {
     frame->fds.push_back(std::move(fds_.front()));
@@ -149,6 +144,13 @@ void OutBuffer::end(std::vector<OutgoingFd> fds) {
                     " large objects exceeds the limits of ", kMaxFrameBody, " bytes and ",
                     kMaxFrameFds, " objects; pass fewer arguments at once"));
   }
+  if (!takes_fds_ && !fds.empty()) {
+    drop_open_frame();
+    throw Error(ErrorKind::kInvalidArgument,
+                str("a frame with ", fds.size(),
+                    " descriptors for a peer on another host: only a "
+                    "Unix socket carries descriptors; send what they hold, or a key to it"));
+  }
   Header header;
   std::memcpy(&header, bytes_.data() + frame_begin_, sizeof(header));
   header.length = static_cast<uint32_t>(length);
@@ -173,46 +175,46 @@ void OutBuffer::forget_sent() {
   sent_ = 0;
 }
 
-IoStatus OutBuffer::flush(int socket) {
+template <class Write>
+IoStatus OutBuffer::write_all(const Write& write) {
   drop_open_frame();
+  int fds[kMaxFdsPerMessage];
   while (sent_ < bytes_.size()) {
-    // One sendmsg carries the descriptors of its first byte, and stops before the next byte that
-    // has some.
+    // One write carries the descriptors of its first byte, and stops before the next byte that has
+    // some.
     size_t count = 0;
-    while (count < attachments_.size() && attachments_[count].at == sent_) ++count;
+    while (count < attachments_.size() && attachments_[count].at == sent_) {
+      fds[count] = attachments_[count].fd.fd;
+      ++count;
+    }
     size_t until = count < attachments_.size() ? attachments_[count].at : bytes_.size();
-    iovec part{bytes_.data() + sent_, until - sent_};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    if (count > 0) {
-      message.msg_control = control_buffer;
-      message.msg_controllen = CMSG_SPACE(sizeof(int) * count);
-      auto* control = CMSG_FIRSTHDR(&message);
-      control->cmsg_level = SOL_SOCKET;
-      control->cmsg_type = SCM_RIGHTS;
-      control->cmsg_len = CMSG_LEN(sizeof(int) * count);
-      for (size_t i = 0; i < count; ++i) {
-        std::memcpy(CMSG_DATA(control) + i * sizeof(int), &attachments_[i].fd.fd, sizeof(int));
-      }
+    auto [status, bytes] =
+        write(std::string_view(bytes_).substr(sent_, until - sent_), std::span(fds, count));
+    sent_ += bytes;
+    if (bytes > 0) {
+      attachments_.erase(attachments_.begin(),
+                         attachments_.begin() + static_cast<std::ptrdiff_t>(count));
     }
-    ssize_t sent = ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0) {
-      if (errno == EINTR) continue;
-      if (errno == EAGAIN || errno == EWOULDBLOCK) {
-        forget_sent();
-        return IoStatus::kWouldBlock;
-      }
-      if (errno == EPIPE || errno == ECONNRESET) return IoStatus::kClosed;
-      throw_errno("writing to a channel");
-    }
-    sent_ += static_cast<size_t>(sent);
-    attachments_.erase(attachments_.begin(),
-                       attachments_.begin() + static_cast<std::ptrdiff_t>(count));
+    if (status == IoStatus::kWouldBlock) forget_sent();
+    if (status != IoStatus::kDone) return status;
   }
+  if (bytes_.capacity() > kMaxIdleCapacity) bytes_ = {};
   bytes_.clear();
   sent_ = 0;
   return IoStatus::kDone;
+}
+
+IoStatus OutBuffer::flush(Transport& transport) {
+  if (empty() && transport.has_unsent()) return transport.write({}, {}).status;
+  return write_all([&](std::string_view bytes, std::span<const int> fds) {
+    return transport.write(bytes, fds);
+  });
+}
+
+IoStatus OutBuffer::flush(int socket) {
+  return write_all([&](std::string_view bytes, std::span<const int> fds) {
+    return write_unix(socket, bytes, fds);
+  });
 }
 
 }  // namespace manta::internal

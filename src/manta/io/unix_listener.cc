@@ -1,76 +1,48 @@
+#include <poll.h>
 #include <unistd.h>
 
-#include <algorithm>
-
-#include "manta/base/error_internal.h"
-#include "manta/base/log.h"
 #include "manta/io/channel_internal.h"
 #include "manta/io/unix_listener_internal.h"
+#include "manta/io/unix_transport_internal.h"
 
 namespace manta {
 namespace {
 
-constexpr size_t kMaxFirstFrame = 4096;
-constexpr size_t kMaxStrangers = 64;
-constexpr std::chrono::milliseconds kFirstFrameDeadline{10'000};
-constexpr std::chrono::milliseconds kPause{100};
+// There is none: who may open the socket's file may speak.
+class UnixHandshake final : public Handshake {
+ public:
+  explicit UnixHandshake(UniqueFd socket) : socket_(std::move(socket)) {}
+  int fd() const override { return socket_.get(); }
+  bool step() override { return true; }
+  short waits_for() const override { return POLLIN; }
+  std::unique_ptr<Transport> finish() override {
+    return std::make_unique<UnixTransport>(std::move(socket_));
+  }
+
+ private:
+  UniqueFd socket_;
+};
+
+class UnixAcceptor final : public Acceptor {
+ public:
+  explicit UnixAcceptor(const std::string& path) : path_(path), socket_(listen_unix(path)) {}
+  ~UnixAcceptor() override { ::unlink(path_.c_str()); }
+  int fd() const override { return socket_.get(); }
+  std::string source(int) const override { return ""; }
+  std::unique_ptr<Handshake> greet(UniqueFd socket) const override {
+    return std::make_unique<UnixHandshake>(std::move(socket));
+  }
+
+ private:
+  const std::string path_;
+  const UniqueFd socket_;
+};
+
+constexpr AdmissionLimits kUnixLimits{.max_strangers = 64, .max_per_source = 64, .max_waiting = 0};
 
 }  // namespace
 
 UnixListener::UnixListener(EventLoop& loop, const std::string& path, OnFirst on_first)
-    : loop_(loop), path_(path), on_first_(std::move(on_first)), acceptor_(loop.context) {
-  acceptor_.assign(boost::asio::local::stream_protocol(), listen_unix(path).release());
-  accept();
-}
-
-UnixListener::~UnixListener() {
-  boost::system::error_code ignored;
-  acceptor_.close(ignored);
-  ::unlink(path_.c_str());
-}
-
-void UnixListener::accept() {
-  std::erase_if(strangers_, [](const auto& each) {
-    auto channel = each.lock();
-    return !channel || channel->broken();
-  });
-  auto again = [this] {
-    if (acceptor_.is_open()) accept();
-  };
-  if (strangers_.size() >= kMaxStrangers) {
-    accept_timer_ = loop_.after(kPause, again);
-    return;
-  }
-  acceptor_.async_accept([this, again](boost::system::error_code error,
-                                       boost::asio::local::stream_protocol::socket socket) {
-    std::lock_guard lock(loop_.mutex);
-    if (error == boost::asio::error::operation_aborted || !acceptor_.is_open()) return;
-    if (error) {  // too many open files, most likely
-      accept_timer_ = loop_.after(kPause, again);
-      return;
-    }
-    on_connection(UniqueFd(socket.release()));
-    accept();
-  });
-}
-
-void UnixListener::on_connection(UniqueFd socket) {
-  auto channel = std::make_shared<AsyncChannel>(loop_, std::move(socket), kMaxFirstFrame,
-                                                /*takes_fds=*/false);
-  std::weak_ptr<AsyncChannel> weak = channel;
-  strangers_.push_back(weak);
-  std::shared_ptr<EventLoop::Timer> timer = loop_.after(kFirstFrameDeadline, [weak] {
-    if (auto late = weak.lock()) late->close();
-  });
-  channel->start(
-      [this, weak, timer](Frame& frame) {
-        auto joined = weak.lock();
-        std::erase_if(strangers_, [&](const auto& each) { return each.lock() == joined; });
-        on_first_(joined, frame);
-      },
-      [timer](const std::string& why) {
-        if (!why.empty()) log_warning("a connection was refused: " + why);
-      });
-}
+    : Listener(loop, std::make_unique<UnixAcceptor>(path), kUnixLimits, std::move(on_first)) {}
 
 }  // namespace manta
