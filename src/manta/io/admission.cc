@@ -23,9 +23,7 @@ Admission::Verdict Admission::arrive(Id id, const std::string& source, Clock::ti
     admit(source);
     return Verdict::kAdmit;
   }
-  if (penalised_.contains(source) || waiting_.size() >= limits_.max_waiting) {
-    return Verdict::kRefuse;
-  }
+  if (penalised_.contains(source)) return Verdict::kRefuse;
   waiting_.push_back({id, source, now});
   return Verdict::kWait;
 }

@@ -12,11 +12,13 @@
 
 namespace manta {
 
-/// How many strangers a listener deals with: connections whose first frame has not been taken.
+/// How many strangers a listener deals with, and how long: connections whose first frame has not
+/// been taken.
 struct AdmissionLimits {
   size_t max_strangers = 64;                  ///< Of all sources together.
   size_t max_per_source = 16;                 ///< Of one source (the address of a host).
   size_t max_waiting = 256;                   ///< Accepted, and waiting for one of those places.
+  std::chrono::milliseconds stay{10'000};     ///< Of one stranger, from its place to its frame.
   std::chrono::milliseconds patience{2'000};  ///< Of the queue, when it is full.
   std::chrono::milliseconds penalty{10'000};  ///< For a source that has kept it full so long.
 };
@@ -36,9 +38,11 @@ class Admission {
 
   explicit Admission(AdmissionLimits limits) : limits_(limits) {}
 
-  /// Whether there is room for another connection, in whatever way; otherwise do not accept.
+  /// Whether there is room for another connection, wherever it comes from. Otherwise do not accept:
+  /// let it wait in the kernel.
   bool may_accept() const {
-    return strangers_ < limits_.max_strangers || waiting_.size() < limits_.max_waiting;
+    return limits_.max_waiting > 0 ? waiting_.size() < limits_.max_waiting
+                                   : strangers_ < limits_.max_strangers;
   }
   Verdict arrive(Id id, const std::string& source, Clock::time_point now);
   /// An admitted connection is a stranger no longer, or is closed.

@@ -7,20 +7,29 @@
 #include <thread>
 
 #include "manta/base/error_internal.h"
+#include "manta/base/eventually_internal.h"
 #include "manta/io/async_channel_internal.h"
 #include "manta/io/channel_internal.h"
+#include "manta/io/transport_pair_internal.h"
 
 namespace manta {
 namespace {
 
 using namespace std::chrono_literals;
 
-class AsyncChannelTest : public testing::Test {
+struct Kind {
+  const char* name;
+  TransportPair (*make)();
+};
+
+// Every transport behaves the same.
+class AsyncChannelTest : public testing::TestWithParam<Kind> {
  protected:
   AsyncChannelTest()
       : work_(loop_.context.get_executor()), thread_([this] { loop_.context.run(); }) {
-    auto [left, right] = socket_pair();
+    auto [left, right] = GetParam().make();
     std::lock_guard lock(loop_.mutex);
+    carries_fds_ = left->carries_fds();
     async_ = std::make_shared<AsyncChannel>(loop_, std::move(left), kMaxFrameBody);
     peer_ = std::make_unique<Channel>(std::move(right));
   }
@@ -66,30 +75,32 @@ class AsyncChannelTest : public testing::Test {
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
   std::shared_ptr<AsyncChannel> async_;
   std::unique_ptr<Channel> peer_;
+  bool carries_fds_ = false;
   std::promise<std::string> why_;
   std::atomic<int> closed_ = 0;
   std::thread thread_;
 };
 
-TEST_F(AsyncChannelTest, Echoes) {
+TEST_P(AsyncChannelTest, Echoes) {
   start_echo();
   for (size_t size : {0u, 1u, 1000u, 300000u, 3000000u}) {
     std::string body(size, 'x');
-    int fd = ::memfd_create("async_channel_test", MFD_CLOEXEC);
-    auto owner = std::make_shared<UniqueFd>(fd);
-    std::thread sender([&] {
-      peer_->send([&](OutBuffer& out) { out.push(7, body, {{fd, owner}}); });
-    });
+    std::vector<OutgoingFd> fds;
+    if (carries_fds_) {
+      auto owner = std::make_shared<UniqueFd>(::memfd_create("async_channel_test", MFD_CLOEXEC));
+      fds.push_back({owner->get(), owner});
+    }
+    std::thread sender([&] { peer_->send([&](OutBuffer& out) { out.push(7, body, fds); }); });
     Frame frame;
-    ASSERT_TRUE(peer_->receive(&frame, Deadline::after(10s)));
+    EXPECT_TRUE(peer_->receive(&frame, Deadline::after(30s)));
     sender.join();
     EXPECT_EQ(frame.type, 7);
     EXPECT_TRUE(frame.body == body);
-    EXPECT_EQ(frame.fds.size(), 1u);
+    EXPECT_EQ(frame.fds.size(), carries_fds_ ? 1u : 0u);
   }
 }
 
-TEST_F(AsyncChannelTest, ManySmallFramesStayInOrder) {
+TEST_P(AsyncChannelTest, ManySmallFramesStayInOrder) {
   start_echo();
   constexpr int kFrames = 20000;
   std::thread sender([&] {
@@ -105,7 +116,7 @@ TEST_F(AsyncChannelTest, ManySmallFramesStayInOrder) {
   sender.join();
 }
 
-TEST_F(AsyncChannelTest, ACleanCloseIsToldOnceWithoutAReason) {
+TEST_P(AsyncChannelTest, ACleanCloseIsToldOnceWithoutAReason) {
   start_echo();
   peer_.reset();
   EXPECT_EQ(closed_because(), "");
@@ -113,7 +124,7 @@ TEST_F(AsyncChannelTest, ACleanCloseIsToldOnceWithoutAReason) {
   EXPECT_EQ(closed_, 1);
 }
 
-TEST_F(AsyncChannelTest, WhatCameBeforeTheCloseIsHandledFirst) {
+TEST_P(AsyncChannelTest, WhatCameBeforeTheCloseIsHandledFirst) {
   std::string seen;
   start([&](Frame& frame) { seen += frame.body; });
   ASSERT_TRUE(peer_->send([](OutBuffer& out) {
@@ -126,17 +137,24 @@ TEST_F(AsyncChannelTest, WhatCameBeforeTheCloseIsHandledFirst) {
   EXPECT_EQ(seen, "a" + std::string(100000, 'b') + "c");
 }
 
-TEST_F(AsyncChannelTest, GarbageIsToldOnceWithTheReason) {
+TEST_P(AsyncChannelTest, GarbageIsToldOnceWithTheReason) {
   start_echo();
   ASSERT_EQ(::write(peer_->fd(), "this is not a frame", 19), 19);
-  EXPECT_THAT(closed_because(), testing::HasSubstr("wrong magic number"));
+  EXPECT_THAT(closed_because(),
+              testing::HasSubstr(carries_fds_ ? "wrong magic number" : "the encrypted connection"));
   settle();
   EXPECT_EQ(closed_, 1);
-  Frame frame;
-  EXPECT_FALSE(peer_->receive(&frame, Deadline::after(10s)));  // and the peer is let go
+  // And the peer is let go: it sees the end, or the alert before it.
+  try {
+    Frame frame;
+    EXPECT_FALSE(peer_->receive(&frame, Deadline::after(10s)));
+  } catch (const Error& error) {
+    EXPECT_FALSE(carries_fds_) << error.what();
+    EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
+  }
 }
 
-TEST_F(AsyncChannelTest, AnErrorOfTheHandlerClosesWithItsMessage) {
+TEST_P(AsyncChannelTest, AnErrorOfTheHandlerClosesWithItsMessage) {
   start([](Frame&) { throw Error(ErrorKind::kCorrupt, "no greeting"); });
   ASSERT_TRUE(peer_->send([](OutBuffer& out) {
     out.push(1, "a");
@@ -147,7 +165,7 @@ TEST_F(AsyncChannelTest, AnErrorOfTheHandlerClosesWithItsMessage) {
   EXPECT_EQ(closed_, 1);
 }
 
-TEST_F(AsyncChannelTest, NoCallbackComesAfterClose) {
+TEST_P(AsyncChannelTest, NoCallbackComesAfterClose) {
   std::atomic<int> frames = 0;
   start([&](Frame&) {
     ++frames;
@@ -164,7 +182,7 @@ TEST_F(AsyncChannelTest, NoCallbackComesAfterClose) {
   EXPECT_EQ(closed_, 0);
 }
 
-TEST_F(AsyncChannelTest, FlushAndCloseSendsWhatIsPending) {
+TEST_P(AsyncChannelTest, FlushAndCloseSendsWhatIsPending) {
   start_echo();
   {
     std::lock_guard lock(loop_.mutex);
@@ -177,7 +195,7 @@ TEST_F(AsyncChannelTest, FlushAndCloseSendsWhatIsPending) {
   EXPECT_FALSE(peer_->receive(&frame, Deadline::after(10s)));
 }
 
-TEST_F(AsyncChannelTest, DrainHandlesEverythingAtOnce) {
+TEST_P(AsyncChannelTest, DrainHandlesEverythingAtOnce) {
   int frames = 0;
   std::unique_lock lock(loop_.mutex);  // the loop cannot read meanwhile
   async_->start([&](Frame&) { ++frames; },
@@ -196,7 +214,7 @@ TEST_F(AsyncChannelTest, DrainHandlesEverythingAtOnce) {
   EXPECT_EQ(closed_, 1);
 }
 
-TEST_F(AsyncChannelTest, ASlowReaderGetsEverything) {
+TEST_P(AsyncChannelTest, ASlowReaderGetsEverything) {
   start_echo();
   constexpr int kFrames = 50;
   {
@@ -218,7 +236,7 @@ TEST_F(AsyncChannelTest, ASlowReaderGetsEverything) {
   EXPECT_EQ(frame.body, "still there");
 }
 
-TEST_F(AsyncChannelTest, APeerThatGoesWhileMuchIsPendingIsToldOnce) {
+TEST_P(AsyncChannelTest, APeerThatGoesWhileMuchIsPendingIsToldOnce) {
   start_echo();
   {
     std::lock_guard lock(loop_.mutex);
@@ -230,6 +248,34 @@ TEST_F(AsyncChannelTest, APeerThatGoesWhileMuchIsPendingIsToldOnce) {
   settle();
   EXPECT_EQ(closed_, 1);
 }
+
+// Nothing moves unless both ends write whenever they can, whatever they are doing.
+TEST_P(AsyncChannelTest, BothEndsSendMuchAtOnce) {
+  constexpr int kFrames = 40;
+  std::string body(200'000, 'x');
+  std::atomic<int> arrived = 0;
+  start([&](Frame& frame) { arrived += frame.body == body; });
+  {
+    std::lock_guard lock(loop_.mutex);
+    for (int i = 0; i < kFrames; ++i) async_->out().push(1, body);
+  }
+  std::thread sender([&] {
+    for (int i = 0; i < kFrames; ++i) peer_->send([&](OutBuffer& out) { out.push(1, body); });
+  });
+  for (int i = 0; i < kFrames; ++i) {
+    Frame frame;
+    EXPECT_TRUE(peer_->receive(&frame, Deadline::after(30s)));
+    EXPECT_TRUE(frame.body == body);
+  }
+  sender.join();
+  EXPECT_TRUE(eventually([&] { return arrived == kFrames; }));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Transports, AsyncChannelTest,
+    testing::Values(Kind{"unix", unix_pair}, Kind{"tls", [] { return tls_pair(); }},
+                    Kind{"tls_with_small_buffers", [] { return tls_pair(32 << 10); }}),
+    [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace manta

@@ -12,7 +12,6 @@ namespace manta {
 namespace {
 
 constexpr size_t kMaxFirstFrame = 4096;
-constexpr std::chrono::milliseconds kStrangerDeadline{10'000};
 constexpr std::chrono::milliseconds kAcceptPause{100};
 constexpr std::chrono::seconds kQuiet{1};  // between warnings
 constexpr int kAcceptsPerTurn = 64;
@@ -26,6 +25,7 @@ Listener::Listener(EventLoop& loop, std::unique_ptr<Acceptor> acceptor, Admissio
     : loop_(loop),
       acceptor_(std::move(acceptor)),
       on_first_(std::move(on_first)),
+      stay_(limits.stay),
       admission_(limits),
       listening_(loop.context, acceptor_->fd()) {
   int flags = ::fcntl(acceptor_->fd(), F_GETFL);
@@ -103,7 +103,7 @@ void Listener::shed() {
 
 void Listener::greet(Id id, UniqueFd socket) {
   auto& stranger = strangers_.at(id);
-  stranger.timer = loop_.after(kStrangerDeadline, [this, id] { end(id); });
+  stranger.timer = loop_.after(stay_, [this, id] { end(id); });
   try {
     stranger.handshake = acceptor_->greet(std::move(socket));
     stranger.watch = std::make_unique<stream_descriptor>(loop_.context, stranger.handshake->fd());

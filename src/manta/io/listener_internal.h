@@ -24,12 +24,12 @@ class Acceptor {
   virtual std::unique_ptr<Handshake> greet(UniqueFd socket) const = 0;
 };
 
-/// Accepts connections for as long as it lives. A connection has 10 seconds for its handshake and
-/// one frame of at most 4 KB, without descriptors; whoever takes the frame decides what becomes of
-/// it. Until then it is a stranger, of which a limited number is dealt with at a time. Only one
-/// step of one handshake is done in a turn of the loop, so that others are served between them.
-/// Everything runs with the loop's mutex held, which whoever makes or destroys it holds, too, once
-/// the loop runs.
+/// Accepts connections for as long as it lives. A connection has `AdmissionLimits::stay` (10
+/// seconds) for its handshake and one frame of at most 4 KB, without descriptors; whoever takes the
+/// frame decides what becomes of it. Until then it is a stranger, of which a limited number is
+/// dealt with at a time. Only one step of one handshake is done in a turn of the loop, so that
+/// others are served between them. Everything runs with the loop's mutex held, which whoever makes
+/// or destroys it holds, too, once the loop runs.
 class Listener {
  public:
   /// Gets the first frame. Keeps the channel, after `trust` and another `start`, or throws, and the
@@ -72,6 +72,7 @@ class Listener {
   EventLoop& loop_;
   const std::unique_ptr<Acceptor> acceptor_;
   const OnFirst on_first_;
+  const std::chrono::milliseconds stay_;
   Admission admission_;
   boost::asio::posix::stream_descriptor listening_;  // the acceptor's, watched by the loop
   bool accepting_ = false;

@@ -21,10 +21,12 @@ struct OpenSsl {
   X(SSL_CTX_new)                                                                                   \
   X(SSL_CTX_free)                                                                                  \
   X(SSL_CTX_ctrl)                                                                                  \
-  X(SSL_CTX_set_ciphersuites) X(SSL_CTX_set_options) X(SSL_CTX_clear_options)                      \
-      X(SSL_CTX_set_num_tickets) X(SSL_set_verify) X(SSL_CTX_set_default_read_buffer_len)          \
-          X(SSL_CTX_set_ex_data) X(SSL_CTX_get_ex_data) X(SSL_CTX_set_psk_use_session_callback) X( \
-              SSL_CTX_set_psk_find_session_callback) X(SSL_get_SSL_CTX) X(SSL_new) X(SSL_free)     \
+  X(SSL_CTX_set_ciphersuites)                                                                      \
+  X(SSL_CTX_set_options)                                                                           \
+  X(SSL_CTX_clear_options)                                                                         \
+  X(SSL_CTX_set_num_tickets) X(SSL_set_verify) X(SSL_CTX_set_default_read_buffer_len)              \
+      X(SSL_CTX_set_ex_data) X(SSL_CTX_get_ex_data) X(SSL_CTX_set_psk_use_session_callback)        \
+          X(SSL_CTX_set_psk_find_session_callback) X(SSL_get_SSL_CTX) X(SSL_new) X(SSL_free)       \
               X(SSL_set_bio) X(SSL_set_accept_state) X(SSL_set_connect_state) X(SSL_do_handshake)  \
                   X(SSL_read_ex) X(SSL_write_ex) X(SSL_has_pending) X(SSL_shutdown)                \
                       X(SSL_get_error) X(SSL_rstate_string) X(SSL_key_update)                      \

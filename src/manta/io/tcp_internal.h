@@ -10,15 +10,21 @@
 
 namespace manta {
 
-/// How long a peer may be silent that was cut off without a word: a dead host, a cable. The kernel
-/// asks an idle peer (keepalive), and waits for the acknowledgement of what was sent (user
-/// timeout); either ends the connection after about 4 s with the defaults. A process that is alive,
-/// however busy or stopped, is not concerned: its kernel answers.
+/// When a connection counts as broken whose other end was cut off without a word: a dead host, a
+/// cable. While nothing is under way the kernel asks (keepalive): after 4 s with the defaults. A
+/// process that is alive, however busy, or stopped by a debugger, is not concerned: its kernel
+/// answers.
+///
+/// While sent data is not acknowledged the kernel does not ask, and gives up after minutes only. So
+/// whoever sends often should also expect answers within a time, or set `user_timeout`.
 struct TcpOptions {
-  std::chrono::seconds keepalive_idle{1};        ///< Silence before the first question.
-  std::chrono::seconds keepalive_interval{1};    ///< Between questions.
-  int keepalive_probes = 3;                      ///< Unanswered questions that end the connection.
-  std::chrono::milliseconds user_timeout{4000};  ///< For data that is not acknowledged.
+  std::chrono::seconds keepalive_idle{1};      ///< Silence before the first question.
+  std::chrono::seconds keepalive_interval{1};  ///< Between questions.
+  int keepalive_probes = 3;                    ///< Unanswered questions that end the connection.
+  /// Ends the connection when data is not acknowledged for so long; 0: never. It then replaces
+  /// `keepalive_probes`. Only for a peer that reads at all times: to Linux, one that leaves its
+  /// socket full for so long is dead as well, although its kernel answers.
+  std::chrono::milliseconds user_timeout{0};
 };
 
 /// An end of a TCP connection, as numbers: names need not resolve on other hosts.

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "manta/io/channel_internal.h"
+#include "manta/io/poll_internal.h"
+#include "manta/io/tls_internal.h"
+#include "manta/io/unix_transport_internal.h"
+
+namespace manta {
+
+/// For tests: a token that is long enough.
+inline const std::string kTestToken = "a token of a test, 32 bytes long";
+
+/// For tests: accepts one connection, which comes.
+inline UniqueFd accept_one(int listener) {
+  EXPECT_TRUE(poll_until(listener, POLLIN, Deadline::after(std::chrono::seconds(50))));
+  return UniqueFd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+}
+
+/// For tests: both ends of a TCP connection, with socket buffers as small as `buffer`, if it is
+/// given.
+inline std::pair<UniqueFd, UniqueFd> tcp_pair(int buffer = 0) {
+  UniqueFd listener = listen_tcp("127.0.0.1", 0);
+  if (buffer > 0) {
+    ::setsockopt(listener.get(), SOL_SOCKET, SO_RCVBUF, &buffer, sizeof(buffer));
+    ::setsockopt(listener.get(), SOL_SOCKET, SO_SNDBUF, &buffer, sizeof(buffer));
+  }
+  UniqueFd client = connect_tcp("127.0.0.1", local_address(listener.get()).port,
+                                Deadline::after(std::chrono::seconds(50)));
+  if (buffer > 0) {
+    ::setsockopt(client.get(), SOL_SOCKET, SO_RCVBUF, &buffer, sizeof(buffer));
+    ::setsockopt(client.get(), SOL_SOCKET, SO_SNDBUF, &buffer, sizeof(buffer));
+  }
+  UniqueFd server = accept_one(listener.get());
+  set_tcp_options(server.get(), {});
+  return {std::move(client), std::move(server)};
+}
+
+using TransportPair = std::pair<std::unique_ptr<Transport>, std::unique_ptr<Transport>>;
+
+inline TransportPair unix_pair() {
+  auto [left, right] = socket_pair();
+  return {std::make_unique<UnixTransport>(std::move(left)),
+          std::make_unique<UnixTransport>(std::move(right))};
+}
+
+/// For tests: both ends of an encrypted connection.
+inline TransportPair tls_pair(int buffer = 0) {
+  TlsKey key(kTestToken);
+  auto [client, server] = tcp_pair(buffer);
+  TlsHandshake connects(key, std::move(client), TlsHandshake::kConnects);
+  TlsHandshake accepts(key, std::move(server), TlsHandshake::kAccepts);
+  for (bool here = false, there = false; !here || !there;) {
+    if (!here) here = connects.step();
+    if (!there) there = accepts.step();
+  }
+  return {connects.finish(), accepts.finish()};
+}
+
+}  // namespace manta
