@@ -48,6 +48,19 @@ void AsyncChannel::close() {
   transport_.reset();
 }
 
+std::unique_ptr<Transport> AsyncChannel::take_transport() {
+  if (!decoder_.empty()) {
+    throw Error(ErrorKind::kCorrupt, "the peer goes on before it has got what it asked for");
+  }
+  MANTA_CHECK(out_.empty() && socket_.is_open(),
+              "a channel is taken before it has sent everything");
+  auto transport = std::move(transport_);
+  on_frame_ = nullptr;
+  on_close_ = nullptr;
+  socket_.release();
+  return transport;
+}
+
 void AsyncChannel::flush_and_close() {
   if (socket_.is_open()) flush();
   close();

@@ -45,6 +45,9 @@ class AsyncChannel : public std::enable_shared_from_this<AsyncChannel> {
   /// Writes what is pending, as far as the socket takes it, then closes.
   void flush_and_close();
   void trust() { decoder_.trust(); }
+  /// Gives the connection to a thread that goes on without frames (see `bulk_internal.h`), and is
+  /// closed without a callback. Throws Error(kCorrupt) if the peer has already said more.
+  std::unique_ptr<Transport> take_transport();
   /// The other end, as Transport::peer, also once it is closed.
   const std::string& peer() const { return peer_; }
 

@@ -17,13 +17,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-struct Kind {
-  const char* name;
-  TransportPair (*make)();
-};
-
 // Every transport behaves the same.
-class AsyncChannelTest : public testing::TestWithParam<Kind> {
+class AsyncChannelTest : public testing::TestWithParam<TransportKind> {
  protected:
   AsyncChannelTest()
       : work_(loop_.context.get_executor()), thread_([this] { loop_.context.run(); }) {
@@ -249,6 +244,32 @@ TEST_P(AsyncChannelTest, APeerThatGoesWhileMuchIsPendingIsToldOnce) {
   EXPECT_EQ(closed_, 1);
 }
 
+TEST_P(AsyncChannelTest, AThreadGoesOnWithTheConnection) {
+  std::promise<std::unique_ptr<Transport>> taken;
+  start([&](Frame&) { taken.set_value(async_->take_transport()); });
+  ASSERT_TRUE(peer_->send([](OutBuffer& out) { out.push(1, "send me the rest"); }));
+  Channel rest(taken.get_future().get());
+  std::thread sender(
+      [&] { rest.send([](OutBuffer& out) { out.push(2, std::string(1 << 20, 'x')); }); });
+  Frame frame;
+  EXPECT_TRUE(peer_->receive(&frame, Deadline::after(30s)));
+  EXPECT_EQ(frame.body.size(), 1u << 20);
+  sender.join();
+  ASSERT_TRUE(peer_->send([](OutBuffer& out) { out.push(3, "thanks"); }));
+  EXPECT_TRUE(rest.receive(&frame, Deadline::after(30s)));
+  EXPECT_EQ(frame.body, "thanks");
+  EXPECT_EQ(closed_, 0);
+}
+
+TEST_P(AsyncChannelTest, WhoSaysMoreThanOneFrameKeepsItsChannel) {
+  start([&](Frame&) { async_->take_transport(); });
+  ASSERT_TRUE(peer_->send([](OutBuffer& out) {
+    out.push(1, "send me the rest");
+    out.push(1, "now");
+  }));
+  EXPECT_THAT(closed_because(), testing::HasSubstr("goes on before it has got"));
+}
+
 // Nothing moves unless both ends write whenever they can, whatever they are doing.
 TEST_P(AsyncChannelTest, BothEndsSendMuchAtOnce) {
   constexpr int kFrames = 40;
@@ -271,11 +292,7 @@ TEST_P(AsyncChannelTest, BothEndsSendMuchAtOnce) {
   EXPECT_TRUE(eventually([&] { return arrived == kFrames; }));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Transports, AsyncChannelTest,
-    testing::Values(Kind{"unix", unix_pair}, Kind{"tls", [] { return tls_pair(); }},
-                    Kind{"tls_with_small_buffers", [] { return tls_pair(32 << 10); }}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Transports, AsyncChannelTest, kTransportKinds, name_of_kind);
 
 }  // namespace
 }  // namespace manta

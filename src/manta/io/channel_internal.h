@@ -21,12 +21,15 @@ class Channel {
   explicit Channel(UniqueFd socket, size_t max_body = kMaxFrameBody);
 
   int fd() const { return transport_->fd(); }
+  std::string peer() const { return transport_->peer(); }
 
   /// The next frame; false if the peer has closed. Throws Error(kTimeout) once the deadline has
   /// passed, Error(kCorrupt) on malformed bytes. One thread at a time.
   bool receive(Frame* frame, Deadline deadline);
   /// Likewise, but takes only a frame that is already there: kWouldBlock if there is none.
   IoStatus try_receive(Frame* frame);
+  /// Waits until `try_receive` may have something. False once the deadline has passed.
+  bool wait_readable(Deadline deadline);
   /// Takes a frame that was already received, without reading the socket; false if there is none.
   bool next_buffered(Frame* frame) { return decoder_.next(frame); }
 
@@ -35,8 +38,6 @@ class Channel {
   bool send(const std::function<void(OutBuffer&)>& fill);
 
  private:
-  bool wait_readable(Deadline deadline);
-
   std::unique_ptr<Transport> transport_;
   FrameDecoder decoder_;
   std::mutex send_mutex_;

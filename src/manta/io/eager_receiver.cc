@@ -1,10 +1,8 @@
-#include <poll.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <thread>
 
-#include "manta/base/error_internal.h"
 #include "manta/io/eager_receiver_internal.h"
 
 namespace manta {
@@ -37,8 +35,7 @@ bool EagerReceiver::receive(Frame* frame) {
 // Not in recvmsg(2): whoever waits there on a Unix socket is also woken, for nothing, when the peer
 // reads what this side has sent, and the peer pays for it before it does anything else.
 void EagerReceiver::sleep() {
-  pollfd entry{channel_.fd(), POLLIN, 0};
-  if (::poll(&entry, 1, -1) < 0 && errno != EINTR) throw_errno("poll on a channel");
+  channel_.wait_readable(Deadline::never());
 }
 
 }  // namespace manta

@@ -198,7 +198,8 @@ IoStatus OutBuffer::write_all(const Write& write) {
     if (status == IoStatus::kWouldBlock) forget_sent();
     if (status != IoStatus::kDone) return status;
   }
-  if (bytes_.capacity() > kMaxIdleCapacity) bytes_ = {};
+  // Whoever sends much again needs the memory again; who has gone back to little does not.
+  if (bytes_.capacity() > std::max(kMaxIdleCapacity, 4 * bytes_.size())) bytes_ = {};
   bytes_.clear();
   sent_ = 0;
   return IoStatus::kDone;

@@ -47,6 +47,8 @@ class FrameDecoder {
   IoStatus receive(int socket, int flags = 0);
   /// Takes the next complete frame, if there is one.
   bool next(Frame* frame);
+  /// Whether everything that was received has been taken.
+  bool empty() const { return begin_ == end_; }
   /// Says that the bodies handed out are no longer needed. Before it waits for a peer, an owner of
   /// many decoders does so; a `receive` that finds nothing does it, too.
   void release();
@@ -80,8 +82,9 @@ struct OutgoingFd {
 /// call.
 class OutBuffer {
  public:
+  OutBuffer() = default;
   /// Without `takes_fds`, `end` refuses descriptors: for a transport that does not carry them.
-  explicit OutBuffer(bool takes_fds = true) : takes_fds_(takes_fds) {}
+  explicit OutBuffer(bool takes_fds) : takes_fds_(takes_fds) {}
 
   /// Starts a frame; the caller appends the body to the returned string and then calls `end`.
   std::string& begin(uint16_t type);
@@ -105,7 +108,7 @@ class OutBuffer {
   void drop_open_frame();
   void forget_sent();
 
-  bool takes_fds_;
+  bool takes_fds_ = true;
   std::string bytes_;
   size_t sent_ = 0;
   bool frame_open_ = false;

@@ -15,8 +15,9 @@ namespace manta {
 /// process that is alive, however busy, or stopped by a debugger, is not concerned: its kernel
 /// answers.
 ///
-/// While sent data is not acknowledged the kernel does not ask, and gives up after minutes only. So
-/// whoever sends often should also expect answers within a time, or set `user_timeout`.
+/// The kernel does not ask while sent data is not acknowledged, and cannot ask when an interface of
+/// this host is switched off; then it gives up after minutes, or never. So whoever must know expects
+/// answers within a time, or sets `user_timeout`.
 struct TcpOptions {
   std::chrono::seconds keepalive_idle{1};      ///< Silence before the first question.
   std::chrono::seconds keepalive_interval{1};  ///< Between questions.

@@ -60,7 +60,7 @@ TEST_F(TlsClientTest, AServerThatSpeaksSomethingElseIsRefused) {
 
 TEST_F(TlsClientTest, AServerThatClosesIsNamed) {
   Error error = connect_to([](UniqueFd) {});
-  EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
+  EXPECT_EQ(error.kind(), ErrorKind::kIo);
   EXPECT_THAT(error.what(), HasSubstr("no encrypted connection with 127.0.0.1:"));
   EXPECT_THAT(error.what(), HasSubstr("it closed the connection"));
 }

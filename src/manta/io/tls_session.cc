@@ -12,6 +12,7 @@ namespace {
 constexpr size_t kMaxRecord = 16u << 10;
 constexpr size_t kRecordOverhead = 64;       // at most; the real one is 22
 constexpr size_t kMaxGathered = 256u << 10;  // bytes encrypted before a system call
+constexpr size_t kMaxDiscarded = 16u << 20;
 constexpr size_t kMaxIdleOut = 4u << 10;
 
 bool is_would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
@@ -98,6 +99,8 @@ TlsSession::~TlsSession() {
     api.ERR_clear_error();
     api.SSL_shutdown(ssl_);  // tells the peer that nothing was cut off, if the socket takes it
     ::send(fd_, out_.data(), out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    // To close a socket with unread bytes would throw away what it has yet to send.
+    ::recv(fd_, nullptr, kMaxDiscarded, MSG_TRUNC | MSG_DONTWAIT);
   }
   api.SSL_free(ssl_);
 }
@@ -109,7 +112,10 @@ IoStatus TlsSession::handshake() {
   // What remains to be said may be why this end refuses.
   IoStatus sent = send_out();
   if (result != 1) {
-    if (stopped(result) == IoStatus::kClosed) fail("it closed the connection");
+    if (stopped(result) == IoStatus::kClosed) {
+      throw Error(ErrorKind::kIo, str("no encrypted connection with ", peer_,
+                                      ": it closed the connection during the handshake"));
+    }
     return IoStatus::kWouldBlock;
   }
   if (api.SSL_session_reused(ssl_) != 1) fail("it did not use the token");

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <memory>
+#include <ostream>
 #include <string>
 #include <utility>
 
@@ -51,7 +52,7 @@ inline TransportPair unix_pair() {
           std::make_unique<UnixTransport>(std::move(right))};
 }
 
-/// For tests: both ends of an encrypted connection.
+/// For tests: both ends of an encrypted connection, with socket buffers as for `tcp_pair`.
 inline TransportPair tls_pair(int buffer = 0) {
   TlsKey key(kTestToken);
   auto [client, server] = tcp_pair(buffer);
@@ -62,6 +63,21 @@ inline TransportPair tls_pair(int buffer = 0) {
     if (!there) there = accepts.step();
   }
   return {connects.finish(), accepts.finish()};
+}
+
+/// For tests that every transport has to pass.
+struct TransportKind {
+  const char* name;
+  TransportPair (*make)();
+  friend std::ostream& operator<<(std::ostream& out, const TransportKind& kind) {
+    return out << kind.name;
+  }
+};
+inline const auto kTransportKinds = testing::Values(
+    TransportKind{"unix", unix_pair}, TransportKind{"tls", [] { return tls_pair(); }},
+    TransportKind{"tls_with_small_buffers", [] { return tls_pair(32 << 10); }});
+inline std::string name_of_kind(const testing::TestParamInfo<TransportKind>& info) {
+  return info.param.name;
 }
 
 }  // namespace manta
