@@ -34,8 +34,6 @@ bool EagerReceiver::receive(Frame* frame) {
 
 // Not in recvmsg(2): whoever waits there on a Unix socket is also woken, for nothing, when the peer
 // reads what this side has sent, and the peer pays for it before it does anything else.
-void EagerReceiver::sleep() {
-  channel_.wait_readable(Deadline::never());
-}
+void EagerReceiver::sleep() { channel_.wait_readable(Deadline::never()); }
 
 }  // namespace manta

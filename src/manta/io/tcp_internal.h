@@ -16,8 +16,8 @@ namespace manta {
 /// answers.
 ///
 /// The kernel does not ask while sent data is not acknowledged, and cannot ask when an interface of
-/// this host is switched off; then it gives up after minutes, or never. So whoever must know expects
-/// answers within a time, or sets `user_timeout`.
+/// this host is switched off; then it gives up after minutes, or never. So whoever must know
+/// expects answers within a time, or sets `user_timeout`.
 struct TcpOptions {
   std::chrono::seconds keepalive_idle{1};      ///< Silence before the first question.
   std::chrono::seconds keepalive_interval{1};  ///< Between questions.
