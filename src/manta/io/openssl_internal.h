@@ -8,42 +8,69 @@
 
 namespace manta {
 
-/// The functions of Debian's OpenSSL that we call. Only tls_*.cc include this header.
+/// The functions of Debian's OpenSSL that we call. Only the sources of TLS include this header.
 ///
 /// They are not linked but loaded, with their names hidden: libparquet of the pyarrow wheel exports
 /// the 1,300 functions of an OpenSSL of its own (3.6). Were libssl linked, the dynamic linker would
 /// mix the two. Loaded apart, each calls itself only. So a process that opens no connection to
 /// another host does not load it at all.
 struct OpenSsl {
-#define MANTA_OPENSSL_FUNCTIONS(X)                                                           \
-  X(OPENSSL_init_ssl)                                                                        \
-  X(TLS_method)                                                                              \
-  X(SSL_CTX_new)                                                                             \
-  X(SSL_CTX_free)                                                                            \
-  X(SSL_CTX_ctrl)                                                                            \
-  X(SSL_CTX_set_ciphersuites)                                                                \
-  X(SSL_CTX_set_options)                                                                     \
-  X(SSL_CTX_clear_options)                                                                   \
-  X(SSL_CTX_set_num_tickets)                                                                 \
-  X(SSL_set_verify)                                                                          \
-  X(SSL_CTX_set_default_read_buffer_len)                                                     \
-  X(SSL_CTX_set_ex_data)                                                                     \
-  X(SSL_CTX_get_ex_data)                                                                     \
-  X(SSL_CTX_set_psk_use_session_callback) X(SSL_CTX_set_psk_find_session_callback)           \
-      X(SSL_get_SSL_CTX) X(SSL_new) X(SSL_free) X(SSL_set_bio) X(SSL_set_accept_state)       \
-          X(SSL_set_connect_state) X(SSL_do_handshake) X(SSL_read_ex) X(SSL_write_ex)        \
-              X(SSL_has_pending) X(SSL_shutdown) X(SSL_get_error) X(SSL_rstate_string)       \
-                  X(SSL_key_update) X(SSL_session_reused) X(SSL_SESSION_new)                 \
-                      X(SSL_SESSION_set1_master_key) X(SSL_SESSION_set_cipher)               \
-                          X(SSL_SESSION_set_protocol_version) X(SSL_SESSION_free)            \
-                              X(SSL_CIPHER_find) X(BIO_meth_new) X(BIO_meth_set_write_ex)    \
-                                  X(BIO_meth_set_read_ex) X(BIO_meth_set_ctrl)               \
-                                      X(BIO_meth_set_create) X(BIO_get_new_index) X(BIO_new) \
-                                          X(BIO_set_data) X(BIO_get_data) X(BIO_set_init)    \
-                                              X(BIO_set_flags) X(BIO_clear_flags)            \
-                                                  X(ERR_clear_error) X(ERR_get_error)        \
-                                                      X(ERR_reason_error_string) X(HMAC)     \
-                                                          X(EVP_sha256)
+// clang-format off
+#define MANTA_OPENSSL_FUNCTIONS(X) \
+  X(OPENSSL_init_ssl) \
+  X(TLS_method) \
+  X(SSL_CTX_clear_options) \
+  X(SSL_CTX_ctrl) \
+  X(SSL_CTX_free) \
+  X(SSL_CTX_get_ex_data) \
+  X(SSL_CTX_new) \
+  X(SSL_CTX_set_ciphersuites) \
+  X(SSL_CTX_set_default_read_buffer_len) \
+  X(SSL_CTX_set_ex_data) \
+  X(SSL_CTX_set_num_tickets) \
+  X(SSL_CTX_set_options) \
+  X(SSL_CTX_set_psk_find_session_callback) \
+  X(SSL_CTX_set_psk_use_session_callback) \
+  X(SSL_SESSION_free) \
+  X(SSL_SESSION_new) \
+  X(SSL_SESSION_set1_master_key) \
+  X(SSL_SESSION_set_cipher) \
+  X(SSL_SESSION_set_protocol_version) \
+  X(SSL_CIPHER_find) \
+  X(SSL_do_handshake) \
+  X(SSL_free) \
+  X(SSL_get_SSL_CTX) \
+  X(SSL_get_error) \
+  X(SSL_has_pending) \
+  X(SSL_key_update) \
+  X(SSL_new) \
+  X(SSL_read_ex) \
+  X(SSL_rstate_string) \
+  X(SSL_session_reused) \
+  X(SSL_set_accept_state) \
+  X(SSL_set_bio) \
+  X(SSL_set_connect_state) \
+  X(SSL_set_verify) \
+  X(SSL_shutdown) \
+  X(SSL_write_ex) \
+  X(BIO_clear_flags) \
+  X(BIO_get_data) \
+  X(BIO_get_new_index) \
+  X(BIO_meth_new) \
+  X(BIO_meth_set_create) \
+  X(BIO_meth_set_ctrl) \
+  X(BIO_meth_set_read_ex) \
+  X(BIO_meth_set_write_ex) \
+  X(BIO_new) \
+  X(BIO_set_data) \
+  X(BIO_set_flags) \
+  X(BIO_set_init) \
+  X(ERR_clear_error) \
+  X(ERR_get_error) \
+  X(ERR_reason_error_string) \
+  X(HMAC) \
+  X(EVP_sha256)
+// clang-format on
 #define X(name) decltype(&::name) name;
   MANTA_OPENSSL_FUNCTIONS(X)
 #undef X

@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include <algorithm>
 
 #include "manta/base/error_internal.h"
@@ -16,11 +18,11 @@ constexpr unsigned char kAes128GcmSha256[] = {0x13, 0x01};
 
 SSL_SESSION* new_psk_session(SSL* ssl) {
   const OpenSsl& api = openssl();
-  auto* context =
+  auto* key =
       static_cast<const unsigned char*>(api.SSL_CTX_get_ex_data(api.SSL_get_SSL_CTX(ssl), 0));
   SSL_SESSION* session = api.SSL_SESSION_new();
   if (!session) return nullptr;
-  if (api.SSL_SESSION_set1_master_key(session, context, 32) != 1 ||
+  if (api.SSL_SESSION_set1_master_key(session, key, 32) != 1 ||
       api.SSL_SESSION_set_cipher(session, api.SSL_CIPHER_find(ssl, kAes128GcmSha256)) != 1 ||
       api.SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) != 1) {
     api.SSL_SESSION_free(session);
@@ -79,7 +81,10 @@ TlsKey::Context::Context(std::string_view token) {
   api.SSL_CTX_set_psk_find_session_callback(ssl, find_psk);
 }
 
-TlsKey::Context::~Context() { openssl().SSL_CTX_free(ssl); }
+TlsKey::Context::~Context() {
+  openssl().SSL_CTX_free(ssl);
+  ::explicit_bzero(key, sizeof(key));
+}
 
 TlsKey::TlsKey(std::string_view token) {
   if (token.size() < kMinToken) {
