@@ -7,6 +7,7 @@
 #include "manta/core/actor.h"
 #include "manta/core/detached.h"
 #include "manta/core/init.h"
+#include "manta/core/node.h"
 #include "manta/core/object_ref.h"
 #include "manta/core/remote.h"
 #include "manta/core/resources.h"

@@ -60,6 +60,8 @@ TaskSpec construction(const ActorOptions& options, const Arguments&... arguments
   spec.kind = TaskKind::kActorCreate;
   spec.function = {thunk_address<typename ConstructThunkOf<T, Parameters>::type>(), {}};
   spec.resources = options.resources;
+  spec.placement = options.placement;
+  spec.labels = options.labels;
   spec.max_restarts = options.max_restarts;
   spec.max_retries = options.max_call_retries;
   spec.max_concurrency = options.max_concurrency;
@@ -131,7 +133,7 @@ requires(!detail::starts_with_options<Arguments..., void>)
 
 /// One actor for each of `options`, all with the same arguments, none of which is a reference. They
 /// start all or none: their resources are taken together, so two groups cannot each wait for what
-/// the other holds. They have no names.
+/// the other holds. They are placed together, by the `placement` that all have. They have no names.
 template <class T, class... Arguments>
 std::vector<ActorHandle<T>> actor_group(const std::vector<ActorOptions>& options,
                                         const Arguments&... arguments) {

@@ -409,7 +409,7 @@ TEST(ActorGroup, WhatEndsOneBeforeTheStartEndsAll) {
 TEST(ActorGroup, ImpossibleOnesAreRefusedAtOnce) {
   std::vector<ActorOptions> three(3, ActorOptions{.resources = {.cpus = 1}});
   EXPECT_THAT(error_of([&] { actor_group<Counter>(three); }).what(),
-              HasSubstr("asks for 3 times 1 CPU, but there is only 2 CPU"));
+              HasSubstr("asks for 3 times 1 CPU, but this machine has only 2 CPU"));
   EXPECT_THAT(error_of([] { actor_group<Counter>({{.name = "me"}}); }).what(),
               HasSubstr("can have neither a name (received 'me')"));
   EXPECT_TRUE(actor_group<Counter>({}).empty());

@@ -13,16 +13,27 @@ namespace detail {
 
 namespace {
 
-void check_request(const TaskSpec& spec, const Client& client) {
+// Throws unless some nodes could start all of these at once.
+void check_possible(Client& client, const std::vector<TaskSpec>& specs, const std::string& what) {
+  AskPossible question;
+  question.placement = specs.front().placement;
+  for (const TaskSpec& spec : specs) question.asked.emplace_back(spec.resources, spec.labels);
+  std::string why = client.ask(std::move(question)).text;
+  if (!why.empty()) throw Error(ErrorKind::kResources, str(what, " ", why));
+}
+
+void check_request(const TaskSpec& spec, Client& client) {
   // The hot path pays for no name: only a request that is about to fail is described.
-  bool good = is_valid(spec.resources) && is_possible(spec.resources, client.total());
+  bool good = is_valid(spec.resources) && spec.labels.empty() &&
+              is_possible(spec.resources, *client.most());
   if (good && spec.max_retries >= 0 && spec.max_restarts >= 0 &&
       is_valid_concurrency(spec.max_concurrency)) {
     return;
   }
   std::string what = str(spec.kind == TaskKind::kTask ? "task '" : "actor '", task_name(spec), "'");
   check_resources(spec.resources, what);
-  check_possible(spec.resources, client.total(), what);
+  check_labels(spec.labels, what);
+  check_possible(client, {spec}, what);
   if (!is_valid_concurrency(spec.max_concurrency)) {
     throw Error(ErrorKind::kInvalidArgument,
                 str(what,
@@ -30,6 +41,7 @@ void check_request(const TaskSpec& spec, const Client& client) {
                     "from 1 to ",
                     ActorOptions::kMaxConcurrency, " (was ", spec.max_concurrency, ")"));
   }
+  if (spec.max_retries >= 0 && spec.max_restarts >= 0) return;
   throw Error(ErrorKind::kInvalidArgument,
               str(what, ": the number of retries or restarts must not be negative (was ",
                   std::min(spec.max_retries, spec.max_restarts), ")"));
@@ -145,23 +157,23 @@ HandlePtr create_actor(TaskSpec spec) {
 
 std::vector<HandlePtr> create_group(std::vector<TaskSpec> specs) {
   auto client = Client::current("actor_group");
-  std::vector<Resources> asked;
   for (TaskSpec& spec : specs) {
     if (!spec.actor_name.empty() || !spec.ref_args.empty()) {
       throw Error(ErrorKind::kInvalidArgument,
                   str("an actor of a group can have neither a name (received '", spec.actor_name,
                       "') nor references as arguments (received ", spec.ref_args.size(), ")"));
     }
+    if (spec.placement != specs.front().placement) {
+      throw Error(ErrorKind::kInvalidArgument,
+                  str("the actors of a group are placed together, but one asks for ",
+                      to_string(specs.front().placement), " and another for ",
+                      to_string(spec.placement), ": give all of them the same placement"));
+    }
     fill_in(spec, *client);
-    asked.push_back(spec.resources);
   }
   if (specs.empty()) return {};
-  if (!Ledger(client->total()).acquire_all(asked, 0)) {
-    throw Error(ErrorKind::kResources,
-                str("a group of ", asked.size(), " actors '", task_name(specs.front()),
-                    "' asks for ", asked.size(), " times ", to_string(asked.front()),
-                    ", but there is only ", to_string(client->total()), " in all"));
-  }
+  check_possible(*client, specs,
+                 str("a group of ", specs.size(), " actors '", task_name(specs.front()), "'"));
   std::vector<ObjectId> ids;
   for (const TaskSpec& spec : specs) ids.push_back(spec.id);
   client->send(CreateGroup{std::move(specs)});
@@ -192,9 +204,14 @@ bool is_cancelled() {
 }
 
 RuntimeContext get_runtime_context() {
-  auto running = Client::current("get_runtime_context")->running();
-  if (!running) return {.process = "driver", .task = "", .attempt = 0, .gpu_ids = {}};
-  RuntimeContext context = running->context;
+  auto client = Client::current("get_runtime_context");
+  auto running = client->running();
+  RuntimeContext context;
+  context.process = "driver";
+  if (running) context = running->context;
+  context.node = client->host();
+  context.node_id = client->node();
+  if (!running) return context;
   if (context.task.empty()) context.task = describe_function(running->function);
   return context;
 }

@@ -38,11 +38,14 @@ void HubLink::wait(std::unique_lock<std::mutex>& lock, std::condition_variable& 
 
 void throw_error(const ErrorInfo& error) { throw Error(error.kind, error.message); }
 
-Client::Client(std::unique_ptr<HubLink> link, uint32_t index, Resources total)
+Client::Client(std::unique_ptr<HubLink> link, uint32_t index, Resources most, NodeId node,
+               std::string host)
     : link_(std::move(link)),
       pid_(::getpid()),
       first_id_(static_cast<uint64_t>(index) << kObjectCounterBits),
-      total_(std::move(total)) {}
+      most_(std::make_shared<const Resources>(std::move(most))),
+      node_(node),
+      host_(std::move(host)) {}
 
 Client::~Client() = default;
 
@@ -72,6 +75,10 @@ std::shared_ptr<Client> Client::current(const char* api) {
 void Client::set_current(std::shared_ptr<Client> client) {
   std::lock_guard lock(current_mutex);
   current_client() = std::move(client);
+}
+
+void Client::set_most(Resources most) {
+  most_.store(std::make_shared<const Resources>(std::move(most)));
 }
 
 ObjectId Client::new_id() {

@@ -43,7 +43,9 @@ struct Resolution;
 /// The core API's view of the run, the same in the driver and in workers. Thread-safe.
 class Client : public std::enable_shared_from_this<Client> {
  public:
-  Client(std::unique_ptr<HubLink> link, uint32_t index, Resources total);
+  /// `most`: of each resource, what the node that has most of it has.
+  Client(std::unique_ptr<HubLink> link, uint32_t index, Resources most, NodeId node = 0,
+         std::string host = {});
   ~Client();
 
   /// The process's client. Throws Error(kInvalidArgument) naming `api` if there is none: init was
@@ -53,7 +55,11 @@ class Client : public std::enable_shared_from_this<Client> {
   static void set_current(std::shared_ptr<Client> client);
 
   ObjectId new_id();
-  const Resources& total() const { return total_; }
+  /// Whoever asks for more is refused by the hub, too, but with less to say.
+  std::shared_ptr<const Resources> most() const { return most_.load(); }
+  void set_most(Resources most);
+  NodeId node() const { return node_; }
+  const std::string& host() const { return host_; }
   void send(ToHub message) { link_->send(std::move(message)); }
 
   detail::HandlePtr own(ObjectId id);     ///< A hold that the hub already counts.
@@ -112,7 +118,9 @@ class Client : public std::enable_shared_from_this<Client> {
   std::unique_ptr<HubLink> link_;
   const pid_t pid_;  // of the process that it belongs to; a fork of it must not use it
   const uint64_t first_id_;
-  const Resources total_;
+  std::atomic<std::shared_ptr<const Resources>> most_;
+  const NodeId node_;
+  const std::string host_;
   std::atomic<uint64_t> next_counter_{1};
 
   mutable std::mutex mutex_;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "manta/core/node.h"
 #include "manta/core/resources.h"
 
 namespace manta {
@@ -34,6 +35,25 @@ struct ProcessSpec {
   }
 };
 
+/// A process and the node that it is started on.
+struct Placed {
+  NodeId node = 0;
+  ProcessSpec spec;
+};
+
+/// What an engine knows of a node.
+struct NodeInfo {
+  NodeId id = 0;
+  std::string host;     ///< Its own name for itself.
+  std::string address;  ///< At which other nodes reach it; empty on one machine.
+  Resources total = {.cpus = 0};
+  Labels labels = {};
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(id, host, address, total, labels);
+  }
+};
+
 struct ProcessExit {
   ProcessId process = 0;
   int code = 0;
@@ -41,9 +61,10 @@ struct ProcessExit {
   /// Not 0: it ended because the process that had started it ended; the same for all such
   /// processes.
   uint64_t lost_with = 0;
-  std::string crash = {};  ///< Where and why, e.g. " in f(int): uncaught E: text", if known.
-  std::string stack = {};  ///< The first lines of its stack, if it crashed.
-  int64_t log_end = -1;    ///< Where its own output ends, if Manta's crash report follows it.
+  std::string node_lost = {};  ///< Not empty: it is lost with its node, and this is why.
+  std::string crash = {};      ///< Where and why, e.g. " in f(int): uncaught E: text", if known.
+  std::string stack = {};      ///< The first lines of its stack, if it crashed.
+  int64_t log_end = -1;        ///< Where its own output ends, if Manta's crash report follows it.
   /// "was killed by SIGSEGV (signal 11) in f(int)" or "exited with code 3".
   std::string describe() const;
   template <class Archive>
@@ -60,16 +81,20 @@ class EngineEvents {
   /// The whole gang failed to start; none of it runs.
   virtual void on_start_failed(const std::vector<ProcessId>& gang, const std::string& why) = 0;
   virtual void on_exited(const ProcessExit& exit) = 0;
+  virtual void on_node_joined(const NodeInfo& node) = 0;
+  /// It will be taken away, and should get nothing new. Its processes go on meanwhile.
+  virtual void on_node_draining(NodeId node, const std::string& why) = 0;
+  /// It has gone, and all its processes with it: no on_exited follows for them.
+  virtual void on_node_left(NodeId node, const std::string& why) = 0;
 };
 
-/// Places, watches and kills processes, and does nothing else. Any thread may call, one at a time.
+/// Starts, watches and kills processes on the nodes of a run, and tells of nodes that come and go.
+/// Does nothing else. Any thread may call, one at a time.
 class Engine {
  public:
   virtual ~Engine() = default;
-  /// Everything that the run may use.
-  virtual Resources resources() const = 0;
   /// Starts the whole gang or none of it. Returns at once; on_started or on_start_failed follows.
-  virtual std::vector<ProcessId> start(const std::vector<ProcessSpec>& gang) = 0;
+  virtual std::vector<ProcessId> start(const std::vector<Placed>& gang) = 0;
   /// Kills the process and everything that it started, if it has not ended.
   virtual void kill(ProcessId process) = 0;
   /// Kills every process that is not detached, and returns when none is left. No events follow for
@@ -77,8 +102,8 @@ class Engine {
   virtual void shutdown() = 0;
 };
 
-/// Makes the engine of a run. The engine reports to `events`. It may use the loop, which runs on
-/// its own thread and outlives the engine.
+/// Makes the engine of a run. The engine reports to `events`, the nodes that are there at once. It
+/// may use the loop, which runs on its own thread and outlives the engine.
 using MakeEngine = std::function<std::unique_ptr<Engine>(EventLoop& loop, EngineEvents& events)>;
 
 }  // namespace manta

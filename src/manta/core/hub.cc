@@ -10,7 +10,6 @@ namespace manta {
 
 Hub::Hub(HubOptions options)
     : options_(std::move(options)),
-      ledger_(Resources{.cpus = 0}),  // until the engine has said what there is
       objects_({.answer =
                     [this](uint32_t peer, ObjectReady message) {
                       auto found = peers_.find(peer);
@@ -37,7 +36,6 @@ Hub::Hub(HubOptions options)
                    listen_unix(options_.address.socket_path).release());
   logs_ = std::make_unique<WorkerLogs>(loop_, options_.log_to_driver, options_.fold_repeated_lines);
   engine_ = options_.make_engine(loop_, *this);
-  ledger_ = Ledger(engine_->resources());
   accept();
   thread_ = start_thread("the thread of Manta's hub", [this] { run(); });
 }

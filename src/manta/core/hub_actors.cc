@@ -41,8 +41,8 @@ Hub::Peer& Hub::place_actor(Task& create, Grant grant) {
   actor.state = Actor::kStarting;
   std::string name = actor.create.process_name;
   if (name.empty()) name = str(plain(task_name(actor.create)), "-", next_worker_name_++);
-  Peer& peer = add_process(name, actor.id, actor.create.log_path);
-  retire_idle_on(grant.gpu_ids);
+  Peer& peer = add_process(grant.node, name, actor.id, actor.create.log_path);
+  retire_idle_on(nodes_.at(grant.node), grant.gpu_ids);
   peer.grant = std::move(grant);
   peer.concurrency = static_cast<size_t>(actor.create.max_concurrency);
   actor.peer = peer.index;
@@ -51,9 +51,8 @@ Hub::Peer& Hub::place_actor(Task& create, Grant grant) {
 }
 
 bool Hub::start_group(const std::vector<ObjectId>& group) {
-  std::vector<Resources> asked;
-  for (ObjectId id : group) asked.push_back(tasks_.at(id)->spec.resources);
-  auto grants = ledger_.acquire_all(asked, group.front());
+  auto grants = ledger_.acquire_gang(requests_of(group), tasks_.at(group.front())->spec.placement,
+                                     group.front());
   if (!grants) return false;
   std::vector<Peer*> gang;
   for (size_t i = 0; i < group.size(); ++i) {
@@ -200,7 +199,7 @@ void Hub::end_actor(Actor& actor, ErrorInfo why) {
   auto create = tasks_.find(actor.id);
   if (create != tasks_.end()) {
     if (create->second->state == Task::kQueued && !has_process && queued) {
-      ready_.remove(actor.id, actor.create.depth, actor.create.resources, true);
+      ready_.remove(actor.id, actor.create.depth, Need(actor.create));
     }
     finish_task(actor.id, {false, {}, actor.death});
   }

@@ -3,6 +3,7 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <deque>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -11,11 +12,13 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "manta/base/names_internal.h"
 #include "manta/core/client_internal.h"
 #include "manta/core/engine_internal.h"
+#include "manta/core/ledger_internal.h"
 #include "manta/core/object_table_internal.h"
 #include "manta/core/run_address_internal.h"
 #include "manta/core/task_queue_internal.h"
@@ -41,7 +44,8 @@ struct HubOptions {
 /// directly. One lock guards all of it. Messages from each process arrive in order.
 ///
 /// Its parts: hub.cc (start and end), hub_messages.cc (incoming messages), hub_processes.cc (which
-/// processes there are), hub_tasks.cc and hub_actors.cc (what runs).
+/// processes there are), hub_nodes.cc (on which machines), hub_tasks.cc and hub_actors.cc (what
+/// runs).
 class Hub final : public EngineEvents {
  public:
   explicit Hub(HubOptions options);
@@ -51,17 +55,34 @@ class Hub final : public EngineEvents {
   void post(ToHub message);
   /// Where answers to the driver go. Call it before the first `post`.
   void set_client(std::shared_ptr<Client> client);
-  /// All resources of the run.
-  const Resources& total() const { return ledger_.total(); }
+  /// Of each resource, what the node that has most of it has.
+  Resources most();
   /// Ends every process and the thread.
   void stop();
 
  private:
   struct Actor;
 
+  /// A machine of the run.
+  struct NodeEntry {
+    NodeInfo info;
+    bool draining = false;
+    std::vector<uint32_t> idle;  // pool workers, the latest used last
+    int starting = 0;            // pool workers
+    int wanted = 0;              // of these, for what could start if it had a process
+    int wanted_of_shape = 0;
+  };
+
+  /// Pool workers that run short tasks of the same need and may be sent more of them ahead.
+  struct Pipeline {
+    Need need;
+    std::list<uint32_t> open;  // the next in turn first
+  };
+
   /// A process of the run. Index 0 is the driver.
   struct Peer {
     uint32_t index = 0;
+    NodeId node = 0;
     ProcessId process = 0;
     pid_t pid = 0;
     std::string name;
@@ -83,6 +104,8 @@ class Hub final : public EngineEvents {
     int64_t log_end = -1;  // of what it wrote itself; -1: all
     Clock::time_point idle_since;
     ObjectId actor = 0;  // 0 for a pool worker
+    Pipeline* pipeline = nullptr;
+    std::list<uint32_t>::iterator in_pipeline;
     std::unordered_map<ObjectId, int> refs;
     std::unique_ptr<EventLoop::Timer> deadline;
   };
@@ -137,7 +160,8 @@ class Hub final : public EngineEvents {
   void on(Peer& peer, KillActor message);
   void on(Peer& peer, FindActor message);
   void on(Peer& peer, AskWhy message);
-  void on(Peer& peer, AskAvailable message);
+  void on(Peer& peer, AskNodes message);
+  void on(Peer& peer, AskPossible message);
   void on(Peer& peer, StartDetached message);
   void hold(Peer& peer, ObjectId id);
   void check_new(const Peer& peer, ObjectId id) const;
@@ -153,7 +177,8 @@ class Hub final : public EngineEvents {
   void on_hello(const std::shared_ptr<AsyncChannel>& channel, const Hello& hello);
   void on_peer_frame(uint32_t index, Frame& frame);
   /// Adds a process to be started; it runs after `start_processes`.
-  Peer& add_process(const std::string& name, ObjectId actor, std::string log_path = {});
+  Peer& add_process(NodeId node, const std::string& name, ObjectId actor,
+                    std::string log_path = {});
   /// All or none.
   void start_processes(const std::vector<Peer*>& gang);
   void on_started(ProcessId process, pid_t pid) override;
@@ -164,12 +189,24 @@ class Hub final : public EngineEvents {
   void remove_peer(Peer& peer);
   void release_grant(Peer& peer);
   void make_idle(Peer& peer);
-  Peer* take_idle(const std::vector<int>& gpu_ids);
-  void retire_idle_on(const std::vector<int>& gpu_ids);
+  void forget_idle(const Peer& peer);
+  Peer* take_idle(NodeEntry& node, const std::vector<int>& gpu_ids);
+  void retire_idle_on(NodeEntry& node, const std::vector<int>& gpu_ids);
   void retire(Peer& peer);
   void look_after_processes();
   void arm_look_after();
   std::string lost_message(const Peer& peer, const std::string& what, const std::string& how) const;
+
+  // hub_nodes.cc
+  void on_node_joined(const NodeInfo& node) override;
+  void on_node_draining(NodeId node, const std::string& why) override;
+  void on_node_left(NodeId node, const std::string& why) override;
+  Resources most_of_a_node() const;
+  std::vector<Node> describe_nodes() const;
+  std::string why_impossible(const TaskSpec& spec) const;
+  std::string why_impossible(const std::vector<Request>& asked, Placement placement) const;
+  std::vector<Request> requests_of(const std::vector<ObjectId>& group) const;
+  void fail_impossible();
 
   // hub_tasks.cc
   void submit(Peer& peer, TaskSpec spec, const std::vector<ObjectId>& group = {});
@@ -177,6 +214,8 @@ class Hub final : public EngineEvents {
   void enqueue(Task& task);
   void dispatch_tasks();
   void fill_pipelines();
+  void open_pipeline(Peer& peer);
+  void close_pipeline(Peer& peer);
   void assign(Task& task, Peer& peer);
   bool send_run(Task& task, Peer& peer);
   void finish_task(ObjectId id, Outcome outcome);
@@ -219,8 +258,11 @@ class Hub final : public EngineEvents {
   std::unordered_map<uint32_t, std::unique_ptr<Peer>> peers_;
   std::unordered_map<ProcessId, uint32_t> peer_of_process_;
   uint32_t next_index_ = 1;
-  std::vector<uint32_t> idle_;  // pool workers, the latest used last
-  int starting_ = 0;            // pool workers
+  std::map<NodeId, NodeEntry> nodes_;
+  std::set<NodeId> crowded_;  // may have idle workers that nobody needs
+  std::list<Pipeline> pipelines_;
+  std::unordered_set<uint32_t> deep_;  // pool workers that may have tasks waiting behind another
+  size_t joining_ = 0;                 // processes that have yet to say hello
   uint64_t last_counted_loss_ = 0;
   std::vector<std::weak_ptr<AsyncChannel>> unjoined_;  // accepted, and not yet of a peer
   int accept_failures_ = 0;

@@ -59,7 +59,7 @@ void Hub::check_spec(const TaskSpec& spec) const {
   if (spec.parent == spec.id || spec.max_retries < 0 || spec.max_restarts < 0 ||
       !is_valid_concurrency(spec.max_concurrency) ||
       (spec.kind != TaskKind::kActorCall &&
-       (!is_valid(spec.resources) || !is_possible(spec.resources, ledger_.total())))) {
+       (!is_valid(spec.resources) || !is_valid(spec.labels)))) {
     throw Error(ErrorKind::kCorrupt, str("it asked for an impossible task '", spec.name, "'"));
   }
 }
@@ -108,6 +108,7 @@ void Hub::on(Peer& peer, Blocked message) {
   on_tasks_returned(peer, message.returned);
   if (peer.blocked) return;
   peer.blocked = true;
+  close_pipeline(peer);
   if (peer.grant) ledger_.pause_cpus(*peer.grant);
   if (peer.counts_as_free) --free_running_;
 }
@@ -117,12 +118,14 @@ void Hub::on(Peer& peer, Unblocked) {
   peer.blocked = false;
   if (peer.grant) ledger_.resume_cpus(*peer.grant);
   if (peer.counts_as_free) ++free_running_;
+  open_pipeline(peer);
 }
 
 void Hub::on(Peer& peer, Returned message) {
   peer.recalled = false;
   bool any = on_tasks_returned(peer, message.tasks) > 0;
   if (any && peer.actor == 0 && peer.assigned.empty()) make_idle(peer);
+  open_pipeline(peer);
 }
 
 // ---- Requests
@@ -150,7 +153,7 @@ void Hub::on(Peer& peer, CreateNamed message) {
 
 void Hub::on(Peer& peer, CreateGroup message) {
   std::vector<ObjectId> group;
-  std::vector<Resources> asked;
+  if (message.specs.empty()) return;
   for (const TaskSpec& spec : message.specs) {
     check_new(peer, spec.id);
     check_spec(spec);
@@ -158,14 +161,17 @@ void Hub::on(Peer& peer, CreateGroup message) {
       throw Error(ErrorKind::kCorrupt, "it asked for a group of what are no plain actors");
     }
     group.push_back(spec.id);
-    asked.push_back(spec.resources);
-  }
-  if (!Ledger(ledger_.total()).acquire_all(asked, 0)) {
-    throw Error(ErrorKind::kCorrupt, "it asked for an impossible group of actors");
   }
   for (TaskSpec& spec : message.specs) {
     hold(peer, spec.id);
     submit(peer, std::move(spec), group);
+  }
+  // A node may have gone since the process asked.
+  const TaskSpec& first = tasks_.at(group.front())->spec;
+  std::string why = why_impossible(requests_of(group), first.placement);
+  if (!why.empty()) {
+    end_actor(*actors_.at(group.front()),
+              {ErrorKind::kResources, str("a group of actors '", task_name(first), "' ", why)});
   }
 }
 
@@ -192,8 +198,19 @@ void Hub::on(Peer& peer, FindActor message) {
 
 void Hub::on(Peer& peer, AskWhy message) { answer(peer, message.request, why_waits(message.id)); }
 
-void Hub::on(Peer& peer, AskAvailable message) {
-  tell(peer, Answer{message.request, good(), {}, 0, ledger_.available()});
+void Hub::on(Peer& peer, AskNodes message) {
+  tell(peer, Answer{message.request, good(), {}, 0, describe_nodes()});
+}
+
+void Hub::on(Peer& peer, AskPossible message) {
+  std::vector<Request> asked;
+  for (auto& [resources, labels] : message.asked) {
+    if (!is_valid(resources) || !is_valid(labels)) {
+      throw Error(ErrorKind::kCorrupt, "it asked whether an impossible amount is possible");
+    }
+    asked.push_back({std::move(resources), std::move(labels)});
+  }
+  answer(peer, message.request, why_impossible(asked, message.placement));
 }
 
 void Hub::on(Peer&, Hello) { throw Error(ErrorKind::kCorrupt, "it says hello twice"); }

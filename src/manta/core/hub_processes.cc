@@ -24,6 +24,12 @@ bool holds_gpus(const Peer& peer) {
   return peer.gpu_ids && !peer.gpu_ids->empty();
 }
 
+// So many idle workers of a node are kept for the next tasks.
+template <class Node>
+size_t keeps_idle(const Node& node) {
+  return static_cast<size_t>(std::max(1.0, node.info.total.cpus));
+}
+
 }  // namespace
 
 // ---- Connections
@@ -34,10 +40,7 @@ bool Hub::hears_enough_strangers() {
     auto channel = each.lock();
     return !channel || channel->broken();
   });
-  auto expected = std::count_if(peers_.begin(), peers_.end(), [](const auto& each) {
-    return each.first != 0 && !each.second->channel;
-  });
-  return unjoined_.size() >= kMaxStrangers + static_cast<size_t>(expected);
+  return unjoined_.size() >= kMaxStrangers + joining_;
 }
 
 void Hub::accept() {
@@ -113,6 +116,7 @@ void Hub::on_hello(const std::shared_ptr<AsyncChannel>& channel, const Hello& he
   Peer& peer = *peers_.at(found->second);
   peer.deadline.reset();
   peer.channel = channel;
+  --joining_;
   channel->trust();
   std::erase_if(unjoined_, [&](const auto& each) { return each.lock() == channel; });
   uint32_t index = peer.index;
@@ -125,13 +129,14 @@ void Hub::on_hello(const std::shared_ptr<AsyncChannel>& channel, const Hello& he
                      log_error(str("process ", peer.name, ": ", why));
                      return kill_process(peer);
                    }
-                   std::erase(idle_, index);
+                   forget_idle(peer);
                    // Its end is on its way; a process that only closed its channel is helped along.
                    peer.deadline = kill_after(kExitDeadline, index);
                  });
-  tell(peer, Welcome{peer.index, ledger_.total()});
+  NodeEntry& node = nodes_.at(peer.node);
+  tell(peer, Welcome{peer.index, most_of_a_node(), peer.node, node.info.host});
   if (peer.actor == 0) {
-    --starting_;
+    --node.starting;
     start_failures_ = 0;
     make_idle(peer);
   } else {
@@ -150,9 +155,11 @@ void Hub::on_peer_frame(uint32_t index, Frame& frame) {
 
 // ---- Processes
 
-Hub::Peer& Hub::add_process(const std::string& name, ObjectId actor, std::string log_path) {
+Hub::Peer& Hub::add_process(NodeId node, const std::string& name, ObjectId actor,
+                            std::string log_path) {
   auto peer = std::make_unique<Peer>();
   peer->index = next_index_++;
+  peer->node = node;
   peer->actor = actor;
   peer->name = name;
   if (log_path.empty()) log_path = options_.log_folder + "/" + name + ".log";
@@ -162,14 +169,15 @@ Hub::Peer& Hub::add_process(const std::string& name, ObjectId actor, std::string
 }
 
 void Hub::start_processes(const std::vector<Peer*>& gang) {
-  std::vector<ProcessSpec> specs;
+  std::vector<Placed> placed;
   for (const Peer* peer : gang) {
-    ProcessSpec& spec = specs.emplace_back();
+    ProcessSpec& spec = placed.emplace_back(Placed{peer->node, {}}).spec;
     spec.name = peer->name;
     spec.log_path = peer->log->path();
     if (peer->grant) spec.resources = peer->grant->amounts;
   }
-  auto processes = engine_->start(specs);
+  auto processes = engine_->start(placed);
+  joining_ += gang.size();
   for (size_t i = 0; i < gang.size(); ++i) {
     gang[i]->process = processes[i];
     gang[i]->deadline = kill_after(kStartDeadline, gang[i]->index);
@@ -206,7 +214,7 @@ void Hub::on_start_failed(const std::vector<ProcessId>& gang, const std::string&
     if (peer.actor != 0) {
       on_actor_lost(peer, "could not be started: " + why);
     } else {
-      --starting_;
+      --nodes_.at(peer.node).starting;
       on_worker_start_failed(why);
     }
     remove_peer(peer);
@@ -228,7 +236,7 @@ void Hub::on_exited(const ProcessExit& exit) {
   if (peer.actor != 0) {
     on_actor_lost(peer, exit.describe());
   } else if (!peer.channel) {
-    --starting_;
+    if (auto node = nodes_.find(peer.node); node != nodes_.end()) --node->second.starting;
     if (counts)
       on_worker_start_failed(str("process ", peer.name, " ", exit.describe(),
                                  " before it had joined the run. Its log:\n", peer.log->tail()));
@@ -254,7 +262,8 @@ std::unique_ptr<EventLoop::Timer> Hub::kill_after(std::chrono::milliseconds dela
 
 void Hub::kill_process(Peer& peer) {
   peer.doomed = true;
-  std::erase(idle_, peer.index);
+  close_pipeline(peer);
+  forget_idle(peer);
   engine_->kill(peer.process);
 }
 
@@ -270,31 +279,43 @@ void Hub::release_grant(Peer& peer) {
 
 void Hub::make_idle(Peer& peer) {
   release_grant(peer);
+  close_pipeline(peer);
   if (peer.doomed) return;  // whatever it were given now would be taken for what it died of
+  auto node = nodes_.find(peer.node);
+  if (node == nodes_.end()) return;  // it is gone, and so is this process
   peer.idle_since = Clock::now();
-  idle_.push_back(peer.index);
+  node->second.idle.push_back(peer.index);
+  if (holds_gpus(peer) || node->second.idle.size() > keeps_idle(node->second)) {
+    crowded_.insert(peer.node);
+  }
+}
+
+void Hub::forget_idle(const Peer& peer) {
+  auto node = nodes_.find(peer.node);
+  if (node != nodes_.end()) std::erase(node->second.idle, peer.index);
 }
 
 // The latest used one that may see these devices, or else one that has run nothing. Null if there
 // is none.
-Hub::Peer* Hub::take_idle(const std::vector<int>& gpu_ids) {
+Hub::Peer* Hub::take_idle(NodeEntry& node, const std::vector<int>& gpu_ids) {
+  auto& idle = node.idle;
   auto fits = [&](uint32_t index) { return peers_.at(index)->gpu_ids == gpu_ids; };
   auto is_fresh = [&](uint32_t index) { return !peers_.at(index)->gpu_ids; };
-  auto found = std::find_if(idle_.rbegin(), idle_.rend(), fits);
-  if (found == idle_.rend()) {
-    retire_idle_on(gpu_ids);
-    found = std::find_if(idle_.rbegin(), idle_.rend(), is_fresh);
+  auto found = std::find_if(idle.rbegin(), idle.rend(), fits);
+  if (found == idle.rend()) {
+    retire_idle_on(node, gpu_ids);
+    found = std::find_if(idle.rbegin(), idle.rend(), is_fresh);
   }
-  if (found == idle_.rend()) return nullptr;
+  if (found == idle.rend()) return nullptr;
   Peer& peer = *peers_.at(*found);
-  idle_.erase(std::next(found).base());
+  idle.erase(std::next(found).base());
   peer.gpu_ids = gpu_ids;
   return &peer;
 }
 
 // Ends idle workers that still have memory of one of these devices, which another process gets.
-void Hub::retire_idle_on(const std::vector<int>& gpu_ids) {
-  for (uint32_t index : std::vector(idle_)) {
+void Hub::retire_idle_on(NodeEntry& node, const std::vector<int>& gpu_ids) {
+  for (uint32_t index : std::vector(node.idle)) {
     Peer& peer = *peers_.at(index);
     if (!holds_gpus(peer)) continue;
     bool shares = std::find_first_of(peer.gpu_ids->begin(), peer.gpu_ids->end(), gpu_ids.begin(),
@@ -305,15 +326,20 @@ void Hub::retire_idle_on(const std::vector<int>& gpu_ids) {
 
 // Nobody needs it any more.
 void Hub::retire(Peer& peer) {
-  std::erase(idle_, peer.index);
+  forget_idle(peer);
   peer.ending = true;
   tell(peer, Exit{});
 }
 
 void Hub::remove_peer(Peer& peer) {
   release_grant(peer);
-  if (peer.channel) peer.channel->close();
-  std::erase(idle_, peer.index);
+  close_pipeline(peer);
+  if (peer.channel) {
+    peer.channel->close();
+  } else {
+    --joining_;
+  }
+  forget_idle(peer);
   peer_of_process_.erase(peer.process);
   auto owned = std::move(peers_.at(peer.index));
   peers_.erase(owned->index);
@@ -337,22 +363,15 @@ void Hub::on(Peer& peer, StartDetached request) {
   spec.log_path = request.log_path;
   OutArchive archive(spec.detached_call);
   archive(request.spec);
-  ProcessId process = engine_->start({spec}).front();
+  // Beside the process that asks: paths that it was given are of that machine.
+  ProcessId process = engine_->start({Placed{peer.node, spec}}).front();
   detached_starts_[process] = {peer.index, request.request};
 }
 
 // Now and then while there is something to see to: calls that wait behind a long one, workers that
 // nobody needs.
 void Hub::arm_look_after() {
-  if (look_after_timer_ || stopping_) return;
-  bool needed = static_cast<double>(idle_.size()) > std::max(1.0, ledger_.total().cpus) ||
-                std::any_of(idle_.begin(), idle_.end(),
-                            [&](uint32_t index) { return holds_gpus(*peers_.at(index)); });
-  for (auto& [index, peer] : peers_) {
-    if (needed) break;
-    needed = peer->actor == 0 && peer->assigned.size() > 1;
-  }
-  if (!needed) return;
+  if (look_after_timer_ || stopping_ || (crowded_.empty() && deep_.empty())) return;
   look_after_timer_ = loop_.after(kLookAfter, [this] {
     auto done = std::move(look_after_timer_);
     look_after_processes();
@@ -361,23 +380,40 @@ void Hub::arm_look_after() {
 }
 
 void Hub::look_after_processes() {
-  for (auto& [index, peer] : peers_) {
-    if (peer->actor != 0 || peer->assigned.size() < 2) continue;
-    if (!peer->progressed && !peer->recalled) {
-      peer->recalled = true;
-      tell(*peer, Recall{});
+  std::erase_if(deep_, [&](uint32_t index) {
+    auto found = peers_.find(index);
+    if (found == peers_.end() || found->second->assigned.size() < 2) return true;
+    Peer& peer = *found->second;
+    if (!peer.progressed && !peer.recalled) {
+      peer.recalled = true;
+      close_pipeline(peer);
+      tell(peer, Recall{});
     }
-    peer->progressed = false;
-  }
-  auto keep = static_cast<size_t>(std::max(1.0, ledger_.total().cpus));
+    peer.progressed = false;
+    return false;
+  });
   auto now = Clock::now();
-  while (idle_.size() > keep && now - peers_.at(idle_.front())->idle_since > kIdleLimit) {
-    retire(*peers_.at(idle_.front()));
-  }
-  // One that holds memory of a device does so for nothing.
-  for (uint32_t index : std::vector(idle_)) {
-    Peer& peer = *peers_.at(index);
-    if (holds_gpus(peer) && now - peer.idle_since > kIdleLimit) retire(peer);
+  for (NodeId id : std::vector(crowded_.begin(), crowded_.end())) {
+    auto found = nodes_.find(id);
+    if (found == nodes_.end()) {
+      crowded_.erase(id);
+      continue;
+    }
+    NodeEntry& node = found->second;
+    auto& idle = node.idle;
+    while (idle.size() > keeps_idle(node) &&
+           now - peers_.at(idle.front())->idle_since > kIdleLimit) {
+      retire(*peers_.at(idle.front()));
+    }
+    // One that holds memory of a device does so for nothing.
+    bool gpus = false;
+    for (uint32_t index : std::vector(idle)) {
+      Peer& peer = *peers_.at(index);
+      if (!holds_gpus(peer)) continue;
+      gpus = true;
+      if (now - peer.idle_since > kIdleLimit) retire(peer);
+    }
+    if (!gpus && idle.size() <= keeps_idle(node)) crowded_.erase(id);
   }
 }
 

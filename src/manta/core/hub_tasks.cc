@@ -79,8 +79,14 @@ void Hub::enqueue(Task& task) {
     if (actor != actors_.end()) return end_actor(*actor->second, failed.error);
     return finish_task(task.spec.id, std::move(failed));
   }
-  ready_.push_back(task.spec.id, task.spec.depth, task.spec.resources,
-                   task.spec.kind == TaskKind::kActorCreate);
+  std::string why = why_impossible(task.spec);
+  if (why.empty()) return ready_.push_back(task.spec.id, task.spec.depth, Need(task.spec));
+  Outcome failed =
+      Outcome::failed(ErrorKind::kResources, str(describe_holder(task.spec.id), " ", why));
+  task.state = Task::kWaiting;
+  auto actor = actors_.find(task.spec.id);
+  if (actor != actors_.end()) return end_actor(*actor->second, failed.error);
+  finish_task(task.spec.id, failed);
 }
 
 bool Hub::is_short(const Task& task) const {
@@ -91,23 +97,24 @@ bool Hub::is_short(const Task& task) const {
 
 void Hub::dispatch_tasks() {
   if (ready_.empty()) return;
-  int wanted = 0;
   std::vector<Grant> tentative;
-  std::vector<const Resources*> starved;
+  std::vector<const Request*> starved;
   std::vector<TaskQueue::Shape*> waiting;
   for (TaskQueue::Shape* shape : ready_.shapes()) {
-    const Resources& resources = shape->resources;
-    bool yields = std::any_of(starved.begin(), starved.end(),
-                              [&](auto* other) { return compete(*other, resources); });
-    bool asks_nothing = resources == Resources{.cpus = 0};
+    const Request& request = shape->need.request;
+    std::vector<const Request*> reserved;  // by those that have waited too long
+    for (const Request* other : starved) {
+      if (compete(other->resources, request.resources)) reserved.push_back(other);
+    }
+    bool asks_nothing = request.resources == Resources{.cpus = 0};
+    bool creates = shape->need.creates_actor;
     size_t could_start = 0;  // with more processes
     bool started = false;
-    while (!yields && shape->size() > could_start) {
+    while (shape->size() > could_start) {
       Task& task = *tasks_.at(shape->front());
-      bool creates = shape->creates_actors;
       if (creates && !actors_.at(task.spec.id)->group.empty()) {
         auto group = actors_.at(task.spec.id)->group;
-        if (!start_group(group)) break;
+        if (!reserved.empty() || !start_group(group)) break;
         ready_.pop_front(*shape);
         started = true;
         continue;
@@ -116,12 +123,14 @@ void Hub::dispatch_tasks() {
           free_running_ + static_cast<int>(could_start) >= kMaxFreeTasks) {
         break;
       }
-      auto grant = ledger_.acquire(resources, shape->front());
+      auto grant = ledger_.acquire(request, shape->need.placement, shape->front(), reserved);
       if (!grant) break;
+      NodeEntry& node = nodes_.at(grant->node);
       if (creates) {
         ready_.pop_front(*shape);
         start_processes({&place_actor(task, std::move(*grant))});
-      } else if (Peer* idle = could_start == 0 ? take_idle(grant->gpu_ids) : nullptr) {
+      } else if (Peer* idle =
+                     node.wanted_of_shape == 0 ? take_idle(node, grant->gpu_ids) : nullptr) {
         Peer& peer = *idle;
         ready_.pop_front(*shape);
         peer.grant = std::move(*grant);
@@ -130,66 +139,99 @@ void Hub::dispatch_tasks() {
         assign(task, peer);
       } else {
         tentative.push_back(std::move(*grant));
+        ++node.wanted_of_shape;
+        ++node.wanted;
         ++could_start;
         continue;
       }
       started = true;
     }
-    wanted += static_cast<int>(could_start);
+    if (could_start > 0) {
+      for (const Grant& grant : tentative) nodes_.at(grant.node).wanted_of_shape = 0;
+    }
     if (started) {
       shape->passed_over = 0;
       for (auto* other : waiting) ++other->passed_over;
     }
     if (!shape->empty()) {
       waiting.push_back(shape);
-      if (shape->passed_over > kMaxPassedOver) starved.push_back(&shape->resources);
+      if (shape->passed_over > kMaxPassedOver) starved.push_back(&request);
     }
   }
-  for (const auto& grant : tentative) ledger_.release(grant);
-  if (start_timer_) wanted = 0;
-  for (; starting_ < wanted; ++starting_) {
-    start_processes({&add_process(str("worker-", next_worker_name_++), 0)});
+  for (const Grant& grant : tentative) ledger_.release(grant);
+  for (const Grant& grant : tentative) {
+    NodeEntry& node = nodes_.at(grant.node);
+    int wanted = std::exchange(node.wanted, 0);
+    if (start_timer_) continue;
+    for (; node.starting < wanted; ++node.starting) {
+      start_processes({&add_process(grant.node, str("worker-", next_worker_name_++), 0)});
+    }
   }
   fill_pipelines();
 }
 
-// What no worker is free for is sent ahead to those that run short tasks of the same shape. They
+// What no worker is free for is sent ahead to those that run short tasks of the same need. They
 // keep their grant from one task to the next.
 void Hub::fill_pipelines() {
+  if (pipelines_.empty() || ready_.empty()) return;
   std::vector<const Resources*> older;
   for (TaskQueue::Shape* shape : ready_.shapes()) {
     // Workers that never let go of their CPU would keep it from a larger task that came first.
+    const Resources& resources = shape->need.request.resources;
     bool yields = std::any_of(older.begin(), older.end(),
-                              [&](auto* other) { return compete(*other, shape->resources); });
-    older.push_back(&shape->resources);
+                              [&](auto* other) { return compete(*other, resources); });
+    older.push_back(&resources);
     if (yields) continue;
-    std::vector<Peer*> open;
-    for (auto& [index, peer] : peers_) {
-      if (index != 0 && peer->actor == 0 && !peer->assigned.empty() && !peer->blocked &&
-          !peer->doomed && !peer->recalled && peer->assigned.size() < kPipeline && peer->grant &&
-          peer->grant->amounts == shape->resources) {
-        open.push_back(peer.get());
-      }
-    }
-    for (size_t i = 0; !open.empty() && !shape->empty();) {
+    while (!shape->empty()) {
+      auto pipeline = std::find_if(pipelines_.begin(), pipelines_.end(),
+                                   [&](const Pipeline& each) { return each.need == shape->need; });
+      if (pipeline == pipelines_.end()) break;
       Task& task = *tasks_.at(shape->front());
       if (!is_short(task)) break;
-      i %= open.size();
-      Peer& peer = *open[i];
-      if (peer.assigned.empty() || peer.assigned.size() >= kPipeline || peer.channel->broken() ||
-          !is_short(*tasks_.at(peer.assigned.back()))) {
-        open.erase(open.begin() + static_cast<std::ptrdiff_t>(i));
+      auto& open = pipeline->open;
+      Peer& peer = *peers_.at(open.front());
+      if (peer.channel->broken() || !is_short(*tasks_.at(peer.assigned.back()))) {
+        close_pipeline(peer);
         continue;
       }
+      open.splice(open.end(), open, open.begin());  // its turn comes again after the others'
       ready_.pop_front(*shape);
+      if (peer.assigned.size() + 1 >= kPipeline) close_pipeline(peer);
       assign(task, peer);
-      ++i;
     }
   }
 }
 
+// If it may be sent more than it has.
+void Hub::open_pipeline(Peer& peer) {
+  if (peer.pipeline || peer.actor != 0 || peer.assigned.empty() || peer.blocked || peer.doomed ||
+      peer.recalled || peer.assigned.size() >= kPipeline || !peer.grant) {
+    return;
+  }
+  auto node = nodes_.find(peer.node);
+  if (node == nodes_.end() || node->second.draining) return;
+  const Task& last = *tasks_.at(peer.assigned.back());
+  if (!is_short(last)) return;
+  Need need(last.spec);
+  auto pipeline = std::find_if(pipelines_.begin(), pipelines_.end(),
+                               [&](const Pipeline& each) { return each.need == need; });
+  if (pipeline == pipelines_.end()) {
+    pipeline = pipelines_.insert(pipeline, Pipeline{std::move(need), {}});
+  }
+  peer.pipeline = &*pipeline;
+  peer.in_pipeline = pipeline->open.insert(pipeline->open.end(), peer.index);
+}
+
+void Hub::close_pipeline(Peer& peer) {
+  if (!peer.pipeline) return;
+  Pipeline* pipeline = std::exchange(peer.pipeline, nullptr);
+  pipeline->open.erase(peer.in_pipeline);
+  if (!pipeline->open.empty()) return;
+  std::erase_if(pipelines_, [&](const Pipeline& each) { return &each == pipeline; });
+}
+
 void Hub::assign(Task& task, Peer& peer) {
-  if (send_run(task, peer)) return;
+  if (send_run(task, peer)) return open_pipeline(peer);
   if (peer.assigned.empty()) make_idle(peer);
 }
 
@@ -216,6 +258,7 @@ bool Hub::send_run(Task& task, Peer& peer) {
   task.state = Task::kSent;
   task.peer = peer.index;
   peer.assigned.push_back(task.spec.id);
+  if (peer.assigned.size() > 1 && peer.actor == 0) deep_.insert(peer.index);
   // A process that has nothing else to do is told at once; one that has, together with what
   // follows.
   if (peer.assigned.size() <= peer.concurrency) peer.channel->flush();
@@ -267,7 +310,7 @@ void Hub::on_task_done(Peer& peer, TaskDone done) {
                task.attempts <= task.spec.max_retries;
   if (again) {
     task.state = Task::kQueued;
-    ready_.push_front(done.id, task.spec.depth, task.spec.resources);
+    ready_.push_front(done.id, task.spec.depth, Need(task.spec));
   } else {
     finish_task(done.id, std::move(done.outcome));
   }
@@ -276,6 +319,8 @@ void Hub::on_task_done(Peer& peer, TaskDone done) {
     if (actor != actors_.end()) send_calls(*actor->second);
   } else if (peer.assigned.empty()) {
     make_idle(peer);
+  } else {
+    open_pipeline(peer);
   }
 }
 
@@ -295,7 +340,7 @@ size_t Hub::on_tasks_returned(Peer& peer, const std::vector<ObjectId>& ids) {
     if (peer.actor != 0) {
       actors_.at(peer.actor)->waiting[task.submitter].push_front(*id);
     } else {
-      ready_.push_front(*id, task.spec.depth, task.spec.resources);
+      ready_.push_front(*id, task.spec.depth, Need(task.spec));
     }
   }
   return count;
@@ -313,7 +358,7 @@ void Hub::on_worker_lost(Peer& peer, const std::string& how) {
   if (!task.cancelled && task.attempts <= task.spec.max_retries) {
     log_info(lost_message(peer, str("task '", task_name(task.spec), "' is run again"), how));
     task.state = Task::kQueued;
-    ready_.push_front(id, task.spec.depth, task.spec.resources);
+    ready_.push_front(id, task.spec.depth, Need(task.spec));
     return;
   }
   finish_task(
@@ -386,7 +431,7 @@ void Hub::cancel(ObjectId id, bool force) {
           continue;
         }
       } else if (task.state == Task::kQueued) {
-        ready_.remove(next, task.spec.depth, task.spec.resources);
+        ready_.remove(next, task.spec.depth, Need(task.spec));
       }
       finish_task(next, cancelled());
       continue;
@@ -472,8 +517,12 @@ std::string Hub::why_waits_itself(ObjectId id, ObjectId* next) {
     return str(name, alive ? " waits for earlier calls of " : " waits for the start of ",
                describe_holder(task.spec.actor));
   }
+  auto describe = [this](uint64_t h) { return describe_holder(h); };
+  auto actor = actors_.find(id);
   std::string missing =
-      ledger_.why_waits(task.spec.resources, [this](uint64_t h) { return describe_holder(h); });
+      actor != actors_.end() && !actor->second->group.empty()
+          ? ledger_.why_waits(requests_of(actor->second->group), task.spec.placement, describe)
+          : ledger_.why_waits({task.spec.resources, task.spec.labels}, describe);
   return str(name, " ", missing.empty() ? "waits for a process to start" : missing);
 }
 

@@ -5,6 +5,8 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <set>
+
 #include "manta/base/names_internal.h"
 #include "manta/core/hub_internal.h"
 #include "manta/core/local_engine_internal.h"
@@ -26,7 +28,9 @@ class HubTest : public testing::Test {
     options.session_folder = options.log_folder = folder_.path();
     options.address = {folder_.path() + "/hub.sock", kToken};
     options.hello_deadline = hello_deadline;
-    LocalEngineOptions engine{{.cpus = 2}, options.address, folder_.path(), {"hub_test"}};
+    NodeInfo node;
+    node.total = {.cpus = 2};
+    LocalEngineOptions engine{node, options.address, folder_.path(), {"hub_test"}};
     options.make_engine = [engine](EventLoop& loop, EngineEvents& events) {
       return std::make_unique<LocalEngine>(loop, engine, events);
     };
@@ -108,8 +112,7 @@ TEST_F(HubTest, APeerThatSaysNothingOrHalfAWordIsDropped) {
 
 // An engine that starts nothing.
 struct PaperEngine final : Engine {
-  Resources resources() const override { return {.cpus = 3}; }
-  std::vector<ProcessId> start(const std::vector<ProcessSpec>& gang) override {
+  std::vector<ProcessId> start(const std::vector<Placed>& gang) override {
     gangs.push_back(gang);
     std::vector<ProcessId> ids;
     for (size_t i = 0; i < gang.size(); ++i) ids.push_back(next++);
@@ -118,51 +121,152 @@ struct PaperEngine final : Engine {
   void kill(ProcessId process) override { killed.push_back(process); }
   void shutdown() override {}
 
-  std::vector<std::vector<ProcessSpec>> gangs;
+  std::vector<std::vector<Placed>> gangs;
   std::vector<ProcessId> killed;
   ProcessId next = 1;
 };
 
-struct NoLink final : HubLink {
-  void send(ToHub) override {}
+struct ToThisHub final : HubLink {
+  explicit ToThisHub(Hub& hub) : hub(hub) {}
+  void send(ToHub message) override { hub.post(std::move(message)); }
+  Hub& hub;
 };
 
-TEST(HubEngineTest, AGangIsStartedByOneCallAndFailsAsOne) {
-  SessionFolder folder("");
-  PaperEngine* engine = nullptr;
-  EngineEvents* events = nullptr;
-  HubOptions options;
-  options.session_folder = options.log_folder = folder.path();
-  options.address = {folder.path() + "/hub.sock", kToken};
-  options.make_engine = [&](EventLoop&, EngineEvents& hub) {
-    auto made = std::make_unique<PaperEngine>();
-    engine = made.get();
-    events = &hub;
-    return made;
-  };
-  Hub hub(std::move(options));
-  EXPECT_EQ(hub.total(), (Resources{.cpus = 3}));
-  auto client = std::make_shared<Client>(std::make_unique<NoLink>(), 0, hub.total());
-  hub.set_client(client);
+// A hub whose engine has the given nodes, and a driver's client of it.
+class HubEngineTest : public testing::Test {
+ protected:
+  void start(const std::vector<NodeInfo>& nodes) {
+    HubOptions options;
+    options.session_folder = options.log_folder = folder_.path();
+    options.address = {folder_.path() + "/hub.sock", kToken};
+    options.make_engine = [&](EventLoop& loop, EngineEvents& hub) {
+      auto made = std::make_unique<PaperEngine>();
+      engine_ = made.get();
+      events_ = &hub;
+      loop_ = &loop;
+      for (const NodeInfo& node : nodes) hub.on_node_joined(node);
+      return made;
+    };
+    hub_ = std::make_unique<Hub>(std::move(options));
+    client_ = std::make_shared<Client>(std::make_unique<ToThisHub>(*hub_), 0, hub_->most());
+    hub_->set_client(client_);
+  }
+  ~HubEngineTest() override { hub_->stop(); }
 
-  std::vector<TaskSpec> specs(3);
-  std::vector<detail::HandlePtr> handles;
-  for (TaskSpec& spec : specs) {
-    spec.id = client->new_id();
+  TaskSpec actor(Resources resources, Placement placement = Placement::kPack) {
+    TaskSpec spec;
+    spec.id = client_->new_id();
     spec.kind = TaskKind::kActorCreate;
     spec.name = "member";
-    spec.resources = {.cpus = 1};
-    handles.push_back(client->own(spec.id));
+    spec.resources = std::move(resources);
+    spec.placement = placement;
+    return spec;
   }
-  hub.post(CreateGroup{specs});
-  ASSERT_EQ(engine->gangs.size(), 1u);
-  ASSERT_EQ(engine->gangs[0].size(), 3u);
-  EXPECT_EQ(engine->gangs[0][1].resources, (Resources{.cpus = 1}));
 
-  events->on_start_failed({1, 2, 3}, "no machine is left");
-  for (const auto& handle : handles) hub.post(Fetch{handle->id});
-  client->on_closed("over");
-  hub.stop();
+  template <class Do>
+  void event(Do act) {
+    std::lock_guard lock(loop_->mutex);
+    act(*events_);
+  }
+
+  // How the object ended.
+  std::string error_of(const detail::HandlePtr& handle) {
+    try {
+      if (!client_->await({handle}, 1, true, Deadline::after(30s))) return "nothing came";
+      return handle->resolution->outcome.error.message;
+    } catch (const Error& error) {
+      return error.what();
+    }
+  }
+
+  SessionFolder folder_{""};
+  PaperEngine* engine_ = nullptr;
+  EngineEvents* events_ = nullptr;
+  EventLoop* loop_ = nullptr;
+  std::unique_ptr<Hub> hub_;
+  std::shared_ptr<Client> client_;
+};
+
+const std::vector<NodeInfo> kThreeNodes = {{0, "n0", "", {.cpus = 2}, {}},
+                                           {1, "n1", "", {.cpus = 4}, {{"zone", "a"}}},
+                                           {2, "n2", "", {.cpus = 4}, {}}};
+
+TEST_F(HubEngineTest, AGangIsStartedByOneCallAndFailsAsOne) {
+  start({{0, "here", "", {.cpus = 3}, {}}});
+  EXPECT_EQ(hub_->most(), (Resources{.cpus = 3}));
+  std::vector<TaskSpec> specs;
+  std::vector<detail::HandlePtr> handles;
+  for (int i = 0; i < 3; ++i) {
+    specs.push_back(actor({.cpus = 1}));
+    handles.push_back(client_->own(specs.back().id));
+  }
+  hub_->post(CreateGroup{specs});
+  ASSERT_EQ(engine_->gangs.size(), 1u);
+  ASSERT_EQ(engine_->gangs[0].size(), 3u);
+  EXPECT_EQ(engine_->gangs[0][1].spec.resources, (Resources{.cpus = 1}));
+  event([](EngineEvents& events) { events.on_start_failed({1, 2, 3}, "no machine is left"); });
+  for (const auto& handle : handles) EXPECT_THAT(error_of(handle), HasSubstr("no machine is left"));
+}
+
+TEST_F(HubEngineTest, NodesAreTold) {
+  start(kThreeNodes);
+  auto nodes = client_->ask(AskNodes{}).nodes;
+  ASSERT_EQ(nodes.size(), 3u);
+  EXPECT_EQ(nodes[1].host, "n1");
+  EXPECT_EQ(nodes[1].total, (Resources{.cpus = 4}));
+  EXPECT_EQ(nodes[1].labels, (Labels{{"zone", "a"}, {"node", "n1"}, {"role", "worker"}}));
+  EXPECT_EQ(nodes[0].labels, (Labels{{"node", "n0"}, {"role", "driver"}}));
+  EXPECT_EQ(hub_->most().cpus, 4);
+  event([](EngineEvents& events) { events.on_node_draining(2, "test"); });
+  EXPECT_EQ(client_->ask(AskNodes{}).nodes[2].state, NodeState::kDraining);
+  event([](EngineEvents& events) { events.on_node_left(2, "test"); });
+  EXPECT_EQ(client_->ask(AskNodes{}).nodes.size(), 2u);
+}
+
+TEST_F(HubEngineTest, AGangIsPlacedOnNodes) {
+  start(kThreeNodes);
+  std::vector<TaskSpec> specs;
+  std::vector<detail::HandlePtr> handles;
+  for (int i = 0; i < 3; ++i) {
+    specs.push_back(actor({.cpus = 2}, Placement::kStrictSpread));
+    handles.push_back(client_->own(specs.back().id));
+  }
+  hub_->post(CreateGroup{specs});
+  ASSERT_EQ(engine_->gangs.size(), 1u);
+  std::set<NodeId> nodes;
+  for (const Placed& placed : engine_->gangs[0]) nodes.insert(placed.node);
+  EXPECT_EQ(nodes, (std::set<NodeId>{0, 1, 2}));
+}
+
+TEST_F(HubEngineTest, ALostNodeTakesItsProcessesAndWhatOnlyItCouldRun) {
+  start(kThreeNodes);
+  TaskSpec here = actor({.cpus = 4});
+  here.labels = {{"zone", "a"}};
+  TaskSpec waits = actor({.cpus = 4});
+  waits.labels = {{"zone", "a"}};
+  auto first = client_->own(here.id), second = client_->own(waits.id);
+  hub_->post(Submit{here});
+  hub_->post(Submit{waits});
+  ASSERT_EQ(engine_->gangs.size(), 1u);
+  EXPECT_EQ(engine_->gangs[0][0].node, 1u);
+  event([](EngineEvents& events) { events.on_node_left(1, "no word for 4 s"); });
+  EXPECT_THAT(error_of(first), HasSubstr("was lost with its node: n1: no word for 4 s"));
+  EXPECT_THAT(error_of(second),
+              HasSubstr("asks for 4 CPU on one node with zone=a; no node has these labels"));
+}
+
+TEST_F(HubEngineTest, AnActorThatMayRestartMovesToAnotherNode) {
+  start(kThreeNodes);
+  TaskSpec spec = actor({.cpus = 3});
+  spec.max_restarts = 1;
+  auto handle = client_->own(spec.id);
+  hub_->post(Submit{spec});
+  ASSERT_EQ(engine_->gangs.size(), 1u);
+  NodeId lost = engine_->gangs[0][0].node;
+  event([&](EngineEvents& events) { events.on_node_left(lost, "test"); });
+  hub_->post(AddRef{handle->id});  // a turn of the dispatcher
+  ASSERT_EQ(engine_->gangs.size(), 2u);
+  EXPECT_NE(engine_->gangs[1][0].node, lost);
 }
 
 class PatientHubTest : public HubTest {

@@ -18,6 +18,7 @@
 #include "manta/core/detached.h"
 #include "manta/core/hub_internal.h"
 #include "manta/core/local_engine_internal.h"
+#include "manta/core/node.h"
 #include "manta/core/resources_internal.h"
 #include "manta/core/session_folder_internal.h"
 #include "manta/core/worker_internal.h"
@@ -25,6 +26,11 @@
 
 namespace manta {
 namespace {
+
+std::string host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
+}
 
 class DriverLink : public HubLink {
  public:
@@ -54,13 +60,16 @@ struct Runtime {
     hub_options.log_to_driver = options.log_to_driver;
     hub_options.fold_repeated_lines = options.fold_repeated_lines;
     hub_options.actor_grace = options.actor_grace;
-    LocalEngineOptions engine{detect_resources(options.resources), hub_options.address,
-                              folder.path(), std::move(argv)};
+    NodeInfo node;
+    node.host = host_name();
+    node.total = detect_resources(options.resources);
+    LocalEngineOptions engine{node, hub_options.address, folder.path(), std::move(argv)};
     hub_options.make_engine = [engine](EventLoop& loop, EngineEvents& events) {
       return std::make_unique<LocalEngine>(loop, engine, events);
     };
     hub = std::make_shared<Hub>(std::move(hub_options));
-    client = std::make_shared<Client>(std::make_unique<DriverLink>(hub), 0, hub->total());
+    client =
+        std::make_shared<Client>(std::make_unique<DriverLink>(hub), 0, hub->most(), 0, node.host);
     hub->set_client(client);
   }
 
@@ -201,10 +210,22 @@ void shutdown() {
 
 bool is_initialized() { return Client::current_or_null() != nullptr; }
 
-Resources cluster_resources() { return Client::current("cluster_resources")->total(); }
+std::vector<Node> nodes() { return Client::current("nodes")->ask(AskNodes{}).nodes; }
+
+Resources cluster_resources() {
+  Resources sum{.cpus = 0};
+  for (const Node& node : Client::current("cluster_resources")->ask(AskNodes{}).nodes) {
+    add_resources(sum, node.total);
+  }
+  return sum;
+}
 
 Resources available_resources() {
-  return Client::current("available_resources")->ask(AskAvailable{}).resources;
+  Resources sum{.cpus = 0};
+  for (const Node& node : Client::current("available_resources")->ask(AskNodes{}).nodes) {
+    if (node.state == NodeState::kAlive) add_resources(sum, node.free);
+  }
+  return sum;
 }
 
 namespace detail {

@@ -2,64 +2,86 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
-#include "manta/core/resources.h"
+#include "manta/core/gang_placement_internal.h"
+#include "manta/core/node_ledger_internal.h"
 
 namespace manta {
 
-/// Part of the machine that is reserved for somebody until it is given back.
-struct Grant {
-  Resources amounts;
-  std::vector<int> gpu_ids;  ///< The devices; for a share of one, that one.
-  uint64_t holder = 0;       ///< Whoever asked; the ledger only repeats it.
-  uint64_t number = 0;       ///< Of the ledger's entry; 0 for no grant.
-};
-
-/// Who holds what of the machine's resources. The only place where they are counted. Not
-/// thread-safe.
+/// Who holds what of which node: the only place where the run's resources are counted, and where
+/// it is decided which node a process is placed on. A request is always granted by one node as a
+/// whole. Does no I/O. Not thread-safe.
 class Ledger {
  public:
-  explicit Ledger(const Resources& total);
+  struct NodeTotal {
+    NodeId id = 0;
+    std::string name;
+    Resources total;
+    Labels labels = {};
+  };
 
-  const Resources& total() const { return total_; }
-  /// What is free. CPUs may be below 0 for a moment: see `resume_cpus`.
+  /// A node's id is new: a node that left and comes back has another.
+  void add_node(const NodeTotal& node);
+  /// It gets nothing new; what it has granted stays.
+  void drain_node(NodeId node);
+  /// What it had granted is gone with it; to release it later does nothing.
+  void remove_node(NodeId node);
+
+  size_t num_nodes() const { return nodes_.size(); }
+  /// Of all nodes together. No process can have more than one node has: see `why_impossible`.
+  Resources total() const;
   Resources available() const;
+  /// Of one node; nothing if it is not there.
+  Resources available(NodeId node) const;
 
-  std::optional<Grant> acquire(const Resources& asked, uint64_t holder);
-  /// All or none.
-  std::optional<std::vector<Grant>> acquire_all(const std::vector<Resources>& asked,
-                                                uint64_t holder);
+  /// Takes what a single process asks for from one node that has it free.
+  /// Leaves alone the nodes that could serve one of `reserved`.
+  std::optional<Grant> acquire(const Request& asked, Placement placement, uint64_t holder,
+                               const std::vector<const Request*>& reserved = {});
+  /// All or none; in the order of `asked`. Finds a place whenever there is one if the requests are
+  /// equal, or if the placement is a strict one; for different requests that are packed or spread
+  /// it tries the large ones first and may miss a place that only fits exactly.
+  std::optional<std::vector<Grant>> acquire_gang(const std::vector<Request>& asked,
+                                                 Placement placement, uint64_t holder);
   void release(const Grant& grant);
+  void pause_cpus(const Grant& grant);   ///< See NodeLedger.
+  void resume_cpus(const Grant& grant);  ///< See NodeLedger.
 
-  /// A holder that only waits gives its CPUs back and keeps the rest.
-  void pause_cpus(const Grant& grant);
-  /// It goes on at once, even if others took them meanwhile (making it wait could make everybody
-  /// wait); nothing new starts until the balance is right again.
-  void resume_cpus(const Grant& grant);
+  /// Empty if the idle nodes (without those that drain) could provide it. Otherwise why they could
+  /// not, e.g. "asks for 6 CPU on one node; the largest node has 4 (n1, n2)".
+  std::string why_impossible(const Request& asked) const;
+  std::string why_impossible(const std::vector<Request>& asked, Placement placement) const;
+  /// Whether `why_impossible` would be empty; cheap.
+  bool is_possible(const Request& asked) const;
 
-  using DescribeHolder = std::function<std::string(uint64_t holder)>;
-  /// One sentence: what is missing and who holds it. Empty if `asked` could be had now.
-  std::string why_waits(const Resources& asked, const DescribeHolder& describe) const;
+  using DescribeHolder = NodeLedger::DescribeHolder;
+  /// One sentence: what is missing, where, and who holds it. Empty if it could be had now.
+  std::string why_waits(const Request& asked, const DescribeHolder& describe) const;
+  std::string why_waits(const std::vector<Request>& asked, Placement placement,
+                        const DescribeHolder& describe) const;
 
  private:
-  struct Amounts {  // in units of 1/10000
-    int64_t cpus = 0;
-    int64_t memory = 0;  // bytes
-    std::map<std::string, int64_t> custom;
+  struct Node {
+    NodeTotal info;
+    bool draining = false;
+    NodeLedger ledger;
   };
-  static Amounts amounts(const Resources& resources);
-  std::optional<std::vector<int>> pick_gpus(double gpus) const;
-  void take(const Grant& grant, int sign);
+  Node* find(NodeId id);
+  const Node* find(NodeId id) const;
+  static bool could_ever(const Node& node, const Request& asked);
+  static bool is_reserved(const Node& node, const std::vector<const Request*>& reserved);
+  Node* choose(const Request& asked, Placement placement,
+               const std::vector<const Request*>& reserved);
+  /// The nodes as they are, or as they would be if all were idle; without those that drain.
+  std::vector<PlaceableNode> placeable(bool idle) const;
 
-  Resources total_;
-  Amounts free_;
-  std::vector<int64_t> gpu_free_;
-  uint64_t next_number_ = 1;
-  std::map<uint64_t, Grant> held_;
+  std::vector<Node> nodes_;
+  std::unordered_map<NodeId, size_t> place_;  // in `nodes_`
 };
 
 }  // namespace manta

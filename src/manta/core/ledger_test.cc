@@ -1,7 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
 #include <random>
+#include <set>
 
 #include "manta/base/error_internal.h"
 #include "manta/core/ledger_internal.h"
@@ -12,258 +15,266 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::UnorderedElementsAre;
 
-const Resources kTotal{.cpus = 4, .gpus = 2, .memory = 1000, .custom = {{"disk", 2}}};
+std::string holder_name(uint64_t holder) { return str("task ", holder); }
 
-std::string task(uint64_t holder) { return str("task ", holder); }
+Request cpus(double amount, Labels labels = {}) { return {{.cpus = amount}, std::move(labels)}; }
 
-TEST(LedgerTest, WhatIsTakenIsGone) {
-  Ledger ledger(kTotal);
-  EXPECT_EQ(ledger.available(), kTotal);
-  auto first = ledger.acquire({.cpus = 3}, 1);
-  ASSERT_TRUE(first);
-  EXPECT_EQ(first->holder, 1u);
-  EXPECT_NE(first->number, 0u);
-  EXPECT_FALSE(ledger.acquire({.cpus = 2}, 2));
-  auto second = ledger.acquire({.cpus = 1}, 2);
-  ASSERT_TRUE(second);
-  EXPECT_EQ(ledger.available().cpus, 0);
-  EXPECT_FALSE(ledger.acquire({.cpus = 0.0001}, 3));
-  EXPECT_TRUE(ledger.acquire({.cpus = 0}, 3));  // asks for nothing
-  ledger.release(*first);
-  ledger.release(*second);
-  EXPECT_EQ(ledger.available(), kTotal);
-  EXPECT_EQ(ledger.total(), kTotal);
-}
-
-TEST(LedgerTest, EachResourceIsCounted) {
-  for (const Resources& all : std::vector<Resources>{
-           {.cpus = 4}, {.gpus = 2}, {.memory = 1000}, {.custom = {{"disk", 2}}}, kTotal}) {
-    SCOPED_TRACE(to_string(all));
-    Ledger ledger(kTotal);
-    auto grant = ledger.acquire(all, 1);
-    ASSERT_TRUE(grant);
-    EXPECT_FALSE(ledger.acquire(all, 2));
-    ledger.release(*grant);
-    EXPECT_EQ(ledger.available(), kTotal);
-    EXPECT_TRUE(ledger.acquire(all, 2));
+// Nodes n1, n2, ... with ids from 1.
+Ledger ledger_of(const std::vector<Resources>& totals) {
+  Ledger ledger;
+  NodeId id = 0;
+  for (const Resources& total : totals) {
+    ++id;
+    ledger.add_node({id, str("n", id), total, {}});
   }
+  return ledger;
 }
 
-TEST(LedgerTest, TenTenthsAreOne) {
-  Ledger ledger({.cpus = 1, .gpus = 1, .custom = {{"disk", 1}}});
-  std::vector<Grant> grants;
-  for (int i = 0; i < 10; ++i) {
-    auto grant = ledger.acquire({.cpus = 0.1, .gpus = 0.1, .custom = {{"disk", 0.1}}}, 1);
-    ASSERT_TRUE(grant) << i;
-    grants.push_back(*grant);
+std::vector<NodeId> nodes_of(const std::optional<std::vector<Grant>>& grants) {
+  std::vector<NodeId> nodes;
+  if (grants) {
+    for (const Grant& grant : *grants) nodes.push_back(grant.node);
   }
-  EXPECT_EQ(ledger.available(), (Resources{.cpus = 0, .custom = {{"disk", 0}}}));
-  EXPECT_FALSE(ledger.acquire({.cpus = 0.0001}, 1));
-  for (const auto& grant : grants) ledger.release(grant);
-  EXPECT_EQ(ledger.available(), ledger.total());
+  return nodes;
 }
 
-TEST(LedgerTest, ARefusalTakesNothing) {
-  Ledger ledger(kTotal);
-  for (const Resources& asked :
-       std::vector<Resources>{{.cpus = 5},
-                              {.gpus = 3},
-                              {.memory = 1001},
-                              {.custom = {{"disk", 1}, {"tape", 1}}},
-                              {.cpus = 1, .gpus = 1, .custom = {{"disk", 3}}}}) {
-    EXPECT_FALSE(ledger.acquire(asked, 1)) << to_string(asked);
-    EXPECT_EQ(ledger.available(), kTotal);
+TEST(LedgerTest, OneProcessNeverGetsMoreThanOneNodeHas) {
+  Ledger ledger = ledger_of({{.cpus = 4}, {.cpus = 4}});
+  EXPECT_EQ(ledger.total().cpus, 8);
+  EXPECT_FALSE(ledger.acquire(cpus(6), Placement::kPack, 1));
+  EXPECT_FALSE(ledger.is_possible(cpus(6)));
+  EXPECT_EQ(ledger.why_impossible(cpus(6)),
+            "asks for 6 CPU on one node; the largest node has 4 (n1, n2)");
+  EXPECT_TRUE(ledger.acquire(cpus(3), Placement::kPack, 1));
+  EXPECT_TRUE(ledger.acquire(cpus(3), Placement::kPack, 1));
+  EXPECT_EQ(ledger.available().cpus, 2);
+  EXPECT_FALSE(ledger.acquire(cpus(2), Placement::kPack, 1));
+  EXPECT_TRUE(ledger.is_possible(cpus(2)));
+}
+
+TEST(LedgerTest, PackFillsANodeBeforeTheNextAndSpreadTakesTheFreest) {
+  Ledger ledger = ledger_of({{.cpus = 4}, {.cpus = 2}, {.cpus = 4}});
+  std::vector<NodeId> packed;
+  for (int i = 0; i < 4; ++i) {
+    packed.push_back(ledger.acquire(cpus(1), Placement::kPack, 1)->node);
   }
+  EXPECT_THAT(packed, ElementsAre(2, 2, 1, 1));
+  EXPECT_EQ(ledger.acquire(cpus(1), Placement::kSpread, 1)->node, 3u);
 }
 
-TEST(LedgerTest, GpusAreDevices) {
-  Ledger ledger({.cpus = 0, .gpus = 3});
-  auto first = ledger.acquire({.cpus = 0, .gpus = 1}, 1);
-  auto two = ledger.acquire({.cpus = 0, .gpus = 2}, 2);
-  ASSERT_TRUE(first && two);
-  EXPECT_THAT(first->gpu_ids, ElementsAre(0));
-  EXPECT_THAT(two->gpu_ids, ElementsAre(1, 2));
-  EXPECT_FALSE(ledger.acquire({.cpus = 0, .gpus = 0.5}, 3));
-  ledger.release(*first);
-  auto again = ledger.acquire({.cpus = 0, .gpus = 1}, 3);
-  ASSERT_TRUE(again);
-  EXPECT_THAT(again->gpu_ids, ElementsAre(0));
+TEST(LedgerTest, LabelsChooseTheNode) {
+  Ledger ledger;
+  ledger.add_node({1, "n1", {.cpus = 1}, {{"zone", "a"}}});
+  ledger.add_node({2, "n2", {.cpus = 2}, {{"zone", "b"}, {"disk", "ssd"}}});
+  EXPECT_EQ(ledger.acquire(cpus(1, {{"zone", "b"}}), Placement::kPack, 1)->node, 2u);
+  EXPECT_EQ(ledger.acquire(cpus(1, {{"disk", "ssd"}, {"zone", "b"}}), Placement::kPack, 1)->node,
+            2u);
+  EXPECT_FALSE(ledger.acquire(cpus(1, {{"zone", "b"}}), Placement::kPack, 1));
+  EXPECT_EQ(ledger.why_impossible(cpus(1, {{"zone", "c"}})),
+            "asks for 1 CPU on one node with zone=c; no node has these labels: n1 (zone=a), n2 "
+            "(zone=b, disk=ssd)");
+  EXPECT_EQ(ledger.why_impossible(cpus(2, {{"zone", "a"}})),
+            "asks for 2 CPU on one node with zone=a; the largest node has 1 (n1)");
 }
 
-TEST(LedgerTest, SharesFillOneDeviceBeforeTheNext) {
-  Ledger ledger({.cpus = 0, .gpus = 2});
-  auto share = [&](double gpus) { return ledger.acquire({.cpus = 0, .gpus = gpus}, 1); };
-  auto half = share(0.5);
-  auto quarter = share(0.25);
-  auto large = share(0.75);
-  auto last = share(0.25);  // fits both: the device with less room gets it
-  ASSERT_TRUE(half && quarter && large && last);
-  EXPECT_THAT(half->gpu_ids, ElementsAre(0));
-  EXPECT_THAT(quarter->gpu_ids, ElementsAre(0));
-  EXPECT_THAT(large->gpu_ids, ElementsAre(1));
-  EXPECT_EQ(ledger.available().gpus, 0.25);
-  EXPECT_FALSE(share(0.5));
+TEST(LedgerTest, ARequestThatNoNodeHasAllOfIsRefused) {
+  Ledger ledger = ledger_of({{.cpus = 8}, {.cpus = 2, .gpus = 2}});
+  EXPECT_EQ(ledger.why_impossible(Request{{.cpus = 4, .gpus = 1}}),
+            "asks for 4 CPU, 1 GPU on one node; no node has all of it: n1 has 8 CPU, n2 has 2 "
+            "CPU, 2 GPU");
+  EXPECT_EQ(ledger.why_impossible(Request{{.cpus = 1, .custom = {{"tape", 1}}}}),
+            "asks for 1 tape on one node; the largest node has 0 (n1, n2)");
 }
 
-TEST(LedgerTest, AWholeDeviceIsOneThatNobodyShares) {
-  Ledger ledger({.cpus = 0, .gpus = 2});
-  auto first = ledger.acquire({.cpus = 0, .gpus = 0.6}, 1);
-  auto second = ledger.acquire({.cpus = 0, .gpus = 0.6}, 1);  // does not fit beside the first
-  ASSERT_TRUE(first && second);
-  EXPECT_FALSE(ledger.acquire({.cpus = 0, .gpus = 1}, 2));
-  ledger.release(*first);
-  auto whole = ledger.acquire({.cpus = 0, .gpus = 1}, 2);
-  ASSERT_TRUE(whole);
-  EXPECT_EQ(whole->gpu_ids, first->gpu_ids);
+TEST(LedgerTest, GangsArePlacedAsTheyAsk) {
+  std::vector<Request> three(3, cpus(1));
+  Ledger ledger = ledger_of({{.cpus = 4}, {.cpus = 4}, {.cpus = 3}});
+  EXPECT_THAT(nodes_of(ledger.acquire_gang(three, Placement::kPack, 1)), ElementsAre(3, 3, 3));
+  ledger = ledger_of({{.cpus = 4}, {.cpus = 4}, {.cpus = 3}});
+  EXPECT_THAT(nodes_of(ledger.acquire_gang(three, Placement::kSpread, 1)),
+              UnorderedElementsAre(1, 2, 3));
+  EXPECT_THAT(nodes_of(ledger.acquire_gang(std::vector(3, cpus(3)), Placement::kStrictSpread, 1)),
+              ElementsAre());  // n3 has 2 left
+  EXPECT_THAT(nodes_of(ledger.acquire_gang(three, Placement::kStrictPack, 1)),
+              ElementsAre(1, 1, 1));
+  ledger = ledger_of({{.cpus = 2}, {.cpus = 4}, {.cpus = 2}});
+  EXPECT_THAT(nodes_of(ledger.acquire_gang(std::vector(5, cpus(1)), Placement::kPack, 1)),
+              UnorderedElementsAre(2, 2, 2, 2, 1));  // the fewest nodes
 }
 
-TEST(LedgerTest, AcquireAllIsAllOrNone) {
-  Ledger ledger(kTotal);
-  EXPECT_FALSE(ledger.acquire_all({{.cpus = 2}, {.cpus = 1, .gpus = 2}, {.gpus = 1}}, 1));
-  EXPECT_EQ(ledger.available(), kTotal);
-  auto grants = ledger.acquire_all({{.cpus = 2, .gpus = 1}, {.cpus = 2, .gpus = 1}}, 1);
-  ASSERT_TRUE(grants);
-  ASSERT_EQ(grants->size(), 2u);
-  EXPECT_NE((*grants)[0].gpu_ids, (*grants)[1].gpu_ids);
+TEST(LedgerTest, AnImpossibleGangIsRefusedWithTheReason) {
+  Ledger ledger = ledger_of({{.cpus = 4}, {.cpus = 4}});
+  EXPECT_EQ(ledger.why_impossible(std::vector(3, cpus(1)), Placement::kStrictSpread),
+            "asks for 3 times 1 CPU, each on another node (STRICT_SPREAD); there are 2 nodes: n1 "
+            "has 4 CPU, n2 has 4 CPU");
+  EXPECT_EQ(ledger.why_impossible(std::vector(3, cpus(2)), Placement::kStrictPack),
+            "asks for 3 times 2 CPU on one node (STRICT_PACK); there are 2 nodes: n1 has 4 CPU, "
+            "n2 has 4 CPU");
+  EXPECT_EQ(ledger.why_impossible(std::vector(3, cpus(3)), Placement::kPack),
+            "asks for 3 times 3 CPU (PACK); there are 2 nodes: n1 has 4 CPU, n2 has 4 CPU");
+  EXPECT_EQ(ledger.why_impossible(std::vector(2, cpus(6)), Placement::kPack),
+            "asks for 6 CPU on one node; the largest node has 4 (n1, n2)");
+  EXPECT_EQ(ledger.why_impossible(std::vector(2, cpus(4)), Placement::kPack), "");
+}
+
+TEST(LedgerTest, StrictSpreadMovesOthersToMakeAPlace) {
+  Ledger ledger = ledger_of({{.cpus = 4, .gpus = 1}, {.cpus = 2, .gpus = 1}, {.cpus = 4}});
+  std::vector<Request> asked{{{.cpus = 3}}, {{.cpus = 1, .gpus = 1}}, {{.cpus = 2, .gpus = 1}}};
+  auto nodes = nodes_of(ledger.acquire_gang(asked, Placement::kStrictSpread, 1));
+  ASSERT_EQ(nodes.size(), 3u);
+  EXPECT_EQ(nodes[0], 3u);
+}
+
+TEST(LedgerTest, WhyWaitsNamesTheFreestNodeAndItsHolders) {
+  Ledger ledger = ledger_of({{.cpus = 4}, {.cpus = 4}, {.cpus = 1}});
+  ASSERT_EQ(ledger.acquire(cpus(3), Placement::kPack, 7)->node, 1u);
+  ASSERT_EQ(ledger.acquire(cpus(4), Placement::kPack, 8)->node, 2u);
+  EXPECT_EQ(ledger.why_waits(cpus(2), holder_name),
+            "waits for 2 CPU (1 of 4 free) on n1, the freest of 2 nodes that could run it; held "
+            "by task 7 (3 CPU)");
+  EXPECT_EQ(ledger.why_waits(cpus(1), holder_name), "");
+  EXPECT_THAT(ledger.why_waits(std::vector(2, cpus(2)), Placement::kPack, holder_name),
+              HasSubstr("waits for 2 CPU (1 of 4 free) on n1"));
+  EXPECT_EQ(ledger.why_waits(std::vector(3, cpus(1)), Placement::kPack, holder_name),
+            "waits for 3 times 1 CPU, placed by PACK on 3 nodes at once (2 CPU free in all)");
+}
+
+TEST(LedgerTest, ANodeThatDrainsGetsNothingNewAndOneThatLeftHasNothing) {
+  Ledger ledger = ledger_of({{.cpus = 2}, {.cpus = 4}});
+  auto on_first = ledger.acquire(cpus(1), Placement::kPack, 1);
+  auto on_second = ledger.acquire(cpus(3), Placement::kPack, 1);
+  ASSERT_EQ(on_first->node, 1u);
+  ASSERT_EQ(on_second->node, 2u);
+  ledger.drain_node(2);
+  EXPECT_FALSE(ledger.is_possible(cpus(3)));
+  EXPECT_EQ(ledger.available().cpus, 1);
+  EXPECT_EQ(ledger.acquire(cpus(1), Placement::kSpread, 1)->node, 1u);
+  ledger.remove_node(2);
+  ledger.release(*on_second);
+  ledger.pause_cpus(*on_second);
+  EXPECT_EQ(ledger.total().cpus, 2);
   EXPECT_EQ(ledger.available().cpus, 0);
-  for (const auto& grant : *grants) ledger.release(grant);
-  EXPECT_EQ(ledger.available(), kTotal);
-  EXPECT_TRUE(ledger.acquire_all({}, 1));
+  ledger.release(*on_first);
+  EXPECT_EQ(ledger.available().cpus, 1);
+  ledger.remove_node(1);
+  EXPECT_FALSE(ledger.acquire(cpus(0), Placement::kPack, 1));
+  EXPECT_EQ(ledger.why_impossible(cpus(1)), "asks for 1 CPU on one node; there is no node");
 }
 
-TEST(LedgerTest, ReleasingTwiceOrNothingIsHarmless) {
-  Ledger ledger(kTotal);
-  auto grant = ledger.acquire({.cpus = 2, .gpus = 1, .memory = 10, .custom = {{"disk", 1}}}, 1);
-  ASSERT_TRUE(grant);
-  ledger.release(*grant);
-  ledger.release(*grant);
-  ledger.release(Grant{{.cpus = 3}, {}, 0, 0});
-  EXPECT_EQ(ledger.available(), kTotal);
+// Whether there is a way to put each request on a node of its own, by trying all.
+bool can_match(const Ledger& ledger, const std::vector<Resources>& free,
+               const std::vector<Request>& asked) {
+  (void)ledger;
+  std::vector<size_t> order(free.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (asked.size() > free.size()) return false;
+  do {
+    bool all = true;
+    for (size_t i = 0; i < asked.size() && all; ++i) {
+      all = Room(free[order[i]]).has(asked[i].resources);
+    }
+    if (all) return true;
+  } while (std::next_permutation(order.begin(), order.end()));
+  return false;
 }
 
-TEST(LedgerTest, AHolderThatWaitsLendsItsCpusOnly) {
-  Ledger ledger({.cpus = 2, .gpus = 1, .memory = 100});
-  auto waiting = ledger.acquire({.cpus = 2, .gpus = 1, .memory = 100}, 1);
-  ASSERT_TRUE(waiting);
-  ledger.pause_cpus(*waiting);
-  EXPECT_EQ(ledger.available(), (Resources{.cpus = 2, .gpus = 0, .memory = 0}));
-  auto other = ledger.acquire({.cpus = 1}, 2);
-  ASSERT_TRUE(other);
-
-  ledger.resume_cpus(*waiting);  // at once, although one is in use
-  EXPECT_EQ(ledger.available().cpus, -1);
-  EXPECT_FALSE(ledger.acquire({.cpus = 0.0001}, 3));
-  EXPECT_TRUE(ledger.acquire({.cpus = 0}, 3));
-  EXPECT_THAT(ledger.why_waits({.cpus = 1}, task), HasSubstr("1 CPU (0 of 2 free)"));
-
-  ledger.release(*other);
-  EXPECT_EQ(ledger.available().cpus, 0);
-  ledger.release(*waiting);
-  EXPECT_EQ(ledger.available(), ledger.total());
-}
-
-TEST(LedgerTest, WhyWaitsSaysWhatIsMissingAndWhoHasIt) {
-  Ledger ledger(kTotal);
-  EXPECT_EQ(ledger.why_waits(kTotal, task), "");
-  ASSERT_TRUE(ledger.acquire({.cpus = 3}, 7));
-  EXPECT_EQ(ledger.why_waits({.cpus = 1}, task), "");
-  EXPECT_EQ(ledger.why_waits({.cpus = 2}, task),
-            "waits for 2 CPU (1 of 4 free); held by task 7 (3 CPU)");
-  ASSERT_TRUE(ledger.acquire({.cpus = 0, .gpus = 0.5, .custom = {{"disk", 1.5}}}, 8));
-  EXPECT_EQ(ledger.why_waits({.cpus = 1, .gpus = 2, .custom = {{"disk", 1}}}, task),
-            "waits for 2 GPU (1.5 of 2 free) and 1 disk (0.5 of 2 free); held by task 8 (0.5 GPU, "
-            "1.5 disk)");
-  EXPECT_EQ(ledger.why_waits({.memory = 1001}, task),
-            "waits for 1001 bytes memory (1000 bytes of 1000 bytes free)");
-  EXPECT_EQ(ledger.why_waits({.custom = {{"tape", 1}}}, task), "waits for 1 tape (0 of 0 free)");
-}
-
-TEST(LedgerTest, WhyWaitsWritesBytesReadably) {
-  Ledger ledger({.memory = 8ll << 30});
-  ASSERT_TRUE(ledger.acquire({.cpus = 0, .memory = 7ll << 30}, 1));
-  EXPECT_THAT(ledger.why_waits({.cpus = 0, .memory = 2ll << 30}, task),
-              testing::Not(HasSubstr("e+")));
-}
-
-TEST(LedgerTest, WhyWaitsNamesThreeHolders) {
-  Ledger ledger(kTotal);
-  for (uint64_t holder = 1; holder <= 4; ++holder) ASSERT_TRUE(ledger.acquire({}, holder));
-  EXPECT_EQ(ledger.why_waits({}, task),
-            "waits for 1 CPU (0 of 4 free); held by task 1 (1 CPU), task 2 (1 CPU), task 3 (1 CPU) "
-            "and 1 more");
-}
-
-TEST(LedgerTest, WhyWaitsExplainsDevicesThatAreAllShared) {
-  Ledger ledger({.cpus = 0, .gpus = 2});
-  ASSERT_TRUE(ledger.acquire({.cpus = 0, .gpus = 0.6}, 1));
-  ASSERT_TRUE(ledger.acquire({.cpus = 0, .gpus = 0.6}, 2));
-  std::string why = ledger.why_waits({.cpus = 0, .gpus = 0.5}, task);  // 0.8 are free, in two parts
-  EXPECT_THAT(why, HasSubstr("waits for 0.5 GPU"));
-  EXPECT_THAT(why, HasSubstr("held by task 1 (0.6 GPU), task 2 (0.6 GPU)"));
-}
-
-// A ledger agrees with a plain sum over what is held, whatever happens.
-TEST(LedgerTest, RandomOperationsKeepTheBalance) {
-  std::mt19937 random(42);
+// Grants are what was asked for, on nodes that have it, and every node's balance is right; strict
+// placements are found whenever they exist.
+TEST(LedgerTest, RandomRequestsKeepTheRules) {
+  std::mt19937 random(7);
   auto up_to = [&](int max) { return std::uniform_int_distribution<int>(0, max)(random); };
-  Ledger ledger(kTotal);
-  struct Held {
-    Grant grant;
-    bool paused = false;
-  };
-  std::vector<Held> held;
-  auto drop = [&](size_t i) {
-    if (held[i].paused) ledger.resume_cpus(held[i].grant);
-    ledger.release(held[i].grant);
-    held.erase(held.begin() + static_cast<std::ptrdiff_t>(i));
-  };
-  for (int step = 0; step < 20000; ++step) {
-    int what = up_to(9);
-    if (what < 5) {
-      Resources asked{.cpus = up_to(30) / 10.0,
-                      .gpus = up_to(3) ? up_to(9) / 10.0 : up_to(2),
-                      .memory = up_to(400),
-                      .custom = {{"disk", up_to(100) / 100.0}}};
-      Resources before = ledger.available();
-      std::string why = ledger.why_waits(asked, task);
-      auto grant = ledger.acquire(asked, 1);
-      ASSERT_EQ(why.empty(), grant.has_value()) << to_string(asked) << ' ' << why;
-      if (grant) {
-        held.push_back({*grant, false});
+  for (int round = 0; round < 300; ++round) {
+    std::vector<Resources> totals;
+    for (int i = up_to(4); i >= 0; --i) {
+      totals.push_back({.cpus = 1.0 + up_to(7), .gpus = static_cast<double>(up_to(2))});
+    }
+    Ledger ledger = ledger_of(totals);
+    std::vector<Resources> free = totals;
+    std::vector<Grant> held;
+    auto take = [&](const Grant& grant) {
+      Resources& left = free[grant.node - 1];
+      left.cpus -= grant.amounts.cpus;
+      left.gpus -= grant.amounts.gpus;
+      ASSERT_GE(left.cpus, 0);
+      ASSERT_GE(left.gpus, 0);
+      held.push_back(grant);
+    };
+    for (int step = 0; step < 30; ++step) {
+      auto placement = static_cast<Placement>(up_to(3));
+      auto request = [&] {
+        return Request{{.cpus = static_cast<double>(up_to(3)),
+                        .gpus = static_cast<double>(up_to(4) == 0 ? 1 : 0)}};
+      };
+      if (up_to(2) == 0 && !held.empty()) {
+        size_t which = static_cast<size_t>(up_to(static_cast<int>(held.size()) - 1));
+        ledger.release(held[which]);
+        free[held[which].node - 1].cpus += held[which].amounts.cpus;
+        free[held[which].node - 1].gpus += held[which].amounts.gpus;
+        held.erase(held.begin() + static_cast<std::ptrdiff_t>(which));
+      } else if (up_to(1) == 0) {
+        Request asked = request();
+        bool fits = std::any_of(free.begin(), free.end(),
+                                [&](const auto& each) { return Room(each).has(asked.resources); });
+        EXPECT_EQ(ledger.why_waits(asked, holder_name).empty(), fits);
+        auto grant = ledger.acquire(asked, placement, 1);
+        ASSERT_EQ(grant.has_value(), fits);
+        if (grant) take(*grant);
       } else {
-        ASSERT_EQ(ledger.available(), before);
+        std::vector<Request> asked;
+        bool equal = up_to(1) == 0;
+        for (int i = up_to(4); i >= 0; --i) {
+          asked.push_back(equal && !asked.empty() ? asked.front() : request());
+        }
+        auto grants = ledger.acquire_gang(asked, placement, 1);
+        if (placement == Placement::kStrictSpread) {
+          ASSERT_EQ(grants.has_value(), can_match(ledger, free, asked));
+        }
+        size_t room = 0;  // for requests that are equal
+        for (Resources each : free) {
+          Room left(each);
+          while (room < asked.size() && left.take(asked.front().resources)) ++room;
+        }
+        if (equal && (placement == Placement::kPack || placement == Placement::kSpread)) {
+          ASSERT_EQ(grants.has_value(), room >= asked.size());
+        }
+        if (!grants) {
+          EXPECT_FALSE(ledger.why_waits(asked, placement, holder_name).empty());
+          continue;
+        }
+        std::set<NodeId> nodes;
+        for (size_t i = 0; i < asked.size(); ++i) {
+          EXPECT_EQ((*grants)[i].amounts, asked[i].resources);
+          nodes.insert((*grants)[i].node);
+          take((*grants)[i]);
+        }
+        if (placement == Placement::kStrictPack) {
+          EXPECT_EQ(nodes.size(), 1u);
+        }
+        if (placement == Placement::kStrictSpread) {
+          EXPECT_EQ(nodes.size(), asked.size());
+        }
       }
-    } else if (what < 8 && !held.empty()) {
-      drop(static_cast<size_t>(up_to(static_cast<int>(held.size()) - 1)));
-    } else if (!held.empty()) {
-      Held& one = held[static_cast<size_t>(up_to(static_cast<int>(held.size()) - 1))];
-      one.paused ? ledger.resume_cpus(one.grant) : ledger.pause_cpus(one.grant);
-      one.paused = !one.paused;
+      for (size_t i = 0; i < free.size(); ++i) {
+        ASSERT_EQ(ledger.available(static_cast<NodeId>(i + 1)), free[i]);
+      }
     }
-    Resources sum = kTotal;
-    double& disk = sum.custom[0].second;
-    std::vector<double> device(2, 1.0);
-    for (const auto& [grant, paused] : held) {
-      sum.cpus -= paused ? 0 : grant.amounts.cpus;
-      sum.gpus -= grant.amounts.gpus;
-      sum.memory -= grant.amounts.memory;
-      disk -= amount_of(grant.amounts.custom, "disk");
-      double share = std::min(1.0, grant.amounts.gpus);
-      ASSERT_EQ(grant.gpu_ids.size(), static_cast<size_t>(std::ceil(grant.amounts.gpus)));
-      for (int id : grant.gpu_ids) device[static_cast<size_t>(id)] -= share;
-    }
-    Resources free = ledger.available();
-    ASSERT_NEAR(free.cpus, sum.cpus, 1e-9);
-    ASSERT_NEAR(free.gpus, sum.gpus, 1e-9);
-    ASSERT_EQ(free.memory, sum.memory);
-    ASSERT_NEAR(amount_of(free.custom, "disk"), disk, 1e-9);
-    ASSERT_LE(free.cpus, 4);
-    ASSERT_GE(free.memory, 0);
-    for (double left : device) ASSERT_GE(left, -1e-9);
   }
-  while (!held.empty()) drop(held.size() - 1);
-  EXPECT_EQ(ledger.available(), kTotal);
+}
+
+// Large clusters: this takes milliseconds, and would take minutes if it were cubic.
+TEST(LedgerTest, AThousandNodesAndAGangOfAThousand) {
+  for (auto placement : {Placement::kPack, Placement::kSpread, Placement::kStrictSpread}) {
+    for (double each : {1.0, 128.0}) {
+      SCOPED_TRACE(str(to_string(placement), " ", each));
+      Ledger ledger = ledger_of(std::vector<Resources>(1000, {.cpus = 128}));
+      auto grants = ledger.acquire_gang(std::vector(1000, cpus(each)), placement, 1);
+      ASSERT_TRUE(grants);
+      for (const Grant& grant : *grants) ledger.release(grant);
+      EXPECT_EQ(ledger.available().cpus, 128'000);
+    }
+  }
 }
 
 }  // namespace

@@ -36,6 +36,7 @@ std::string last_words(const std::string& path, uintmax_t begin) {
 }  // namespace
 
 std::string ProcessExit::describe() const {
+  if (!node_lost.empty()) return "was lost with its node: " + node_lost;
   if (lost_with != 0) return "ended because the zygote, its parent, had ended";
   if (signal == SIGKILL)
     return "was killed by SIGKILL (signal 9; perhaps the machine ran out of memory)";
@@ -50,6 +51,7 @@ std::string ProcessExit::describe() const {
 LocalEngine::LocalEngine(EventLoop& loop, LocalEngineOptions options, EngineEvents& events)
     : loop_(loop), options_(std::move(options)), events_(events) {
   start_zygote();
+  events_.on_node_joined(options_.node);
 }
 
 LocalEngine::~LocalEngine() { shutdown(); }
@@ -89,7 +91,7 @@ void LocalEngine::start_zygote() {
   // With more CPUs to give away than there are, workers share processors. Threads of OpenMP that
   // spin while they wait for each other then keep those from running that they wait for: 27 s
   // instead of 1 s for four workers of XGBoost with two threads each, on two processors.
-  if (options_.resources.cpus > detect_resources().cpus && !std::getenv("OMP_WAIT_POLICY")) {
+  if (options_.node.total.cpus > detect_resources().cpus && !std::getenv("OMP_WAIT_POLICY")) {
     changes["OMP_WAIT_POLICY"] = "passive";
   }
   Environment environment(changes);
@@ -120,13 +122,23 @@ void LocalEngine::start_zygote() {
   encode_message<ToZygote>(zygote_->out(), start);
 }
 
-std::vector<ProcessId> LocalEngine::start(const std::vector<ProcessSpec>& gang) {
-  StartGang request;
+std::vector<ProcessId> LocalEngine::start(const std::vector<Placed>& gang) {
   std::vector<ProcessId> ids;
-  for (const auto& spec : gang) {
+  std::vector<std::pair<ProcessId, ProcessSpec>> numbered;
+  for (const Placed& each : gang) {
     ids.push_back(next_process_++);
-    request.gang.emplace_back(ids.back(), spec);
-    processes_[ids.back()].detached = !spec.detached_call.empty();
+    numbered.emplace_back(ids.back(), each.spec);
+  }
+  start_as(numbered);
+  return ids;
+}
+
+void LocalEngine::start_as(const std::vector<std::pair<ProcessId, ProcessSpec>>& gang) {
+  StartGang request{gang};
+  std::vector<ProcessId> ids;
+  for (const auto& [process, spec] : gang) {
+    ids.push_back(process);
+    processes_[process].detached = !spec.detached_call.empty();
   }
   try {
     if (!zygote_) start_zygote();
@@ -137,7 +149,6 @@ std::vector<ProcessId> LocalEngine::start(const std::vector<ProcessSpec>& gang) 
       events_.on_start_failed(ids, why);
     });
   }
-  return ids;
 }
 
 void LocalEngine::kill(ProcessId process) {

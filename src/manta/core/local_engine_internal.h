@@ -12,21 +12,22 @@
 namespace manta {
 
 struct LocalEngineOptions {
-  Resources resources;
+  NodeInfo node;  ///< What it says of this machine.
   RunAddress address;
   std::string session_folder;
   std::vector<std::string> argv;  ///< Of the zygote, so that `ps` shows what it belongs to.
 };
 
-/// Starts processes on this machine, through a zygote. Uses an event loop.
+/// This machine as a node: starts processes on it through a zygote. Uses an event loop.
 class LocalEngine final : public Engine {
  public:
   /// Starts the zygote and does not wait for it.
   LocalEngine(EventLoop& loop, LocalEngineOptions options, EngineEvents& events);
   ~LocalEngine() override;
 
-  Resources resources() const override { return options_.resources; }
-  std::vector<ProcessId> start(const std::vector<ProcessSpec>& gang) override;
+  std::vector<ProcessId> start(const std::vector<Placed>& gang) override;
+  /// The same, with numbers that the caller has chosen.
+  void start_as(const std::vector<std::pair<ProcessId, ProcessSpec>>& gang);
   void kill(ProcessId process) override;
   void shutdown() override;
 

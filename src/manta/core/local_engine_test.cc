@@ -31,7 +31,7 @@ class LocalEngineTest : public testing::Test, public EngineEvents {
   LocalEngineTest() : folder_(""), socket_(listen_unix(folder_.path() + "/hub.sock")) {
     // Nobody answers at the socket: a worker waits there, alive, for a minute.
     LocalEngineOptions options;
-    options.resources = {.cpus = 2};
+    options.node.total = {.cpus = 2};
     options.address = {folder_.path() + "/hub.sock", "token"};
     options.session_folder = folder_.path();
     options.argv = {"local_engine_test"};
@@ -57,7 +57,9 @@ class LocalEngineTest : public testing::Test, public EngineEvents {
 
   std::vector<ProcessId> start(const std::vector<ProcessSpec>& gang) {
     std::lock_guard lock(loop_.mutex);
-    return engine_->start(gang);
+    std::vector<Placed> placed;
+    for (const auto& each : gang) placed.push_back({0, each});
+    return engine_->start(placed);
   }
 
   // The events come with the loop's lock held.
@@ -70,6 +72,9 @@ class LocalEngineTest : public testing::Test, public EngineEvents {
     why_ = why;
     changed_.notify_all();
   }
+  void on_node_joined(const NodeInfo& node) override { joined_ = node; }
+  void on_node_draining(NodeId, const std::string&) override {}
+  void on_node_left(NodeId, const std::string&) override {}
   void on_exited(const ProcessExit& exit) override {
     exits_[exit.process] = exit;
     changed_.notify_all();
@@ -91,9 +96,15 @@ class LocalEngineTest : public testing::Test, public EngineEvents {
   std::condition_variable changed_;
   std::map<ProcessId, pid_t> pids_;
   std::map<ProcessId, ProcessExit> exits_;
+  NodeInfo joined_;
   std::vector<ProcessId> failed_;
   std::string why_;
 };
+
+TEST_F(LocalEngineTest, ItsMachineIsANodeFromTheBeginning) {
+  EXPECT_EQ(joined_.id, 0u);
+  EXPECT_EQ(joined_.total, (Resources{.cpus = 2}));
+}
 
 TEST_F(LocalEngineTest, AGangIsStartedAndEachEndIsTold) {
   auto ids = start({spec("a"), spec("b"), spec("c")});

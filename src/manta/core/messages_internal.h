@@ -6,7 +6,6 @@
 
 #include "manta/base/names_internal.h"
 #include "manta/core/engine_internal.h"
-#include "manta/core/ledger_internal.h"
 #include "manta/core/message_codec_internal.h"
 #include "manta/core/task_spec.h"
 
@@ -172,11 +171,20 @@ struct AskWhy {  // answered by Answer
     archive(request, id);
   }
 };
-struct AskAvailable {  // answered by Answer
+struct AskNodes {  // answered by Answer
   uint64_t request = 0;
   template <class Archive>
   void serialize(Archive& archive) {
     archive(request);
+  }
+};
+struct AskPossible {  // answered by Answer: whether nodes could start all of these at once, if idle
+  uint64_t request = 0;
+  std::vector<std::pair<Resources, Labels>> asked;
+  Placement placement = Placement::kPack;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(request, asked, placement);
   }
 };
 struct StartDetached {  // answered by Answer
@@ -191,16 +199,18 @@ struct StartDetached {  // answered by Answer
 
 using ToHub = std::variant<Hello, Submit, Put, Fetch, Watch, AddRef, Release, TaskDone, Blocked,
                            Unblocked, Returned, CancelTask, CreateNamed, CreateGroup, KillActor,
-                           FindActor, AskWhy, AskAvailable, StartDetached>;
+                           FindActor, AskWhy, AskNodes, AskPossible, StartDetached>;
 
 // ---- What the hub says to a process.
 
 struct Welcome {
   uint32_t index = 0;  // for the ids that the process chooses
-  Resources total;
+  Resources most;      // of each resource, on one node
+  NodeId node = 0;
+  std::string host;
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(index, total);
+    archive(index, most, node, host);
   }
 };
 struct Rejected {  // and then closed
@@ -248,10 +258,10 @@ struct Answer {
   Outcome outcome;  // only whether it went well, and the error if not
   std::string text;
   uint64_t id = 0;
-  Resources resources;
+  std::vector<Node> nodes;
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(request, outcome, text, id, resources);
+    archive(request, outcome, text, id, nodes);
   }
 };
 struct Exit {  // finish what was sent before, then end

@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "manta/core/node.h"
 #include "manta/core/object_ref.h"
 #include "manta/core/task_spec.h"
 
@@ -83,6 +84,8 @@ auto remote(const TaskOptions& options, F function, const Arguments&... argument
   spec.function = detail::make_function(function);
   spec.name = options.name;
   spec.resources = options.resources;
+  spec.placement = options.placement;
+  spec.labels = options.labels;
   spec.max_retries = options.max_retries;
   spec.retry_exceptions = options.retry_exceptions;
   detail::set_arguments(spec, std::type_identity<typename S::Parameters>(), arguments...);
@@ -104,6 +107,8 @@ struct RuntimeContext {
   std::string task;          ///< The name of the task or call; empty in the driver.
   int attempt = 0;           ///< 1 for a task's first run.
   std::vector<int> gpu_ids;  ///< The devices that were granted; also in CUDA_VISIBLE_DEVICES.
+  std::string node;          ///< The name of the host.
+  NodeId node_id = 0;        ///< See `nodes()`.
 };
 RuntimeContext get_runtime_context();
 

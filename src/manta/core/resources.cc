@@ -113,6 +113,21 @@ Resources detect_resources(const MachineResources& given, const std::string& roo
   return found;
 }
 
+void add_resources(Resources& sum, const Resources& part) {
+  sum.cpus += part.cpus;
+  sum.gpus += part.gpus;
+  sum.memory += part.memory;
+  for (const auto& [name, amount] : part.custom) {
+    auto found = std::find_if(sum.custom.begin(), sum.custom.end(),
+                              [&name = name](const auto& entry) { return entry.first == name; });
+    if (found == sum.custom.end()) {
+      sum.custom.emplace_back(name, amount);
+    } else {
+      found->second += amount;
+    }
+  }
+}
+
 double amount_of(const NamedAmounts& amounts, const std::string& name) {
   auto found = std::find_if(amounts.begin(), amounts.end(),
                             [&](const auto& entry) { return entry.first == name; });
@@ -165,6 +180,27 @@ bool is_valid(const Resources& asked) {
   }
   try {
     check_resources(asked, "");
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void check_labels(const Labels& labels, const std::string& what) {
+  std::set<std::string> names;
+  for (const auto& [name, value] : labels) {
+    if (name.empty() || !names.insert(name).second) {
+      throw Error(ErrorKind::kInvalidArgument,
+                  fmt::format("{} has the label '{}={}': a label needs a name, and each name comes "
+                              "once",
+                              what, name, value));
+    }
+  }
+}
+
+bool is_valid(const Labels& labels) {
+  try {
+    check_labels(labels, "");
     return true;
   } catch (const Error&) {
     return false;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "manta/core/placement.h"
 #include "manta/core/resources.h"
 
 namespace manta {
@@ -11,6 +12,9 @@ namespace manta {
 /// `root`, which is "/" except in tests.
 Resources detect_resources(const MachineResources& given = {}, const std::string& root = "/");
 
+/// Adds each amount of `part` to that of `sum`.
+void add_resources(Resources& sum, const Resources& part);
+
 /// The amount with that name; 0 if there is none.
 double amount_of(const NamedAmounts& amounts, const std::string& name);
 
@@ -18,8 +22,12 @@ double amount_of(const NamedAmounts& amounts, const std::string& name);
 /// is neither whole nor below 1. `what` names the requester in the message.
 void check_resources(const Resources& asked, const std::string& what);
 
-/// Whether `check_resources` and `check_possible`, respectively, would pass.
+/// Throws Error(kInvalidArgument) if a label has no name, or a name comes twice.
+void check_labels(const Labels& labels, const std::string& what);
+
+/// Whether `check_resources`, `check_labels` and `check_possible`, respectively, would pass.
 bool is_valid(const Resources& asked);
+bool is_valid(const Labels& labels);
 bool is_possible(const Resources& asked, const Resources& total);
 
 /// Throws Error(kResources), which says what was requested and what there is, if even the idle

@@ -6,27 +6,22 @@
 
 namespace manta {
 
-TaskQueue::Shape& TaskQueue::shape_of(const Resources& resources, bool creates_actor) {
+TaskQueue::Shape& TaskQueue::shape_of(const Need& need) {
   for (auto& shape : shapes_) {
-    if (shape.resources == resources && shape.creates_actors == creates_actor) return shape;
+    if (shape.need == need) return shape;
   }
-  shapes_.emplace_back();
-  shapes_.back().resources = resources;
-  shapes_.back().creates_actors = creates_actor;
-  return shapes_.back();
+  return shapes_.emplace_back(need);
 }
 
-void TaskQueue::push_back(ObjectId id, uint32_t depth, const Resources& resources,
-                          bool creates_actor) {
-  Shape& shape = shape_of(resources, creates_actor);
+void TaskQueue::push_back(ObjectId id, uint32_t depth, const Need& need) {
+  Shape& shape = shape_of(need);
   shape.buckets_[depth].push_back({id, next_order_++});
   ++shape.size_;
   ++size_;
 }
 
-void TaskQueue::push_front(ObjectId id, uint32_t depth, const Resources& resources,
-                           bool creates_actor) {
-  Shape& shape = shape_of(resources, creates_actor);
+void TaskQueue::push_front(ObjectId id, uint32_t depth, const Need& need) {
+  Shape& shape = shape_of(need);
   shape.buckets_[depth].push_front({id, --front_order_});
   ++shape.size_;
   ++size_;
@@ -41,9 +36,26 @@ void TaskQueue::pop_front(Shape& shape) {
   if (shape.empty()) shape.passed_over = 0;
 }
 
-void TaskQueue::remove(ObjectId id, uint32_t depth, const Resources& resources,
-                       bool creates_actor) {
-  Shape& shape = shape_of(resources, creates_actor);
+std::vector<ObjectId> TaskQueue::take_if(const std::function<bool(ObjectId)>& leaves) {
+  std::vector<ObjectId> taken;
+  for (Shape* shape : shapes()) {
+    for (auto& [depth, entries] : shape->buckets_) {
+      std::erase_if(entries, [&](const Shape::Entry& entry) {
+        if (!leaves(entry.id)) return false;
+        taken.push_back(entry.id);
+        --shape->size_;
+        --size_;
+        return true;
+      });
+    }
+    std::erase_if(shape->buckets_, [](const auto& bucket) { return bucket.second.empty(); });
+    if (shape->empty()) shape->passed_over = 0;
+  }
+  return taken;
+}
+
+void TaskQueue::remove(ObjectId id, uint32_t depth, const Need& need) {
+  Shape& shape = shape_of(need);
   auto bucket = shape.buckets_.find(depth);
   if (bucket == shape.buckets_.end()) return;
   size_t gone =

@@ -2,26 +2,43 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <list>
 #include <map>
 #include <vector>
 
 #include "manta/base/names_internal.h"
+#include "manta/core/ledger_internal.h"
 #include "manta/core/messages_internal.h"
 
 namespace manta {
+
+/// What a task needs to start.
+struct Need {
+  Request request;
+  Placement placement = Placement::kPack;
+  bool creates_actor = false;  ///< Those queue apart: other limits hold for them.
+
+  Need(Resources resources, bool creates = false)  // NOLINT: as good as
+      : request{std::move(resources), {}}, creates_actor(creates) {}
+  explicit Need(const TaskSpec& spec)
+      : request{spec.resources, spec.labels},
+        placement(spec.placement),
+        creates_actor(spec.kind == TaskKind::kActorCreate) {}
+  bool operator==(const Need&) const = default;
+};
 
 /// Tasks that could start, by what they ask for. Deeper ones (started by tasks) come first, so that
 /// a tree of tasks is walked in depth and few processes wait at a time; then the older ones. Not
 /// thread-safe.
 class TaskQueue {
  public:
-  /// Tasks that ask for the same.
+  /// Tasks that need the same.
   struct Shape {
-    Resources resources;
-    bool creates_actors = false;  ///< Those queue apart: other limits hold for them.
-    int passed_over =
-        0;  ///< How often a younger task of another shape started while this one waited.
+    explicit Shape(const Need& need) : need(need) {}
+    Need need;
+    /// How often a younger task of another shape started while this one waited.
+    int passed_over = 0;
     bool empty() const { return size_ == 0; }
     size_t size() const { return size_; }
     ObjectId front() const { return buckets_.begin()->second.front().id; }
@@ -36,13 +53,13 @@ class TaskQueue {
     std::map<uint32_t, std::deque<Entry>, std::greater<>> buckets_;  // by depth
   };
 
-  void push_back(ObjectId id, uint32_t depth, const Resources& resources,
-                 bool creates_actor = false);
+  void push_back(ObjectId id, uint32_t depth, const Need& need);
   /// For a task that was sent and came back.
-  void push_front(ObjectId id, uint32_t depth, const Resources& resources,
-                  bool creates_actor = false);
+  void push_front(ObjectId id, uint32_t depth, const Need& need);
   void pop_front(Shape& shape);
-  void remove(ObjectId id, uint32_t depth, const Resources& resources, bool creates_actor = false);
+  void remove(ObjectId id, uint32_t depth, const Need& need);
+  /// Takes out all for which `leaves` is true, in the order in which they would have started.
+  std::vector<ObjectId> take_if(const std::function<bool(ObjectId)>& leaves);
 
   /// The shapes that have tasks, in the order in which their first tasks should start.
   std::vector<Shape*> shapes();
@@ -50,7 +67,7 @@ class TaskQueue {
   size_t size() const { return size_; }
 
  private:
-  Shape& shape_of(const Resources& resources, bool creates_actor);
+  Shape& shape_of(const Need& need);
 
   std::list<Shape> shapes_;
   size_t size_ = 0;

@@ -52,9 +52,9 @@ TEST(TaskQueueTest, ShapesAreInTheOrderOfTheirFirstTasks) {
   queue.push_back(4, 1, kGpu);
   auto shapes = queue.shapes();
   ASSERT_EQ(shapes.size(), 3u);
-  EXPECT_EQ(shapes[0]->resources, kGpu);
-  EXPECT_EQ(shapes[1]->resources, kLarge);
-  EXPECT_EQ(shapes[2]->resources, kSmall);
+  EXPECT_EQ(shapes[0]->need.request.resources, kGpu);
+  EXPECT_EQ(shapes[1]->need.request.resources, kLarge);
+  EXPECT_EQ(shapes[2]->need.request.resources, kSmall);
   EXPECT_EQ(shapes[1]->size(), 2u);
   queue.pop_front(*shapes[0]);
   queue.pop_front(*shapes[1]);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "manta/core/function.h"
+#include "manta/core/placement.h"
 #include "manta/core/resources.h"
 
 namespace manta {
@@ -19,6 +20,11 @@ struct TaskOptions {
   bool retry_exceptions = false;
   /// For messages. Default: the function's own name.
   std::string name = {};
+  /// Which of the nodes that have room it runs on. The strict placements are for groups: a single
+  /// task is placed by kStrictPack as by kPack, by kStrictSpread as by kSpread.
+  Placement placement = Placement::kPack;
+  /// Runs only on a node that has all of these: see Node::labels.
+  Labels labels = {};
 };
 
 /// How an actor is run. Every field has a default.
@@ -43,6 +49,10 @@ struct ActorOptions {
   /// Its output is appended to this file, which must not be a symbolic link. Default: a file in the
   /// run's log folder.
   std::string log_path = {};
+  /// Which of the nodes that have room it lives on. In an `actor_group` all must have the same.
+  Placement placement = Placement::kPack;
+  /// Lives only on a node that has all of these: see Node::labels.
+  Labels labels = {};
 
   /// The threads start with the actor and live as long. This is more than a machine runs well.
   static constexpr int kMaxConcurrency = 1000;
@@ -63,6 +73,8 @@ struct TaskSpec {
   Value args;
   std::vector<RefArgument> ref_args;
   Resources resources;
+  Placement placement = Placement::kPack;
+  Labels labels;
   int32_t max_retries = 0;
   bool retry_exceptions = false;
   ObjectId parent = 0;  ///< The task that submitted it; 0 for the driver.
@@ -81,7 +93,7 @@ struct TaskSpec {
     if (kind == TaskKind::kActorCall) {
       archive(actor);
     } else {
-      archive(resources);
+      archive(resources, placement, labels);
     }
     if (kind == TaskKind::kActorCreate) {
       archive(max_restarts, max_concurrency, actor_name, actor_type, process_name, log_path);

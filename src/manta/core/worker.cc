@@ -315,7 +315,7 @@ class Worker final : public HubLink {
     auto task = std::make_shared<Client::RunningTask>();
     task->id = call.spec.id;
     task->depth = call.spec.depth;
-    task->context = {name_, call.spec.name, call.attempt, call.gpu_ids};
+    task->context = {name_, call.spec.name, call.attempt, call.gpu_ids, {}, 0};
     task->function = call.spec.function;
     client_->set_running(task);
     auto begin = Clock::now();
@@ -418,7 +418,7 @@ void run_worker(const RunAddress& address, ProcessId process, const std::string&
     Welcome welcome = join(channel, address, process);
     Worker worker(channel, name);
     auto client = std::make_shared<Client>(std::make_unique<WorkerLink>(worker), welcome.index,
-                                           welcome.total);
+                                           welcome.most, welcome.node, welcome.host);
     worker.set_client(client);
     Client::set_current(client);
     worker.run_loop();

@@ -103,6 +103,7 @@ void ServedDeployment::start_replica(ReplicaId id, int generation) {
   process->number = front_.expect_replica(*this);
   try {
     ActorOptions actor_options;
+    actor_options.labels = {{"role", "driver"}};  // it meets the front at a socket in its folder
     actor_options.resources = spec.options.resources;
     actor_options.process_name = str(name_, "-", id);
     process->actor = actor<Replica>(actor_options);

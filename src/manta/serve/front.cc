@@ -68,7 +68,7 @@ Front::Post Front::poster() const {
 }
 
 bool Front::has_room(const Resources& resources) {
-  Resources free = available_resources();
+  Resources free = nodes().front().free;  // replicas run on the driver's node
   auto amount = [](const NamedAmounts& amounts, const std::string& name) {
     for (const auto& [each, value] : amounts) {
       if (each == name) return value;

@@ -2,7 +2,7 @@
 #include "manta/base/json_input_internal.h"
 #include "manta/core/client_internal.h"
 #include "manta/core/init.h"
-#include "manta/core/ledger_internal.h"
+#include "manta/core/node_ledger_internal.h"
 #include "manta/core/resources_internal.h"
 #include "manta/core/session_folder_internal.h"
 #include "manta/train/checkpoint_store_internal.h"
@@ -30,12 +30,16 @@ void check_driver(const Training& training) {
 
 void check_capacity(const ScalingConfig& scaling) {
   Resources each = resources_of_worker(scaling);
-  Resources all = cluster_resources();
+  auto all = nodes();
+  const Node& driver = all.front();
   auto workers = static_cast<size_t>(scaling.num_workers);
-  if (Ledger(all).acquire_all(std::vector<Resources>(workers, each), 0)) return;
+  if (NodeLedger(driver.total).acquire_all(std::vector<Resources>(workers, each), 0)) return;
+  std::string where = all.size() == 1 ? ""
+                                      : str(" on the driver's node ", driver.host,
+                                            ", and a run does not use several nodes");
   throw Error(ErrorKind::kResources,
               str("scaling_config asks for ", workers, " workers with ", to_string(each),
-                  " each, but there is only ", to_string(all),
+                  " each, but there is only ", to_string(driver.total), where,
                   ": set a smaller num_workers, or smaller resources_per_worker (such as {.cpus = "
                   "0.5} to share processors)"));
 }

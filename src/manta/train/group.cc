@@ -68,6 +68,7 @@ void Group::start() {
     std::string name = member_name(ranks_[i]);
     options[i].process_name = ActiveRun::count() > 1 ? str(plan_.run_name, "/", name) : name;
     options[i].log_path = str(plan_.run_folder, "/logs/", name, ".log");
+    options[i].labels = {{"role", "driver"}};  // they meet at a socket in the driver's folder
   }
   members_ = actor_group<Member>(options);
   for (size_t i = 0; i < members_.size(); ++i) {
@@ -180,7 +181,7 @@ void Group::begin() {
   reading.timeout_ms = training_.run.collective_timeout.count();
   // Readers of several runs share the processors.
   int runs = std::max(1, ActiveRun::count());
-  reading.threads = std::max(1, static_cast<int>(cluster_resources().cpus) / runs);
+  reading.threads = std::max(1, static_cast<int>(nodes().front().total.cpus) / runs);
   for (const auto& [name, dataset] : training_.datasets) {
     reading.plans[name] = data::WirePlan(*dataset.plan());
   }

@@ -8,7 +8,7 @@
 #include "manta/base/log.h"
 #include "manta/core/client_internal.h"
 #include "manta/core/init.h"
-#include "manta/core/ledger_internal.h"
+#include "manta/core/node.h"
 #include "manta/core/session_folder_internal.h"
 #include "manta/data/plan_internal.h"
 #include "manta/train/callbacks_internal.h"
@@ -197,7 +197,7 @@ class Run {
     waits_since_.reset();
     progress_.say(str("waiting for ", training_.scaling.num_workers, " times ",
                       to_string(resources_of_worker(training_.scaling)),
-                      "; free now: ", to_string(available_resources())));
+                      "; free now: ", to_string(nodes().front().free)));
   }
 
   void perform(const std::vector<Action>& actions) {

@@ -10,7 +10,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/base/json.h"
-#include "manta/core/ledger_internal.h"
+#include "manta/core/node_ledger_internal.h"
 #include "manta/train/config.h"
 #include "manta/tune/assignment.h"
 #include "manta/tune/scheduler.h"
@@ -158,7 +158,7 @@ class Controller {
   const Options options_;
   Searcher& searcher_;
   Scheduler& scheduler_;
-  Ledger ledger_;
+  NodeLedger ledger_;
   std::vector<Trial> trials_;
   std::set<uint64_t> pending_;
   std::map<uint64_t, std::vector<Grant>> running_;  // empty: beyond the ledger, as the only one

@@ -67,6 +67,7 @@ void FunctionTrials::start(const Trial& trial) {
   resume(trial, running, call);
   server_->expect(trial.number, trial.attempt);
   TaskOptions options{.resources = trainable_.resources(), .max_retries = 0, .name = call.name};
+  options.labels = {{"role", "driver"}};  // it reports to a socket in the driver's folder
   ObjectRef<TrialReturn> task;
   {
     std::lock_guard lock(mutex_);  // it may report before `remote` has returned

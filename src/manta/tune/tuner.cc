@@ -48,7 +48,7 @@ void check_driver() {
 }
 
 Resources for_trials(const TuneConfig& config) {
-  Resources total = cluster_resources();
+  Resources total = nodes().front().total;  // trials run on the driver's node
   double share = config.max_cpu_fraction.value_or(total.cpus >= kCpusToShare ? kShare : 1.0);
   total.cpus *= share;
   return total;
@@ -176,7 +176,7 @@ ResultGrid Tuner::fit() const {
   Settings settings = state_->settings;
   if (!settings.config.seed) settings.config.seed = random_seed();
   if (state_->parts.function)
-    check_possible(state_->parts.function->resources(), cluster_resources(), "a trial");
+    check_possible(state_->parts.function->resources(), nodes().front().total, "a trial");
   return state_->run(std::move(settings));
 }
 
