@@ -18,6 +18,7 @@ packages=(
   rapidjson-dev # bodies of requests
   libssl-dev # connections between hosts; the library itself is loaded, not linked
   libgtest-dev libgmock-dev
+  iproute2 # hosts for tests: network namespaces
   libgloo-dev # headers only: torch's ProcessGroupGloo.hpp includes them
 )
 case "${1:-}" in

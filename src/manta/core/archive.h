@@ -31,6 +31,16 @@
 
 namespace manta::internal {
 
+/// Shared memory that a node of the run keeps, by its number there. Between hosts it is sent
+/// instead of a descriptor.
+struct MemoryKey {
+  uint64_t number = 0;  ///< Never used twice in a run, on no node.
+  uint64_t size = 0;
+  uint32_t node = 0;  ///< That made it.
+  uint32_t unused = 0;
+};
+static_assert(sizeof(MemoryKey) == 24);
+
 /// The cereal archive for values and messages: it appends bytes to a string, in this machine's byte
 /// order (both ends are the same build of the same binary). Large buffers, references and
 /// descriptors travel beside the bytes.
@@ -48,6 +58,8 @@ class OutArchive : public cereal::OutputArchive<OutArchive, cereal::AllowEmptyCl
 
   std::vector<ObjectId> refs;   ///< References inside the value.
   std::vector<OutgoingFd> fds;  ///< Descriptors of the message.
+  /// Not null: the message is for another host, and what would be descriptors are these.
+  std::vector<MemoryKey>* keys = nullptr;
 
  private:
   std::string& to_;
@@ -93,6 +105,8 @@ class InArchive : public cereal::InputArchive<InArchive, cereal::AllowEmptyClass
   std::shared_ptr<SharedMemory> large_buffers;  ///< Of the value being read.
   std::vector<UniqueFd> fds;                    ///< Of the message being read; taken in order.
   size_t next_fd = 0;
+  std::vector<MemoryKey> keys;  ///< Instead of descriptors, if it came from another host.
+  size_t next_key = 0;
 
  private:
   std::string_view from_;

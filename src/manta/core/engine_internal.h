@@ -13,7 +13,10 @@
 
 namespace manta {
 
+class AsyncChannel;
 class EventLoop;
+class MemoryTransfers;
+struct Hello;
 
 /// Identifies a process for the whole run; never used twice.
 using ProcessId = uint64_t;
@@ -65,11 +68,12 @@ struct ProcessExit {
   std::string crash = {};      ///< Where and why, e.g. " in f(int): uncaught E: text", if known.
   std::string stack = {};      ///< The first lines of its stack, if it crashed.
   int64_t log_end = -1;        ///< Where its own output ends, if Manta's crash report follows it.
+  std::string log_tail = {};   ///< The last lines of its output, if its log is on another node.
   /// "was killed by SIGSEGV (signal 11) in f(int)" or "exited with code 3".
   std::string describe() const;
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(process, code, signal, crash, stack, log_end);
+    archive(process, code, signal, lost_with, crash, stack, log_end, log_tail);
   }
 };
 
@@ -86,6 +90,11 @@ class EngineEvents {
   virtual void on_node_draining(NodeId node, const std::string& why) = 0;
   /// It has gone, and all its processes with it: no on_exited follows for them.
   virtual void on_node_left(NodeId node, const std::string& why) = 0;
+  /// A process of another node has connected, and says who it is.
+  virtual void on_process_connected(const std::shared_ptr<AsyncChannel>& channel,
+                                    const Hello& hello) = 0;
+  /// Whole lines that processes of another node have written, each behind its process's name.
+  virtual void on_output(const std::string& lines) = 0;
 };
 
 /// Starts, watches and kills processes on the nodes of a run, and tells of nodes that come and go.
@@ -97,6 +106,8 @@ class Engine {
   virtual std::vector<ProcessId> start(const std::vector<Placed>& gang) = 0;
   /// Kills the process and everything that it started, if it has not ended.
   virtual void kill(ProcessId process) = 0;
+  /// What moves memory between nodes; null if there is only one.
+  virtual MemoryTransfers* transfers() = 0;
   /// Kills every process that is not detached, and returns when none is left. No events follow for
   /// them.
   virtual void shutdown() = 0;

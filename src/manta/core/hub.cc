@@ -36,6 +36,7 @@ Hub::Hub(HubOptions options)
                    listen_unix(options_.address.socket_path).release());
   logs_ = std::make_unique<WorkerLogs>(loop_, options_.log_to_driver, options_.fold_repeated_lines);
   engine_ = options_.make_engine(loop_, *this);
+  transfers_ = engine_->transfers();
   accept();
   thread_ = start_thread("the thread of Manta's hub", [this] { run(); });
 }

@@ -19,6 +19,7 @@
 #include "manta/core/client_internal.h"
 #include "manta/core/engine_internal.h"
 #include "manta/core/ledger_internal.h"
+#include "manta/core/located_memory_internal.h"
 #include "manta/core/object_table_internal.h"
 #include "manta/core/run_address_internal.h"
 #include "manta/core/task_queue_internal.h"
@@ -43,9 +44,10 @@ struct HubOptions {
 /// what runs where. Its own thread listens to the processes; the driver's threads act on it
 /// directly. One lock guards all of it. Messages from each process arrive in order.
 ///
-/// Its parts: hub.cc (start and end), hub_messages.cc (incoming messages), hub_processes.cc (which
-/// processes there are), hub_nodes.cc (on which machines), hub_tasks.cc and hub_actors.cc (what
-/// runs).
+/// Its parts: hub.cc (start and end), hub_messages.cc (incoming messages), hub_connections.cc (who
+/// connects), hub_processes.cc (which processes there are), hub_nodes.cc (on which machines),
+/// hub_memory.cc (where large values are), hub_tasks.cc, hub_pipelines.cc and hub_actors.cc (what
+/// runs), hub_reasons.cc (why something waits).
 class Hub final : public EngineEvents {
  public:
   explicit Hub(HubOptions options);
@@ -79,6 +81,12 @@ class Hub final : public EngineEvents {
     std::list<uint32_t> open;  // the next in turn first
   };
 
+  struct Held {
+    FromHub message;
+    size_t missing = 0;  // so many transfers
+    std::string failed;  // why one of them did
+  };
+
   /// A process of the run. Index 0 is the driver.
   struct Peer {
     uint32_t index = 0;
@@ -86,7 +94,8 @@ class Hub final : public EngineEvents {
     ProcessId process = 0;
     pid_t pid = 0;
     std::string name;
-    std::unique_ptr<WorkerLog> log;
+    std::unique_ptr<WorkerLog> log;  // null on another node
+    std::string log_path;
     std::shared_ptr<AsyncChannel> channel;  // null until it has said hello
     std::deque<ObjectId> assigned;          // sent to it and not done; the first ones run
     size_t concurrency = 1;                 // how many of them at once
@@ -108,6 +117,13 @@ class Hub final : public EngineEvents {
     std::list<uint32_t>::iterator in_pipeline;
     std::unordered_map<ObjectId, int> refs;
     std::unique_ptr<EventLoop::Timer> deadline;
+    /// What waits until its node has the memory that it speaks of, in order.
+    std::deque<Held> held;
+    uint64_t next_held = 0;  // how many have been
+    /// Memory of messages that its node has yet to pass on to it.
+    std::deque<std::vector<std::shared_ptr<LocatedMemory>>> passing;
+    std::string log_tail;             // of a process of another node
+    std::optional<ProcessExit> exit;  // known, but what it said before is on its way
   };
 
   struct Task {
@@ -166,7 +182,7 @@ class Hub final : public EngineEvents {
   void hold(Peer& peer, ObjectId id);
   void check_new(const Peer& peer, ObjectId id) const;
   void check_spec(const TaskSpec& spec) const;
-  void tell(Peer& peer, const FromHub& message);
+  void tell(Peer& peer, FromHub message);
   void answer(Peer& peer, uint64_t request, std::string text = {}, uint64_t id = 0);
   void refuse(Peer& peer, uint64_t request, ErrorKind kind, std::string why);
 
@@ -176,6 +192,10 @@ class Hub final : public EngineEvents {
   void on_connection(UniqueFd socket);
   void on_hello(const std::shared_ptr<AsyncChannel>& channel, const Hello& hello);
   void on_peer_frame(uint32_t index, Frame& frame);
+  void on_process_connected(const std::shared_ptr<AsyncChannel>& channel,
+                            const Hello& hello) override;
+  void on_output(const std::string& lines) override;
+  void finish_exit(ProcessExit exit);
   /// Adds a process to be started; it runs after `start_processes`.
   Peer& add_process(NodeId node, const std::string& name, ObjectId actor,
                     std::string log_path = {});
@@ -207,6 +227,14 @@ class Hub final : public EngineEvents {
   std::string why_impossible(const std::vector<Request>& asked, Placement placement) const;
   std::vector<Request> requests_of(const std::vector<ObjectId>& group) const;
   void fail_impossible();
+
+  // hub_memory.cc
+  void adopt(Value& value);
+  void send_now(Peer& peer, const FromHub& message);
+  void send_held(Peer& peer);
+  bool hold_until_there(Peer& peer, FromHub& message);
+  void fail_held(Peer& peer, Held held);
+  void forget_memory_of(NodeId node, const std::string& why);
 
   // hub_tasks.cc
   void submit(Peer& peer, TaskSpec spec, const std::vector<ObjectId>& group = {});
@@ -269,6 +297,9 @@ class Hub final : public EngineEvents {
   int start_failures_ = 0;  // pool workers in a row that ended before they said hello
   int next_worker_name_ = 1;
 
+  MemoryTransfers* transfers_ = nullptr;  // null on one machine
+  std::unordered_map<LocatedMemory*, std::weak_ptr<LocatedMemory>> located_;
+  size_t located_in_use_ = 0;
   ObjectTable objects_;
   std::unordered_map<ObjectId, std::unique_ptr<Task>> tasks_;
   std::unordered_map<ObjectId, std::unique_ptr<Actor>> actors_;

@@ -23,16 +23,6 @@ void Hub::post(ToHub message) {
   if (!only_objects) dispatch();
 }
 
-void Hub::tell(Peer& peer, const FromHub& message) {
-  if (peer.index == 0) {
-    if (auto* ready = std::get_if<ObjectReady>(&message)) driver_client_->on_object_ready(*ready);
-    if (auto* answer = std::get_if<Answer>(&message)) driver_client_->on_answer(*answer);
-  } else if (peer.channel) {
-    std::visit([&](const auto& inner) { encode_message<FromHub>(peer.channel->out(), inner); },
-               message);
-  }
-}
-
 void Hub::answer(Peer& peer, uint64_t request, std::string text, uint64_t id) {
   tell(peer, Answer{request, good(), std::move(text), id, {}});
 }
@@ -72,12 +62,14 @@ void Hub::hold(Peer& peer, ObjectId id) {
 void Hub::on(Peer& peer, Submit message) {
   check_new(peer, message.spec.id);
   check_spec(message.spec);
+  adopt(message.spec.args);
   hold(peer, message.spec.id);
   submit(peer, std::move(message.spec));
 }
 
 void Hub::on(Peer& peer, Put message) {
   check_new(peer, message.id);
+  adopt(message.value);
   hold(peer, message.id);
   objects_.create(message.id);
   Outcome outcome = good();
@@ -102,7 +94,10 @@ void Hub::on(Peer& peer, Release message) {
 
 void Hub::on(Peer& peer, Fetch message) { objects_.fetch(message.id, peer.index); }
 void Hub::on(Peer& peer, Watch message) { objects_.watch(message.id, peer.index); }
-void Hub::on(Peer& peer, TaskDone message) { on_task_done(peer, std::move(message)); }
+void Hub::on(Peer& peer, TaskDone message) {
+  adopt(message.outcome.value);
+  on_task_done(peer, std::move(message));
+}
 
 void Hub::on(Peer& peer, Blocked message) {
   on_tasks_returned(peer, message.returned);
@@ -163,6 +158,7 @@ void Hub::on(Peer& peer, CreateGroup message) {
     group.push_back(spec.id);
   }
   for (TaskSpec& spec : message.specs) {
+    adopt(spec.args);
     hold(peer, spec.id);
     submit(peer, std::move(spec), group);
   }

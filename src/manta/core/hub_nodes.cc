@@ -38,6 +38,7 @@ void Hub::on_node_left(NodeId id, const std::string& why) {
   // First, so that what its processes were at is not placed there again.
   nodes_.erase(found);
   ledger_.remove_node(id);
+  forget_memory_of(id, str("it was on node ", host, " only, which is lost: ", why));
   if (driver_client_) driver_client_->set_most(most_of_a_node());
   std::vector<ProcessId> lost;
   for (const auto& [index, peer] : peers_) {

@@ -2,22 +2,16 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/base/log.h"
-#include "manta/base/random_token_internal.h"
 #include "manta/core/hub_internal.h"
 
 namespace manta {
 namespace {
 
-constexpr size_t kMaxHello = 4096;  // a stranger cannot make the driver allocate more
 constexpr std::chrono::seconds kStartDeadline{60};
-constexpr std::chrono::seconds kExitDeadline{
-    5};  // from the end of a channel to the end of its process
+// From the end of a process of another node to the end of what it had said.
+constexpr std::chrono::seconds kExitPatience{1};
 constexpr std::chrono::milliseconds kLookAfter{20};
 constexpr std::chrono::seconds kIdleLimit{1};
-constexpr std::chrono::milliseconds kAcceptPause{100};
-constexpr int kMaxAcceptFailures = 20;  // a pause apart
-// Connections that have not said what they are, beside those of processes that are expected.
-constexpr size_t kMaxStrangers = 64;
 
 template <class Peer>
 bool holds_gpus(const Peer& peer) {
@@ -32,129 +26,6 @@ size_t keeps_idle(const Node& node) {
 
 }  // namespace
 
-// ---- Connections
-
-// More connections than that wait until others have joined or were closed.
-bool Hub::hears_enough_strangers() {
-  std::erase_if(unjoined_, [](const auto& each) {
-    auto channel = each.lock();
-    return !channel || channel->broken();
-  });
-  return unjoined_.size() >= kMaxStrangers + joining_;
-}
-
-void Hub::accept() {
-  if (hears_enough_strangers()) {
-    accept_timer_ = loop_.after(kAcceptPause, [this] { accept(); });
-    return;
-  }
-  acceptor_.async_accept(
-      [this](boost::system::error_code error, boost::asio::local::stream_protocol::socket socket) {
-        std::lock_guard lock(loop_.mutex);
-        if (!acceptor_.is_open() || stopping_) return;
-        if (!error) {
-          accept_failures_ = 0;
-          on_connection(UniqueFd(socket.release()));
-          return accept();
-        }
-        // Too many open files, most likely: again when some may have been closed.
-        if (++accept_failures_ == kMaxAcceptFailures) {
-          accept_failures_ = 0;
-          std::string why = "cannot connect to the driver: " + error.message() +
-                            "; raise the limit of open files (ulimit -n)";
-          give_up_on_workers("a process " + why);
-          for (auto& [index, peer] : peers_) {
-            if (index == 0 || peer->channel) continue;
-            auto actor = actors_.find(peer->actor);
-            if (actor != actors_.end()) actor->second->killed = why;
-            kill_process(*peer);
-          }
-        }
-        accept_timer_ = loop_.after(kAcceptPause, [this] { accept(); });
-      });
-}
-
-void Hub::on_connection(UniqueFd socket) {
-  auto channel = std::make_shared<AsyncChannel>(loop_, std::move(socket), kMaxHello,
-                                                /*takes_fds=*/false);
-  std::weak_ptr<AsyncChannel> weak = channel;
-  unjoined_.push_back(weak);
-  std::shared_ptr<EventLoop::Timer> timer = loop_.after(options_.hello_deadline, [weak] {
-    auto channel = weak.lock();
-    if (!channel) return;
-    log_warning("a connection that did not say what it is was closed");
-    channel->close();
-  });
-  channel->start(
-      [this, weak, timer](Frame& frame) {
-        auto channel = weak.lock();
-        ToHub message = decode_message<ToHub>(frame);
-        auto* hello = std::get_if<Hello>(&message);
-        if (!hello) throw Error(ErrorKind::kCorrupt, "its first message is no greeting");
-        on_hello(channel, *hello);
-      },
-      [timer](const std::string& why) {
-        if (!why.empty()) log_warning("a connection was refused: " + why);
-      });
-}
-
-void Hub::on_hello(const std::shared_ptr<AsyncChannel>& channel, const Hello& hello) {
-  auto reject = [&](const std::string& why) {
-    log_warning("a connection was refused: " + why);
-    encode_message<FromHub>(channel->out(), Rejected{why});
-    channel->flush_and_close();
-  };
-  if (!same_secret(hello.token, options_.address.token)) return reject("wrong token");
-  if (hello.build_id != program_build_id()) {
-    return reject(str("the process is of build ", to_hex(hello.build_id), ", this run is of build ",
-                      to_hex(program_build_id()), "; run the same binary everywhere"));
-  }
-  auto found = peer_of_process_.find(hello.process);
-  if (found == peer_of_process_.end() || peers_.at(found->second)->channel) {
-    return reject(str("no process ", hello.process, " is expected"));
-  }
-  Peer& peer = *peers_.at(found->second);
-  peer.deadline.reset();
-  peer.channel = channel;
-  --joining_;
-  channel->trust();
-  std::erase_if(unjoined_, [&](const auto& each) { return each.lock() == channel; });
-  uint32_t index = peer.index;
-  channel->start([this, index](Frame& frame) { on_peer_frame(index, frame); },
-                 [this, index](const std::string& why) {
-                   auto found = peers_.find(index);
-                   if (found == peers_.end()) return;
-                   Peer& peer = *found->second;
-                   if (!why.empty()) {
-                     log_error(str("process ", peer.name, ": ", why));
-                     return kill_process(peer);
-                   }
-                   forget_idle(peer);
-                   // Its end is on its way; a process that only closed its channel is helped along.
-                   peer.deadline = kill_after(kExitDeadline, index);
-                 });
-  NodeEntry& node = nodes_.at(peer.node);
-  tell(peer, Welcome{peer.index, most_of_a_node(), peer.node, node.info.host});
-  if (peer.actor == 0) {
-    --node.starting;
-    start_failures_ = 0;
-    make_idle(peer);
-  } else {
-    auto create = tasks_.find(peer.actor);  // gone if nobody wants the actor any more
-    if (create == tasks_.end() || !send_run(*create->second, peer)) kill_process(peer);
-  }
-  request_dispatch();
-}
-
-void Hub::on_peer_frame(uint32_t index, Frame& frame) {
-  auto found = peers_.find(index);
-  if (found == peers_.end()) return;
-  handle(*found->second, decode_message<ToHub>(frame));
-  request_dispatch();
-}
-
-// ---- Processes
-
 Hub::Peer& Hub::add_process(NodeId node, const std::string& name, ObjectId actor,
                             std::string log_path) {
   auto peer = std::make_unique<Peer>();
@@ -162,8 +33,11 @@ Hub::Peer& Hub::add_process(NodeId node, const std::string& name, ObjectId actor
   peer->node = node;
   peer->actor = actor;
   peer->name = name;
-  if (log_path.empty()) log_path = options_.log_folder + "/" + name + ".log";
-  peer->log = std::make_unique<WorkerLog>(*logs_, name, std::move(log_path));
+  peer->log_path = std::move(log_path);
+  if (node == 0) {  // others follow their logs themselves
+    if (peer->log_path.empty()) peer->log_path = options_.log_folder + "/" + name + ".log";
+    peer->log = std::make_unique<WorkerLog>(*logs_, name, peer->log_path);
+  }
   uint32_t index = peer->index;
   return *(peers_[index] = std::move(peer));
 }
@@ -173,7 +47,7 @@ void Hub::start_processes(const std::vector<Peer*>& gang) {
   for (const Peer* peer : gang) {
     ProcessSpec& spec = placed.emplace_back(Placed{peer->node, {}}).spec;
     spec.name = peer->name;
-    spec.log_path = peer->log->path();
+    spec.log_path = peer->log_path;
     if (peer->grant) spec.resources = peer->grant->amounts;
   }
   auto processes = engine_->start(placed);
@@ -225,10 +99,23 @@ void Hub::on_start_failed(const std::vector<ProcessId>& gang, const std::string&
 void Hub::on_exited(const ProcessExit& exit) {
   auto found = peer_of_process_.find(exit.process);
   if (found == peer_of_process_.end()) return;
+  Peer& peer = *peers_.at(found->second);
+  if (peer.node == 0 || !exit.node_lost.empty()) {
+    if (peer.channel) peer.channel->drain();  // what it said before it ended
+    return finish_exit(exit);
+  }
+  if (!peer.channel || peer.channel->broken()) return finish_exit(exit);
+  // What it said before it ended comes by another connection, which ends then.
+  peer.exit = exit;
+  peer.deadline = loop_.after(kExitPatience, [this, exit] { finish_exit(exit); });
+}
+
+void Hub::finish_exit(ProcessExit exit) {
+  auto found = peer_of_process_.find(exit.process);
+  if (found == peer_of_process_.end()) return;
   uint32_t index = found->second;
-  if (peers_.at(index)->channel)
-    peers_.at(index)->channel->drain();  // what it said before it ended
   Peer& peer = *peers_.at(index);
+  peer.log_tail = exit.log_tail;
   peer.stack = exit.stack;
   peer.log_end = exit.log_end;
   bool counts = exit.lost_with == 0 || exit.lost_with != last_counted_loss_;
@@ -239,7 +126,8 @@ void Hub::on_exited(const ProcessExit& exit) {
     if (auto node = nodes_.find(peer.node); node != nodes_.end()) --node->second.starting;
     if (counts)
       on_worker_start_failed(str("process ", peer.name, " ", exit.describe(),
-                                 " before it had joined the run. Its log:\n", peer.log->tail()));
+                                 " before it had joined the run. Its log:\n",
+                                 peer.log ? peer.log->tail() : peer.log_tail));
   } else {
     on_worker_lost(peer, exit.describe());
   }
@@ -351,7 +239,7 @@ void Hub::remove_peer(Peer& peer) {
 }
 
 void Hub::on(Peer& peer, StartDetached request) {
-  if (request.spec.args.memory || !request.spec.args.refs.empty() ||
+  if (request.spec.args.memory || request.spec.args.located || !request.spec.args.refs.empty() ||
       !request.spec.ref_args.empty()) {
     return refuse(
         peer, request.request, ErrorKind::kInvalidArgument,
@@ -419,15 +307,19 @@ void Hub::look_after_processes() {
 
 std::string Hub::lost_message(const Peer& peer, const std::string& what,
                               const std::string& how) const {
-  std::string message = str(what, ": its process ", peer.name, " (pid ", peer.pid, ") ", how);
+  std::string where = nodes_.size() > 1 && nodes_.contains(peer.node)
+                          ? str(" on ", nodes_.at(peer.node).info.host)
+                          : "";
+  std::string message =
+      str(what, ": its process ", peer.name, " (pid ", peer.pid, where, ") ", how);
   if (!peer.stack.empty()) message += ". Its stack:\n" + peer.stack;
-  std::string tail = peer.log ? peer.log->tail(peer.log_end) : "";
-  // A log in the run's own folder goes with the run.
+  std::string tail = peer.log ? peer.log->tail(peer.log_end) : peer.log_tail;
+  // A log in the run's own folder goes with the run, and an agent's with the agent.
   bool kept = peer.log && !peer.log->path().starts_with(options_.session_folder + "/");
   if (tail.empty() && !kept) return message;
   message += peer.stack.empty() ? ". " : "\n";
-  std::string where = kept ? str("its log ", peer.log->path()) : "its log";
-  return message + (tail.empty() ? "See " + where : "The end of " + where + ":\n" + tail);
+  std::string log = kept ? str("its log ", peer.log->path()) : "its log";
+  return message + (tail.empty() ? "See " + log : "The end of " + log + ":\n" + tail);
 }
 
 }  // namespace manta

@@ -10,8 +10,6 @@ namespace {
 
 // Tasks that ask for nothing would otherwise start as many processes as there are tasks.
 constexpr int kMaxFreeTasks = 64;
-// A worker is sent so many short tasks ahead, so that it need not wait for the hub between them.
-constexpr size_t kPipeline = 32;
 constexpr double kShortTask = 200e3;  // ns
 // A process that does not end itself when a task is cancelled by force is killed after this.
 constexpr std::chrono::milliseconds kForceGrace{500};
@@ -168,66 +166,6 @@ void Hub::dispatch_tasks() {
     }
   }
   fill_pipelines();
-}
-
-// What no worker is free for is sent ahead to those that run short tasks of the same need. They
-// keep their grant from one task to the next.
-void Hub::fill_pipelines() {
-  if (pipelines_.empty() || ready_.empty()) return;
-  std::vector<const Resources*> older;
-  for (TaskQueue::Shape* shape : ready_.shapes()) {
-    // Workers that never let go of their CPU would keep it from a larger task that came first.
-    const Resources& resources = shape->need.request.resources;
-    bool yields = std::any_of(older.begin(), older.end(),
-                              [&](auto* other) { return compete(*other, resources); });
-    older.push_back(&resources);
-    if (yields) continue;
-    while (!shape->empty()) {
-      auto pipeline = std::find_if(pipelines_.begin(), pipelines_.end(),
-                                   [&](const Pipeline& each) { return each.need == shape->need; });
-      if (pipeline == pipelines_.end()) break;
-      Task& task = *tasks_.at(shape->front());
-      if (!is_short(task)) break;
-      auto& open = pipeline->open;
-      Peer& peer = *peers_.at(open.front());
-      if (peer.channel->broken() || !is_short(*tasks_.at(peer.assigned.back()))) {
-        close_pipeline(peer);
-        continue;
-      }
-      open.splice(open.end(), open, open.begin());  // its turn comes again after the others'
-      ready_.pop_front(*shape);
-      if (peer.assigned.size() + 1 >= kPipeline) close_pipeline(peer);
-      assign(task, peer);
-    }
-  }
-}
-
-// If it may be sent more than it has.
-void Hub::open_pipeline(Peer& peer) {
-  if (peer.pipeline || peer.actor != 0 || peer.assigned.empty() || peer.blocked || peer.doomed ||
-      peer.recalled || peer.assigned.size() >= kPipeline || !peer.grant) {
-    return;
-  }
-  auto node = nodes_.find(peer.node);
-  if (node == nodes_.end() || node->second.draining) return;
-  const Task& last = *tasks_.at(peer.assigned.back());
-  if (!is_short(last)) return;
-  Need need(last.spec);
-  auto pipeline = std::find_if(pipelines_.begin(), pipelines_.end(),
-                               [&](const Pipeline& each) { return each.need == need; });
-  if (pipeline == pipelines_.end()) {
-    pipeline = pipelines_.insert(pipeline, Pipeline{std::move(need), {}});
-  }
-  peer.pipeline = &*pipeline;
-  peer.in_pipeline = pipeline->open.insert(pipeline->open.end(), peer.index);
-}
-
-void Hub::close_pipeline(Peer& peer) {
-  if (!peer.pipeline) return;
-  Pipeline* pipeline = std::exchange(peer.pipeline, nullptr);
-  pipeline->open.erase(peer.in_pipeline);
-  if (!pipeline->open.empty()) return;
-  std::erase_if(pipelines_, [&](const Pipeline& each) { return &each == pipeline; });
 }
 
 void Hub::assign(Task& task, Peer& peer) {
@@ -464,66 +402,6 @@ void Hub::abandon_children(uint32_t submitter) {
     }
   }
   for (ObjectId id : children) cancel(id, true);
-}
-
-std::string Hub::describe_holder(uint64_t holder) {
-  auto task = tasks_.find(holder);
-  if (auto actor = actors_.find(holder); actor != actors_.end()) {
-    return str("actor '", task_name(actor->second->create), "'");
-  }
-  return task == tasks_.end() ? "a task" : str("task '", task_name(task->second->spec), "'");
-}
-
-std::string Hub::why_waits(ObjectId id) {
-  std::string text;
-  for (int depth = 0;; ++depth) {
-    ObjectId next = 0;
-    text += why_waits_itself(id, &next);
-    if (next == 0) return text;
-    if (depth == 5) return text + "another task";
-    id = next;
-  }
-}
-
-// `next`: the object that it waits for, if that is the reason.
-std::string Hub::why_waits_itself(ObjectId id, ObjectId* next) {
-  if (objects_.outcome(id)) return "the value is there";
-  auto found = tasks_.find(id);
-  if (found == tasks_.end()) {
-    return objects_.contains(id) ? "its task is unknown" : "the object is unknown";
-  }
-  const Task& task = *found->second;
-  std::string name = describe_holder(id);
-  if (task.spec.kind == TaskKind::kActorCall) name = str("call '", task_name(task.spec), "'");
-  if (task.state == Task::kSent) {
-    const Peer& peer = *peers_.at(task.peer);
-    size_t place = static_cast<size_t>(std::find(peer.assigned.begin(), peer.assigned.end(), id) -
-                                       peer.assigned.begin());
-    if (place < peer.concurrency) {
-      return str(name, " runs in ", peer.name, " (pid ", peer.pid, ")");
-    }
-    return str(name, " waits behind ", place, place == 1 ? " other in " : " others in ", peer.name);
-  }
-  if (task.open_dependencies > 0) {
-    for (const auto& argument : task.spec.ref_args) {
-      if (objects_.outcome(argument.id)) continue;
-      *next = argument.id;
-      return str(name, " waits for its argument ", argument.index + 1, ": ");
-    }
-  }
-  if (task.spec.kind == TaskKind::kActorCall) {
-    auto actor = actors_.find(task.spec.actor);
-    bool alive = actor != actors_.end() && actor->second->state == Actor::kAlive;
-    return str(name, alive ? " waits for earlier calls of " : " waits for the start of ",
-               describe_holder(task.spec.actor));
-  }
-  auto describe = [this](uint64_t h) { return describe_holder(h); };
-  auto actor = actors_.find(id);
-  std::string missing =
-      actor != actors_.end() && !actor->second->group.empty()
-          ? ledger_.why_waits(requests_of(actor->second->group), task.spec.placement, describe)
-          : ledger_.why_waits({task.spec.resources, task.spec.labels}, describe);
-  return str(name, " ", missing.empty() ? "waits for a process to start" : missing);
 }
 
 }  // namespace manta

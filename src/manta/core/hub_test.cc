@@ -119,6 +119,7 @@ struct PaperEngine final : Engine {
     return ids;
   }
   void kill(ProcessId process) override { killed.push_back(process); }
+  MemoryTransfers* transfers() override { return nullptr; }
   void shutdown() override {}
 
   std::vector<std::vector<Placed>> gangs;

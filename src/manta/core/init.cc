@@ -14,6 +14,7 @@
 #include "manta/base/log.h"
 #include "manta/base/random_token_internal.h"
 #include "manta/base/start_thread_internal.h"
+#include "manta/core/cluster_engine_internal.h"
 #include "manta/core/crash_internal.h"
 #include "manta/core/detached.h"
 #include "manta/core/hub_internal.h"
@@ -27,9 +28,12 @@
 namespace manta {
 namespace {
 
-std::string host_name() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
+constexpr const char* kClusterVariable = "MANTA_CLUSTER";
+
+// What is asked for on the command line is more than what the program says.
+std::string cluster_of(const InitOptions& options) {
+  const char* variable = std::getenv(kClusterVariable);
+  return variable ? variable : options.cluster;
 }
 
 class DriverLink : public HubLink {
@@ -63,11 +67,26 @@ struct Runtime {
     NodeInfo node;
     node.host = host_name();
     node.total = detect_resources(options.resources);
-    LocalEngineOptions engine{node, hub_options.address, folder.path(), std::move(argv)};
-    hub_options.make_engine = [engine](EventLoop& loop, EngineEvents& events) {
-      return std::make_unique<LocalEngine>(loop, engine, events);
-    };
+    check_labels(options.labels, "InitOptions::labels");
+    node.labels = options.labels;
+    LocalEngineOptions local{node, hub_options.address, folder.path(), std::move(argv)};
+    ClusterEngine* cluster = nullptr;
+    std::string cluster_text = cluster_of(options);
+    if (cluster_text.empty()) {
+      hub_options.make_engine = [local](EventLoop& loop, EngineEvents& events) {
+        return std::make_unique<LocalEngine>(loop, local, events);
+      };
+    } else {
+      ClusterEngineOptions engine{local, ClusterOptions::parse(cluster_text), options.log_to_driver,
+                                  options.fold_repeated_lines};
+      hub_options.make_engine = [engine, &cluster](EventLoop& loop, EngineEvents& events) {
+        auto made = std::make_unique<ClusterEngine>(loop, engine, events);
+        cluster = made.get();
+        return made;
+      };
+    }
     hub = std::make_shared<Hub>(std::move(hub_options));
+    if (cluster) cluster->await_nodes();
     client =
         std::make_shared<Client>(std::make_unique<DriverLink>(hub), 0, hub->most(), 0, node.host);
     hub->set_client(client);
@@ -187,6 +206,13 @@ void init(int argc, char** argv, const InitOptions& options) {
     int number = std::atoi(fd);
     ::unsetenv(kStartVariable);
     start_as_told(number, argc, argv);
+  }
+  if (const char* from = std::getenv(kNodeVariable)) {
+    std::string order_from = from;
+    ::unsetenv(kNodeVariable);
+    ::unsetenv(kClusterVariable);
+    raise_open_files_limit();
+    run_node_agent(order_from, std::vector<std::string>(argv, argv + argc));
   }
   start_driver(std::vector<std::string>(argv, argv + argc), options);
 }

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <string>
 
+#include "manta/core/placement.h"
 #include "manta/core/resources.h"
 
 namespace manta {
@@ -23,6 +24,12 @@ struct InitOptions {
   std::string temporary_folder = {};
   /// How long actors may take to finish and to run their destructors when the run ends.
   std::chrono::milliseconds actor_grace{1000};
+  /// Other machines to use, e.g. "hosts:n1,n2": see docs/clusters.md. If the environment has
+  /// MANTA_CLUSTER, that is used instead. Default: this machine alone.
+  std::string cluster = {};
+  /// Of this machine, for tasks and actors that ask for a node with them. Other machines have those
+  /// of MANTA_NODE_LABELS in the environment of their agents ("zone=a,disk=ssd").
+  Labels labels = {};
 };
 
 /// Call it first in main. It returns in the program that the user started; Manta can be used then.
@@ -30,7 +37,8 @@ struct InitOptions {
 /// exit.
 ///
 /// It takes a few milliseconds, to start this binary once more as the zygote, which forks workers
-/// when they are needed. Throws Error if it was called before, or if the options are impossible.
+/// when they are needed. With a cluster it returns when the nodes have joined. Throws Error if it
+/// was called before, if the options are impossible, or if a node does not join.
 void init(int argc, char** argv, const InitOptions& options = {});
 
 /// Ends the run: every process that it started, unless detached, and every temporary file. Also

@@ -29,6 +29,7 @@ class LocalEngine final : public Engine {
   /// The same, with numbers that the caller has chosen.
   void start_as(const std::vector<std::pair<ProcessId, ProcessSpec>>& gang);
   void kill(ProcessId process) override;
+  MemoryTransfers* transfers() override { return nullptr; }
   void shutdown() override;
 
  private:

@@ -75,6 +75,8 @@ class LocalEngineTest : public testing::Test, public EngineEvents {
   void on_node_joined(const NodeInfo& node) override { joined_ = node; }
   void on_node_draining(NodeId, const std::string&) override {}
   void on_node_left(NodeId, const std::string&) override {}
+  void on_process_connected(const std::shared_ptr<AsyncChannel>&, const Hello&) override {}
+  void on_output(const std::string&) override {}
   void on_exited(const ProcessExit& exit) override {
     exits_[exit.process] = exit;
     changed_.notify_all();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstring>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -36,29 +37,69 @@ struct SharedFd {
   }
 };
 
+inline void append_keys(std::string& body, const std::vector<MemoryKey>& keys) {
+  body.append(reinterpret_cast<const char*>(keys.data()), keys.size() * sizeof(MemoryKey));
+  auto count = static_cast<uint32_t>(keys.size());
+  body.append(reinterpret_cast<const char*>(&count), sizeof(count));
+}
+
+/// A message's place in `Variant`.
+template <class Variant, class Message>
+constexpr uint16_t message_type() {
+  return []<size_t... I>(std::index_sequence<I...>) {
+    size_t found = 0;
+    ((std::is_same_v<Message, std::variant_alternative_t<I, Variant>> ? (found = I) : 0), ...);
+    return static_cast<uint16_t>(found);
+  }
+  (std::make_index_sequence<std::variant_size_v<Variant>>());
+}
+
 /// Appends a message as one frame; the frame's type is the message's place in `Variant`, a
 /// std::variant of all messages of one direction (such as ToHub in messages_internal.h).
 template <class Variant, class Message>
 void encode_message(OutBuffer& out, const Message& message) {
-  constexpr auto type = [] {
-    return []<size_t... I>(std::index_sequence<I...>) {
-      size_t found = 0;
-      ((std::is_same_v<Message, std::variant_alternative_t<I, Variant>> ? (found = I) : 0), ...);
-      return static_cast<uint16_t>(found);
-    }
-    (std::make_index_sequence<std::variant_size_v<Variant>>());
-  }();
-  OutArchive archive(out.begin(type));
+  OutArchive archive(out.begin(message_type<Variant, Message>()));
   archive(message);
   out.end(std::move(archive.fds));
+}
+
+/// The same for another host: where a descriptor would go, the body ends with keys of memory and
+/// their number (4 bytes).
+template <class Variant, class Message>
+void encode_for_host(OutBuffer& out, const Message& message) {
+  std::vector<MemoryKey> keys;
+  std::string& body = out.begin(message_type<Variant, Message>());
+  OutArchive archive(body);
+  archive.keys = &keys;
+  archive(message);
+  append_keys(body, keys);
+  out.end();
+}
+
+/// Cuts the keys off the body of a frame that came from another host.
+inline std::vector<MemoryKey> take_keys(Frame& frame) {
+  uint32_t count = 0;
+  std::vector<MemoryKey> keys;
+  size_t size = frame.body.size();
+  if (size >= sizeof(count)) std::memcpy(&count, &frame.body[size - sizeof(count)], sizeof(count));
+  if (size < sizeof(count) || count > kMaxFrameFds ||
+      (size - sizeof(count)) / sizeof(MemoryKey) < count) {
+    throw Error(ErrorKind::kCorrupt, "a message from another host does not end with its keys");
+  }
+  keys.resize(count);
+  size_t begin = size - sizeof(count) - count * sizeof(MemoryKey);
+  if (count > 0) std::memcpy(keys.data(), &frame.body[begin], count * sizeof(MemoryKey));
+  frame.body = frame.body.substr(0, begin);
+  return keys;
 }
 
 /// The message in a frame. Throws Error and nothing else, of kind kCorrupt if it is none; whatever
 /// the bytes say, it takes no more memory than a small multiple of their number.
 template <class Variant>
-Variant decode_message(Frame& frame) {
+Variant decode_message(Frame& frame, std::vector<MemoryKey> keys = {}) {
   InArchive archive(frame.body);
   archive.fds = std::move(frame.fds);
+  archive.keys = std::move(keys);
   Variant message;
   auto read = [&]<size_t... I>(std::index_sequence<I...>) {
     return ((frame.type == I && (read_value(archive, message.template emplace<I>()), true)) || ...);

@@ -269,6 +269,10 @@ struct Exit {  // finish what was sent before, then end
   void serialize(Archive&) {}
 };
 
+/// On the connection that a node's agent makes for a process: the agent has passed on a message
+/// with memory. Not one of ToHub, which the process itself sends.
+inline constexpr uint16_t kPassedOn = 0xffff;
+
 using FromHub =
     std::variant<Welcome, Rejected, Run, ObjectReady, Recall, CancelRunning, Answer, Exit>;
 

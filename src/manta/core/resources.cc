@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -65,6 +67,8 @@ double detect_cpus(const std::string& root) {
     std::istringstream(first_line(folder / "cpu.cfs_period_us")) >> period;
     limit(quota, period);
   }
+  // A job of Slurm's may not be confined to the processors that it was given.
+  if (const char* slurm = std::getenv("SLURM_CPUS_ON_NODE")) limit(std::atof(slurm), 1);
   return cpus >= 1 ? std::floor(cpus) : cpus;
 }
 
@@ -87,6 +91,8 @@ int64_t detect_memory(const std::string& root) {
 }
 
 double detect_gpus(const std::string& root) {
+  // Whoever started this process has chosen.
+  if (auto visible = visible_gpus()) return static_cast<double>(visible->size());
   std::error_code error;
   double count = 0;
   for (fs::directory_iterator it(fs::path(root) / "proc/driver/nvidia/gpus", error), end;
@@ -97,6 +103,18 @@ double detect_gpus(const std::string& root) {
 }
 
 }  // namespace
+
+std::optional<std::vector<std::string>> visible_gpus() {
+  const char* variable = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (!variable) return std::nullopt;
+  std::vector<std::string> devices;
+  std::istringstream in(variable);
+  for (std::string each; std::getline(in, each, ',');) {
+    if (each == "-1") break;  // as CUDA reads it: those after it do not count
+    devices.push_back(each);
+  }
+  return devices;
+}
 
 Resources detect_resources(const MachineResources& given, const std::string& root) {
   Resources found;
@@ -111,6 +129,11 @@ Resources detect_resources(const MachineResources& given, const std::string& roo
         fmt::format("InitOptions::resources.gpus must be a whole number (was {})", found.gpus));
   }
   return found;
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
 }
 
 void add_resources(Resources& sum, const Resources& part) {

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "manta/core/placement.h"
 #include "manta/core/resources.h"
@@ -11,6 +13,12 @@ namespace manta {
 /// Fills in the fields that `given` does not set. Reads /proc, /sys/fs/cgroup and /dev below
 /// `root`, which is "/" except in tests.
 Resources detect_resources(const MachineResources& given = {}, const std::string& root = "/");
+
+/// The devices that CUDA_VISIBLE_DEVICES of this process lets it use; nothing if it is not set.
+std::optional<std::vector<std::string>> visible_gpus();
+
+/// This machine's own name for itself.
+std::string host_name();
 
 /// Adds each amount of `part` to that of `sum`.
 void add_resources(Resources& sum, const Resources& part);

@@ -135,6 +135,25 @@ TEST(ResourcesTest, GpusAreWhatTheDriverShows) {
   EXPECT_EQ(detect_resources({}, machine.root()).gpus, 2);
 }
 
+// What a cluster has given this process is less than what the machine has.
+TEST(ResourcesTest, WhatAClusterGaveCounts) {
+  std::map<std::string, std::string> one_gpu{
+      {"proc/driver/nvidia/gpus/0000:01:00.0/information", ""}};
+  Machine machine(one_gpu);
+  ::setenv("SLURM_CPUS_ON_NODE", "1", 1);
+  EXPECT_EQ(detect_resources({}, machine.root()).cpus, 1);
+  ::setenv("SLURM_CPUS_ON_NODE", "4096", 1);
+  EXPECT_EQ(detect_resources({}, machine.root()).cpus, allowed_cpus());
+  ::unsetenv("SLURM_CPUS_ON_NODE");
+  for (const auto& [visible, count] :
+       std::vector<std::pair<const char*, double>>{{"", 0}, {"3", 1}, {"0,2", 2}, {"1,-1,2", 1}}) {
+    ::setenv("CUDA_VISIBLE_DEVICES", visible, 1);
+    EXPECT_EQ(detect_resources({}, machine.root()).gpus, count) << visible;
+  }
+  ::unsetenv("CUDA_VISIBLE_DEVICES");
+  EXPECT_EQ(detect_resources({}, machine.root()).gpus, 1);
+}
+
 TEST(ResourcesTest, WhatIsGivenIsNotDetected) {
   Machine machine({{kMeminfo, kEightGib}, {"sys/fs/cgroup/cpu.max", "50000 100000"}});
   Resources found = detect_resources({.cpus = 64, .gpus = 8, .memory = 5, .custom = {{"disk", 2}}},

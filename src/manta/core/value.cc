@@ -9,7 +9,9 @@
 #include <arrow/record_batch.h>
 #include <arrow/table.h>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/names_internal.h"
+#include "manta/core/located_memory_internal.h"
 #include "manta/io/arrow_status_internal.h"
 
 namespace manta::internal {
@@ -108,15 +110,32 @@ std::shared_ptr<arrow::ipc::RecordBatchStreamReader> open_ipc(
 }  // namespace
 
 void Value::save(OutArchive& archive) const {
-  archive(inline_body, refs, body_offset, body_size, memory ? memory->size() : size_t{0});
-  if (memory) archive.fds.push_back({memory->fd(), memory});
+  auto here = memory || !located ? memory : located->here();
+  size_t size = here ? here->size() : located ? located->size() : 0;
+  archive(inline_body, refs, body_offset, body_size, size);
+  if (size == 0) return;
+  if (archive.keys) {
+    MANTA_CHECK(located, "memory that no node keeps is sent to another host");
+    archive.keys->push_back(located->key());
+  } else {
+    MANTA_CHECK(here, "memory that is on another host is sent before it was fetched");
+    archive.fds.push_back({here->fd(), here});
+  }
 }
 
 void Value::load(InArchive& archive) {
   size_t memory_size = 0;
   archive(inline_body, refs, body_offset, body_size, memory_size);
   memory.reset();
-  if (memory_size > 0) {
+  located.reset();
+  if (memory_size > 0 && archive.next_key < archive.keys.size()) {
+    const MemoryKey& key = archive.keys[archive.next_key++];
+    if (key.size < memory_size || key.number == 0) {
+      throw Error(ErrorKind::kCorrupt, str("a message names ", memory_size,
+                                           " bytes of memory, its node keeps ", key.size));
+    }
+    located = std::make_shared<LocatedMemory>(key);
+  } else if (memory_size > 0) {
     if (archive.next_fd >= archive.fds.size()) {
       throw Error(ErrorKind::kCorrupt, "a message names shared memory that did not come with it");
     }

@@ -16,6 +16,8 @@ class Table;
 
 namespace manta::internal {
 
+class LocatedMemory;
+
 /// Anything larger is sent through shared memory instead of sockets.
 inline constexpr size_t kLargeBuffer = 100 * 1000;
 
@@ -25,6 +27,9 @@ struct Value {
   std::string inline_body;  ///< The bytes, unless they are large.
   std::shared_ptr<SharedMemory>
       memory;  ///< Large buffers, then the bytes if they are large. Null if neither.
+  /// In the hub of a run on several nodes: where `memory` is, which is null unless that is here,
+  /// too.
+  std::shared_ptr<LocatedMemory> located;
   uint64_t body_offset = 0,
            body_size = 0;      ///< Of the bytes in `memory`; size 0 if they are inline.
   std::vector<ObjectId> refs;  ///< References inside, kept alive with the value.

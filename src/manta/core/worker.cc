@@ -13,6 +13,7 @@
 #include "manta/core/call_threads_internal.h"
 #include "manta/core/client_internal.h"
 #include "manta/core/remote.h"
+#include "manta/core/resources_internal.h"
 #include "manta/core/worker_internal.h"
 
 namespace manta {
@@ -348,8 +349,14 @@ class Worker final : public HubLink {
       MANTA_CHECK(*gpu_ids_ == call.gpu_ids, "a process was granted other devices than before");
       return;
     }
+    // A device is the i-th of those that the whole node may use.
+    auto allowed = visible_gpus().value_or(std::vector<std::string>());
     std::string visible;
-    for (int id : call.gpu_ids) visible += (visible.empty() ? "" : ",") + std::to_string(id);
+    for (int id : call.gpu_ids) {
+      auto place = static_cast<size_t>(id);
+      visible += (visible.empty() ? "" : ",") +
+                 (place < allowed.size() ? allowed[place] : std::to_string(id));
+    }
     ::setenv("CUDA_VISIBLE_DEVICES", visible.c_str(), 1);
     gpu_ids_ = call.gpu_ids;
   }

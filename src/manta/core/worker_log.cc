@@ -25,8 +25,12 @@ constexpr std::chrono::seconds kLastWords{1};
 
 }  // namespace
 
-WorkerLogs::WorkerLogs(EventLoop& loop, bool show, bool fold_repeated)
-    : loop_(loop), events_(loop.context), show_(show), fold_repeated_(fold_repeated) {
+WorkerLogs::WorkerLogs(EventLoop& loop, bool show, bool fold_repeated, Write write)
+    : loop_(loop),
+      events_(loop.context),
+      show_(show),
+      fold_repeated_(fold_repeated),
+      write_(std::move(write)) {
   if (!show_) return;
   int fd = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
   if (fd < 0) {
@@ -78,7 +82,13 @@ void WorkerLogs::count_later() {
 // True if none is left to write.
 bool WorkerLogs::write_counts(bool last) {
   counts_ += repeated_.take_counts(Clock::now(), last);
-  return write_lines(counts_);
+  return write_(counts_);
+}
+
+void WorkerLogs::show_lines(const std::string& lines) {
+  if (!show_) return;
+  counts_ += lines;
+  if (!write_(counts_)) count_later();
 }
 
 void WorkerLogs::finish(std::unique_ptr<WorkerLog> log) {
@@ -160,7 +170,7 @@ void WorkerLog::read_lines(bool last) {
 bool WorkerLog::show(bool last) {
   if (!logs_.show_) return false;
   for (int turn = 0; turn < kTurns; ++turn) {
-    if (!write_lines(pending_)) break;
+    if (!logs_.write_(pending_)) break;
     long before = shown_;
     read_lines(last);
     logs_.count_later();

@@ -2,12 +2,14 @@
 
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <climits>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "manta/base/status_line_internal.h"
 #include "manta/core/repeated_lines_internal.h"
 #include "manta/io/event_loop_internal.h"
 
@@ -49,8 +51,14 @@ class WorkerLog {
 /// Watches all log files of a run.
 class WorkerLogs {
  public:
-  /// `show`: whether anything is shown at all. `fold_repeated`: see RepeatedLines.
-  WorkerLogs(EventLoop& loop, bool show, bool fold_repeated);
+  /// Takes some or all of the lines, removes them, and never waits. True if none is left.
+  using Write = std::function<bool(std::string& lines)>;
+
+  /// `show`: whether anything is shown at all. `fold_repeated`: see RepeatedLines. `write`: where
+  /// to; by default this process's standard error.
+  WorkerLogs(EventLoop& loop, bool show, bool fold_repeated, Write write = write_lines);
+  /// Shows lines that somebody else has read.
+  void show_lines(const std::string& lines);
   /// Shows what is left of a worker that has ended.
   void finish(std::unique_ptr<WorkerLog> log);
   /// Shows what is left of all, as far as standard error takes it within a second.
@@ -69,6 +77,7 @@ class WorkerLogs {
   const bool fold_repeated_;
   RepeatedLines repeated_;
   std::string counts_;  // lines of it that have yet to be written
+  const Write write_;
   std::multimap<int, WorkerLog*> watched_;
   std::multimap<std::string, WorkerLog*> by_path_;
   std::set<WorkerLog*> behind_;

@@ -1,0 +1,366 @@
+#include <netdb.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "manta/base/error_internal.h"
+#include "manta/base/log.h"
+#include "manta/core/cluster_engine_internal.h"
+
+namespace manta {
+namespace {
+
+constexpr std::chrono::seconds kPing{1};
+constexpr std::chrono::seconds kEndDeadline{10};
+
+// The address of this host from which `host` is reached; empty if there is none.
+std::string address_towards(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(host.c_str(), "9", &hints, &found) != 0) return "";
+  std::string address;
+  for (addrinfo* each = found; each && address.empty(); each = each->ai_next) {
+    UniqueFd socket(::socket(each->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    // Sends nothing: it only chooses a route.
+    if (socket && ::connect(socket.get(), each->ai_addr, each->ai_addrlen) == 0) {
+      address = local_address(socket.get()).host;
+    }
+  }
+  ::freeaddrinfo(found);
+  return address;
+}
+
+}  // namespace
+
+ClusterEngine::ClusterEngine(EventLoop& loop, ClusterEngineOptions options, EngineEvents& events)
+    : loop_(loop),
+      options_(std::move(options)),
+      events_(events),
+      key_(options_.local.address.token),
+      source_(make_node_source(
+          loop, options_.cluster,
+          {options_.local.session_folder, std::filesystem::read_symlink("/proc/self/exe")})),
+      fetcher_(std::make_unique<MemoryMover>(key_, kMostFetches)),
+      server_(std::make_unique<MemoryMover>(key_, kMostServed)) {
+  listener_ = std::make_unique<TlsListener>(loop_, key_, listen_tcp(listen_address(), 0),
+                                            [this](const std::shared_ptr<AsyncChannel>& channel,
+                                                   Frame& frame) { on_first(channel, frame); });
+  local_ = std::make_unique<LocalEngine>(loop_, options_.local, static_cast<EngineEvents&>(*this));
+  AgentOrder order;
+  order.host = listener_->address().host;
+  order.port = listener_->address().port;
+  order.token = options_.local.address.token;
+  order.build_id = program_build_id();
+  source_->start(order, [this](const std::string& started_as, const std::string& why) {
+    failed_[started_as] = why;
+    changed_.notify_all();
+  });
+  ping();
+}
+
+ClusterEngine::~ClusterEngine() { shutdown(); }
+
+std::string ClusterEngine::listen_address() const {
+  if (!options_.cluster.address.empty()) return options_.cluster.address;
+  std::string host = source_->a_host();
+  std::string address = host.empty() ? "" : address_towards(host);
+  if (!address.empty()) return address;
+  throw Error(ErrorKind::kInvalidArgument,
+              str("it is not known at which address other hosts reach this one",
+                  host.empty() ? "" : str(" ('", host, "' cannot be resolved here)"),
+                  ": name it with ;address= in the cluster's options"));
+}
+
+void ClusterEngine::await_nodes() {
+  std::unique_lock lock(loop_.mutex);
+  auto until = Clock::now() + options_.cluster.wait;
+  size_t expected = source_->expected();
+  changed_.wait_until(lock, until, [&] { return joined_ >= expected || !failed_.empty(); });
+  if (joined_ >= expected) return;
+  if (!failed_.empty()) {
+    throw Error(ErrorKind::kResources,
+                str("node ", failed_.begin()->first, " cannot join: ", failed_.begin()->second));
+  }
+  std::string there;
+  for (const auto& [id, agent] : agents_) there += str(there.empty() ? "" : ", ", agent.info.host);
+  throw Error(ErrorKind::kResources,
+              str(joined_, " of ", expected, " nodes have joined in ",
+                  static_cast<double>(options_.cluster.wait.count()) / 1000, " s",
+                  there.empty() ? "" : str(" (", there, ")"),
+                  ": look at the others, or wait longer with ;wait= in the cluster's options"));
+}
+
+// ---- Who connects
+
+void ClusterEngine::on_first(const std::shared_ptr<AsyncChannel>& channel, Frame& frame) {
+  if (frame.type == message_type<FirstWord, ReadMemory>()) {
+    return server_->serve(*memory_, channel, frame);
+  }
+  FirstWord message = decode_message<FirstWord>(frame);
+  if (auto* hello = std::get_if<Hello>(&message)) {
+    events_.on_process_connected(channel, *hello);
+  } else if (auto* agent = std::get_if<AgentHello>(&message)) {
+    on_agent(channel, std::move(*agent));
+  }
+}
+
+void ClusterEngine::on_agent(const std::shared_ptr<AsyncChannel>& channel, AgentHello hello) {
+  if (stopping_) return channel->close();
+  if (hello.build_id != program_build_id()) {
+    encode_message<ToAgent>(
+        channel->out(),
+        AgentRejected{str("it is of build ", to_hex(hello.build_id), ", this run is of build ",
+                          to_hex(program_build_id()), "; run the same binary everywhere")});
+    return channel->flush_and_close();
+  }
+  NodeId id = next_node_++;
+  hello.node.id = id;
+  channel->trust();
+  agents_[id] = {hello.node, hello.started_as, channel, Clock::now()};
+  channel->start(
+      [this, id](Frame& frame) { on_agent_frame(id, frame); },
+      [this, id](const std::string& why) { lose(id, why.empty() ? "its agent has ended" : why); });
+  tell(id, AgentWelcome{id, options_.cluster.fence_after.count(), options_.show_output,
+                        options_.fold_repeated_lines});
+  ++joined_;
+  events_.on_node_joined(hello.node);
+  changed_.notify_all();
+}
+
+template <class Message>
+void ClusterEngine::tell(NodeId node, const Message& message) {
+  auto agent = agents_.find(node);
+  if (agent != agents_.end()) encode_message<ToAgent>(agent->second.channel->out(), message);
+}
+
+void ClusterEngine::on_agent_frame(NodeId node, Frame& frame) {
+  auto agent = agents_.find(node);
+  if (agent == agents_.end()) return;
+  agent->second.heard = Clock::now();
+  FromAgent message = decode_message<FromAgent>(frame);
+  if (auto* output = std::get_if<AgentOutput>(&message)) return events_.on_output(output->lines);
+  if (stopping_) return;
+  if (auto* started = std::get_if<AgentStarted>(&message)) {
+    on_started(started->process, started->pid);
+  } else if (auto* failed = std::get_if<AgentStartFailed>(&message)) {
+    on_start_failed(failed->gang, failed->why);
+  } else if (auto* exit = std::get_if<ProcessExit>(&message)) {
+    on_exited(*exit);
+  } else if (auto* fetched = std::get_if<AgentFetched>(&message)) {
+    on_fetched(fetched->request, fetched->why);
+  } else if (auto* draining = std::get_if<AgentDraining>(&message)) {
+    events_.on_node_draining(node, draining->why);
+  }
+}
+
+void ClusterEngine::ping() {
+  auto now = Clock::now();
+  std::vector<NodeId> silent;
+  for (const auto& [id, agent] : agents_) {
+    if (now - agent.heard > options_.cluster.dead_after) silent.push_back(id);
+    encode_message<ToAgent>(agent.channel->out(), AgentPing{});
+  }
+  for (NodeId id : silent) {
+    lose(id, str("no word from it for ",
+                 static_cast<double>(options_.cluster.dead_after.count()) / 1000, " s"));
+  }
+  ping_timer_ = loop_.after(kPing, [this] { ping(); });
+}
+
+void ClusterEngine::lose(NodeId node, const std::string& why) {
+  auto found = agents_.find(node);
+  if (found == agents_.end()) return;
+  found->second.channel->close();
+  agents_.erase(found);
+  if (stopping_) {
+    if (agents_.empty()) loop_.context.stop();
+    return;
+  }
+  events_.on_node_left(node, why);
+  std::vector<ProcessId> processes;
+  for (const auto& [process, at] : node_of_) {
+    if (at == node) processes.push_back(process);
+  }
+  for (ProcessId process : processes) {
+    fail_gang(process, "a node that another of its gang was to start on is lost: " + why, node);
+    node_of_.erase(process);
+    discarded_.erase(process);
+  }
+  std::vector<uint64_t> fetches;
+  for (const auto& [request, fetching] : fetching_) {
+    if (fetching.to == node) fetches.push_back(request);
+  }
+  for (uint64_t request : fetches) on_fetched(request, "the node that wanted it is lost");
+}
+
+// ---- Processes
+
+std::vector<ProcessId> ClusterEngine::start(const std::vector<Placed>& gang) {
+  std::vector<ProcessId> ids;
+  std::map<NodeId, std::vector<std::pair<ProcessId, ProcessSpec>>> by_node;
+  for (const Placed& each : gang) {
+    ids.push_back(next_process_++);
+    node_of_[ids.back()] = each.node;
+    by_node[each.node].emplace_back(ids.back(), each.spec);
+  }
+  if (by_node.size() > 1) {
+    auto together = std::make_shared<Gang>(Gang{ids, ids.size()});
+    for (ProcessId process : ids) gang_of_[process] = together;
+  }
+  for (auto& [node, processes] : by_node) {
+    if (node == 0) {
+      local_->start_as(processes);
+    } else {
+      tell(node, AgentStart{std::move(processes)});  // a node that was lost meanwhile says so
+    }
+  }
+  return ids;
+}
+
+void ClusterEngine::kill(ProcessId process) {
+  auto node = node_of_.find(process);
+  if (node == node_of_.end()) return;
+  if (node->second == 0) {
+    local_->kill(process);
+  } else {
+    tell(node->second, AgentKill{process});
+  }
+}
+
+void ClusterEngine::on_started(ProcessId process, pid_t pid) {
+  if (discarded_.contains(process)) return kill(process);
+  auto gang = gang_of_.find(process);
+  if (gang != gang_of_.end()) {
+    auto together = gang->second;
+    if (--together->starting == 0) {
+      for (ProcessId each : together->processes) gang_of_.erase(each);
+    }
+  }
+  events_.on_started(process, pid);
+}
+
+void ClusterEngine::on_start_failed(const std::vector<ProcessId>& gang, const std::string& why) {
+  std::vector<ProcessId> told;
+  for (ProcessId process : gang) {
+    node_of_.erase(process);
+    if (discarded_.erase(process) == 0 && !gang_of_.contains(process)) told.push_back(process);
+  }
+  if (!gang.empty()) fail_gang(gang.front(), why);
+  if (!told.empty()) events_.on_start_failed(told, why);
+}
+
+// None of it runs: what has started elsewhere is ended. `but`: a node that is gone itself.
+void ClusterEngine::fail_gang(ProcessId process, const std::string& why, NodeId but) {
+  auto found = gang_of_.find(process);
+  if (found == gang_of_.end()) return;
+  auto gang = found->second;
+  std::vector<ProcessId> told;
+  for (ProcessId each : gang->processes) {
+    gang_of_.erase(each);
+    auto node = node_of_.find(each);
+    if (node != node_of_.end() && node->second == but) continue;
+    told.push_back(each);
+    if (node == node_of_.end()) continue;
+    discarded_.insert(each);
+    kill(each);
+  }
+  events_.on_start_failed(told, why);
+}
+
+void ClusterEngine::on_exited(const ProcessExit& exit) {
+  node_of_.erase(exit.process);
+  gang_of_.erase(exit.process);
+  if (discarded_.erase(exit.process) == 0) events_.on_exited(exit);
+}
+
+void ClusterEngine::on_node_joined(const NodeInfo& node) {
+  NodeInfo known = node;
+  known.address = listener_->address().text();
+  events_.on_node_joined(known);
+}
+
+// The loop has ended; here it runs again, until every agent has closed its connection.
+void ClusterEngine::shutdown() {
+  if (!local_) return;
+  {
+    std::lock_guard lock(loop_.mutex);
+    stopping_ = true;
+    ping_timer_.reset();
+    for (auto& [id, agent] : agents_) {
+      encode_message<ToAgent>(agent.channel->out(), AgentEnd{});
+      agent.channel->flush();
+    }
+  }
+  for (Deadline end = Deadline::after(kEndDeadline); !agents_.empty() && !end.passed();) {
+    loop_.context.restart();  // whatever else ends the loop
+    loop_.context.run_until(end.at());
+  }
+  for (auto& [id, agent] : agents_) {
+    log_warning(str("node ", agent.info.host, " did not say that it has ended"));
+    agent.channel->close();
+  }
+  agents_.clear();
+  source_->finish();
+  fetcher_.reset();
+  server_.reset();
+  listener_.reset();
+  local_->shutdown();
+  local_.reset();
+  source_.reset();
+}
+
+// ---- Memory
+
+uint64_t ClusterEngine::keep(std::shared_ptr<SharedMemory> memory) {
+  return memory_->keep(std::move(memory));
+}
+
+std::shared_ptr<SharedMemory> ClusterEngine::find(uint64_t number) { return memory_->find(number); }
+
+void ClusterEngine::fetch(const MemoryKey& key, NodeId from, NodeId to,
+                          std::function<void(const std::string& why)> done) {
+  uint64_t request = next_fetch_++;
+  fetching_[request] = {to, std::move(done)};
+  auto later = [this, request](const std::string& why) {
+    loop_.post([this, request, why] { on_fetched(request, why); });
+  };
+  std::string address = listener_->address().text();
+  if (from != 0) {
+    auto agent = agents_.find(from);
+    if (agent == agents_.end()) return later("the node that has it is lost");
+    address = agent->second.info.address;
+  }
+  if (to != 0) {
+    if (!agents_.contains(to)) return later("the node that wants it is lost");
+    return tell(to, AgentFetch{request, key.number, key.size, address});
+  }
+  fetcher_->fetch(address, key.number, key.size,
+                  [this, later, number = key.number](std::shared_ptr<SharedMemory> memory,
+                                                     const std::string& why) {
+                    if (memory) memory_->put(number, std::move(memory));
+                    later(why);
+                  });
+}
+
+void ClusterEngine::on_fetched(uint64_t request, const std::string& why) {
+  auto found = fetching_.find(request);
+  if (found == fetching_.end()) return;
+  auto done = std::move(found->second.done);
+  fetching_.erase(found);
+  done(why);
+}
+
+void ClusterEngine::drop(uint64_t number, const std::set<NodeId>& nodes) {
+  if (stopping_) return;
+  for (NodeId node : nodes) {
+    if (node == 0) {
+      memory_->drop(number);
+    } else {
+      tell(node, AgentDrop{number});
+    }
+  }
+}
+
+}  // namespace manta

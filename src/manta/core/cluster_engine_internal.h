@@ -1,0 +1,118 @@
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "manta/base/deadline.h"
+#include "manta/core/cluster_options_internal.h"
+#include "manta/core/local_engine_internal.h"
+#include "manta/core/located_memory_internal.h"
+#include "manta/core/node_memory_internal.h"
+#include "manta/core/node_messages_internal.h"
+#include "manta/core/node_source_internal.h"
+#include "manta/io/tls_listener_internal.h"
+
+namespace manta {
+
+struct ClusterEngineOptions {
+  LocalEngineOptions local;
+  ClusterOptions cluster;
+  bool show_output = true;
+  bool fold_repeated_lines = true;
+};
+
+/// Several nodes: this machine, through a LocalEngine, and those whose agents have joined. Asks
+/// every agent each second whether it is there, and gives up one that says nothing for
+/// ClusterOptions::dead_after. Listens on one TCP address; whoever connects proves that it holds
+/// the run's token. Uses an event loop.
+class ClusterEngine final : public Engine, public MemoryTransfers, private EngineEvents {
+ public:
+  /// Listens, and starts what brings nodes. Throws Error if the options are impossible.
+  ClusterEngine(EventLoop& loop, ClusterEngineOptions options, EngineEvents& events);
+  ~ClusterEngine() override;
+
+  /// Waits until the nodes that were asked for have joined. Throws Error(kResources) if one will
+  /// not, or not in time. Call it without the loop's mutex.
+  void await_nodes();
+
+  std::vector<ProcessId> start(const std::vector<Placed>& gang) override;
+  void kill(ProcessId process) override;
+  MemoryTransfers* transfers() override { return this; }
+  /// Call it when the loop has ended.
+  void shutdown() override;
+
+  uint64_t keep(std::shared_ptr<SharedMemory> memory) override;
+  std::shared_ptr<SharedMemory> find(uint64_t number) override;
+  void fetch(const MemoryKey& key, NodeId from, NodeId to,
+             std::function<void(const std::string& why)> done) override;
+  void drop(uint64_t number, const std::set<NodeId>& nodes) override;
+
+ private:
+  struct Agent {
+    NodeInfo info;
+    std::string started_as;
+    std::shared_ptr<AsyncChannel> channel;
+    Clock::time_point heard;
+  };
+  /// Processes of several nodes that start together.
+  struct Gang {
+    std::vector<ProcessId> processes;
+    size_t starting = 0;
+  };
+  struct Fetching {
+    NodeId to = 0;
+    std::function<void(const std::string& why)> done;
+  };
+
+  std::string listen_address() const;
+  void on_first(const std::shared_ptr<AsyncChannel>& channel, Frame& frame);
+  void on_agent(const std::shared_ptr<AsyncChannel>& channel, AgentHello hello);
+  void on_agent_frame(NodeId node, Frame& frame);
+  void lose(NodeId node, const std::string& why);
+  void ping();
+  void fail_gang(ProcessId process, const std::string& why, NodeId but = ~0u);
+  void on_fetched(uint64_t request, const std::string& why);
+  template <class Message>
+  void tell(NodeId node, const Message& message);
+
+  void on_started(ProcessId process, pid_t pid) override;
+  void on_start_failed(const std::vector<ProcessId>& gang, const std::string& why) override;
+  void on_exited(const ProcessExit& exit) override;
+  void on_node_joined(const NodeInfo& node) override;
+  void on_node_draining(NodeId, const std::string&) override {}
+  void on_node_left(NodeId, const std::string&) override {}
+  void on_process_connected(const std::shared_ptr<AsyncChannel>&, const Hello&) override {}
+  void on_output(const std::string&) override {}
+
+  EventLoop& loop_;
+  const ClusterEngineOptions options_;
+  EngineEvents& events_;
+  const TlsKey key_;
+  std::unique_ptr<NodeSource> source_;
+  std::unique_ptr<TlsListener> listener_;
+  std::shared_ptr<NodeMemory> memory_ = std::make_shared<NodeMemory>(0);
+  std::unique_ptr<MemoryMover> fetcher_;
+  std::unique_ptr<MemoryMover> server_;
+  std::unique_ptr<LocalEngine> local_;
+
+  std::map<NodeId, Agent> agents_;
+  NodeId next_node_ = 1;
+  size_t joined_ = 0;                          // of those that were expected
+  std::map<std::string, std::string> failed_;  // that will not come, and why
+  std::condition_variable_any changed_;
+  std::unordered_map<ProcessId, NodeId> node_of_;
+  std::unordered_map<ProcessId, std::shared_ptr<Gang>> gang_of_;  // until all have started
+  std::unordered_set<ProcessId> discarded_;  // of a gang that failed: their end is nobody's news
+  ProcessId next_process_ = 1;
+  std::map<uint64_t, Fetching> fetching_;
+  uint64_t next_fetch_ = 1;
+  std::unique_ptr<EventLoop::Timer> ping_timer_;
+  bool stopping_ = false;
+};
+
+}  // namespace manta

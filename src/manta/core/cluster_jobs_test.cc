@@ -1,0 +1,261 @@
+// What the drivers of cluster_test.cc do, each in a process of its own on a host of its own.
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <numeric>
+#include <set>
+#include <thread>
+
+#include "manta/base/error_internal.h"
+#include "manta/base/eventually_internal.h"
+#include "manta/core/actor.h"
+#include "manta/core/cluster_job_internal.h"
+#include "manta/core/node.h"
+#include "manta/core/node_memory_internal.h"
+#include "manta/core/remote.h"
+#include "manta/io/channel_internal.h"
+
+namespace manta {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::chrono::seconds kJobPatience{40};
+
+void expect(bool good, const std::string& what) {
+  if (!good) throw Error(ErrorKind::kUserCode, "not so: " + what);
+}
+
+std::string here() { return get_runtime_context().node; }
+
+TaskOptions on(const std::string& node) {
+  return {.resources = {.cpus = 1}, .labels = {{"node", node}}};
+}
+
+struct Resident {
+  std::string where() { return here(); }
+  std::vector<int> numbers(int count) {
+    std::vector<int> result(static_cast<size_t>(count));
+    std::iota(result.begin(), result.end(), 0);
+    return result;
+  }
+};
+
+std::vector<int> make_numbers(int count) { return Resident().numbers(count); }
+int64_t sum_of(const std::vector<int>& numbers) {
+  return std::accumulate(numbers.begin(), numbers.end(), int64_t{0});
+}
+
+std::string failure_of(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// The agent of the node that a task runs on: its worker's grandparent.
+pid_t agent_pid() {
+  std::ifstream status("/proc/" + std::to_string(::getppid()) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("PPid:")) return std::atoi(line.c_str() + 5);
+  }
+  return -1;
+}
+
+void hello() {
+  auto all = nodes();
+  expect(all.size() == 4, str(all.size(), " nodes"));
+  expect(cluster_resources().cpus == 2 + 3 * all[1].total.cpus, "the sum of all nodes");
+  // Tasks on every node.
+  for (const Node& node : all) {
+    expect(get(remote(on(node.host), here), kJobPatience) == node.host, "a task on " + node.host);
+  }
+  std::set<std::string> seen;
+  std::vector<ObjectRef<std::string>> spread;
+  for (int i = 0; i < 4; ++i) {
+    spread.push_back(remote({.placement = Placement::kSpread}, [] {
+      std::this_thread::sleep_for(200ms);  // so that they are all at work at once
+      return here();
+    }));
+  }
+  for (auto& each : spread) seen.insert(get(each, kJobPatience));
+  expect(seen.size() == 4, str("tasks spread over ", seen.size(), " nodes"));
+  // An actor on each.
+  std::vector<ActorOptions> options(
+      4, ActorOptions{.resources = {.cpus = 1}, .placement = Placement::kStrictSpread});
+  auto actors = actor_group<Resident>(options);
+  seen.clear();
+  for (auto& each : actors) seen.insert(get(each.call<&Resident::where>(), kJobPatience));
+  expect(seen.size() == 4, str("actors on ", seen.size(), " nodes"));
+  actors.clear();
+  options.resize(5, options.front());
+  std::string refused = failure_of([&] { actor_group<Resident>(options); });
+  expect(refused.find("5 times 1 CPU, each on another node (STRICT_SPREAD); there are 4 nodes") !=
+             std::string::npos,
+         "the refusal: " + refused);
+}
+
+void objects() {
+  constexpr int kCount = 2'000'000;
+  constexpr int64_t kSum = int64_t{kCount} * (kCount - 1) / 2;
+  // Between nodes, to the driver, and from it.
+  auto made = remote(on("n1"), make_numbers, kCount);
+  for (const char* node : {"n1", "n2", "n2", "n0"}) {
+    expect(get(remote(on(node), sum_of, made), kJobPatience) == kSum, str("the sum on ", node));
+  }
+  expect(sum_of(get(made, kJobPatience)) == kSum, "the sum in the driver");
+  auto own = put(make_numbers(kCount));
+  for (const char* node : {"n1", "n2", "n0"}) {
+    expect(get(remote(on(node), sum_of, own), kJobPatience) == kSum, str("the driver's on ", node));
+  }
+  expect(get(remote(on("n1"), sum_of, make_numbers(kCount)), kJobPatience) == kSum,
+         "a large argument");
+  // Many at once: one transfer to each node.
+  std::vector<ObjectRef<int64_t>> sums;
+  auto other = remote(on("n2"), make_numbers, kCount);
+  for (int i = 0; i < 20; ++i) sums.push_back(remote(on(i % 2 ? "n1" : "n0"), sum_of, other));
+  for (auto& each : sums) expect(get(each, kJobPatience) == kSum, "one of many sums");
+  // Inside of a task of another node.
+  auto nested = remote(on("n1"), [] {
+    auto there = remote({.labels = {{"node", "n2"}}}, make_numbers, 1'000'000);
+    return sum_of(get(there, kJobPatience));
+  });
+  expect(get(nested, kJobPatience) == int64_t{1'000'000} * 999'999 / 2, "a nested task's object");
+  // What an actor returns; and freed with its last reference, everywhere.
+  auto actor = manta::actor<Resident>(ActorOptions{.labels = {{"node", "n2"}}});
+  expect(sum_of(get(actor.call<&Resident::numbers>(kCount), kJobPatience)) == kSum, "an actor's");
+  made = {};
+  own = {};
+  other = {};
+  sums.clear();
+  auto open_memory = [](const std::string& node) {
+    return get(remote(on(node),
+                      [] {
+                        int count = 0;
+                        std::string folder = "/proc/" + std::to_string(agent_pid()) + "/fd";
+                        for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+                          std::error_code error;
+                          auto target = std::filesystem::read_symlink(entry.path(), error).string();
+                          count += target.find("manta-object") != std::string::npos;
+                        }
+                        return count;
+                      }),
+               kJobPatience);
+  };
+  expect(eventually([&] { return open_memory("n1") == 0 && open_memory("n2") == 0; }),
+         "all memory is freed on the nodes");
+}
+
+void strangers() {
+  TcpAddress at = parse_address(nodes()[0].address);
+  std::string refused = failure_of([&] {
+    auto transport =
+        connect_tls(TlsKey("not the token of this run"), at.host, at.port, Deadline::after(10s));
+    // The other side may be the one that sees it: then it closes.
+    Channel channel(std::move(transport));
+    channel.send([](OutBuffer& out) { out.push(0, "hello"); });
+    Frame frame;
+    if (!channel.receive(&frame, Deadline::after(10s))) {
+      throw Error(ErrorKind::kCorrupt, "it was closed");
+    }
+  });
+  expect(!refused.empty(), "a stranger is refused");
+  expect(get(remote(on("n1"), here), kJobPatience) == "n1", "the run goes on");
+}
+
+// Says where it is stuck, and stays so, in its first attempt.
+std::string stuck_at_first(const std::string& node) {
+  if (here() == node && get_runtime_context().attempt == 1) {
+    std::cout << "stuck on " << node << std::endl;
+    std::this_thread::sleep_for(120s);
+  }
+  return here();
+}
+
+void killed_worker() {
+  auto again = remote(on("n1"), [] {
+    if (get_runtime_context().attempt == 1) ::kill(::getpid(), SIGKILL);
+    return here();
+  });
+  expect(get(again, kJobPatience) == "n1", "a task is run again on its node");
+  std::string lost = failure_of([] {
+    TaskOptions options = on("n1");
+    options.max_retries = 0;
+    auto dies = remote(options, [] {
+      std::cout << "last words" << std::endl;
+      ::kill(::getpid(), SIGKILL);
+    });
+    get(dies, kJobPatience);
+  });
+  expect(lost.find("on n1) was killed by SIGKILL") != std::string::npos &&
+             lost.find("last words") != std::string::npos,
+         "the error tells of the process and its last words: " + lost);
+}
+
+// The host n2 is lost while a task runs there, one way or another; the test sees to it.
+void lost_host() {
+  auto there = remote(on("n2"), make_numbers, 1'000'000);
+  wait(std::vector{there});
+  TaskOptions options{.resources = {.cpus = 1}, .placement = Placement::kSpread};
+  std::vector<ObjectRef<std::string>> tasks;
+  for (int i = 0; i < 8; ++i) tasks.push_back(remote(options, stuck_at_first, std::string("n2")));
+  auto resident = manta::actor<Resident>(
+      ActorOptions{.max_restarts = 1, .max_call_retries = 1, .labels = {{"node", "n2"}}});
+  expect(get(resident.call<&Resident::where>(), kJobPatience) == "n2", "an actor on n2");
+  std::cout << "ready" << std::endl;
+  std::map<std::string, int> ran;
+  for (auto& each : tasks) ++ran[get(each, kJobPatience)];
+  expect(!ran.contains("n2"), "tasks are run again on the hosts that are left");
+  expect(nodes().size() == 2, "the host is gone");
+  std::string lost = failure_of([&] { get(there, kJobPatience); });
+  expect(lost.find("n2") != std::string::npos && lost.find("lost") != std::string::npos,
+         "its object is lost: " + lost);
+  lost = failure_of([&] { get(remote(on("n1"), sum_of, there), kJobPatience); });
+  expect(lost.find("an argument of") != std::string::npos, "who needs it fails: " + lost);
+  lost = failure_of([&] { get(resident.call<&Resident::where>(), kJobPatience); });
+  expect(lost.find("no node has these labels") != std::string::npos,
+         "an actor that only n2 could run: " + lost);
+  expect(get(remote(on("n1"), here), kJobPatience) == "n1", "the run goes on");
+}
+
+void draining() {
+  auto asked = remote(on("n1"), [] { return ::kill(agent_pid(), SIGTERM) == 0; });
+  expect(get(asked, kJobPatience), "a signal for the agent");
+  auto drains = [] {
+    auto all = nodes();
+    return std::any_of(all.begin(), all.end(), [](const Node& node) {
+      return node.host == "n1" && node.state == NodeState::kDraining;
+    });
+  };
+  expect(eventually(drains), "the node drains");
+  std::string refused = failure_of([] { remote(on("n1"), here); });
+  expect(refused.find("n1 (is draining)") != std::string::npos, "nothing new: " + refused);
+  expect(get(remote(on("n2"), here), kJobPatience) == "n2", "others go on");
+}
+
+}  // namespace
+
+int run_cluster_job(const std::string& name) {
+  const std::map<std::string, void (*)()> jobs = {
+      {"hello", hello},         {"objects", objects},
+      {"strangers", strangers}, {"killed_worker", killed_worker},
+      {"lost_host", lost_host}, {"draining", draining}};
+  try {
+    jobs.at(name)();
+    std::cout << "all is well" << std::endl;
+    return 0;
+  } catch (const std::exception& error) {
+    std::cout << "job " << name << ": " << error.what() << std::endl;
+    return 1;
+  }
+}
+
+}  // namespace manta

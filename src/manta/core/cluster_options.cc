@@ -1,0 +1,76 @@
+#include <charconv>
+#include <sstream>
+
+#include "manta/base/error_internal.h"
+#include "manta/core/cluster_options_internal.h"
+
+namespace manta {
+namespace {
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream in(text);
+  for (std::string each; std::getline(in, each, separator);) parts.push_back(each);
+  return parts;
+}
+
+std::chrono::milliseconds seconds(const std::string& name, const std::string& text) {
+  double value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !(value > 0) || value > 1e6) {
+    throw Error(ErrorKind::kInvalidArgument, str("cluster option '", name, "=", text,
+                                                 "': it must be a number of seconds above 0"));
+  }
+  return std::chrono::milliseconds(static_cast<int64_t>(value * 1000));
+}
+
+}  // namespace
+
+ClusterOptions ClusterOptions::parse(const std::string& text) {
+  ClusterOptions result;
+  auto parts = split(text, ';');
+  std::string head = parts.empty() ? "" : parts[0];
+  size_t colon = head.find(':');
+  result.kind = head.substr(0, colon);
+  if (colon != std::string::npos) result.list = split(head.substr(colon + 1), ',');
+  for (size_t i = 1; i < parts.size(); ++i) {
+    size_t equals = parts[i].find('=');
+    if (equals == std::string::npos || equals == 0) {
+      throw Error(ErrorKind::kInvalidArgument,
+                  str("the cluster '", text, "' has '", parts[i],
+                      "' where an option is expected, such as address=10.0.0.5"));
+    }
+    result.options[parts[i].substr(0, equals)] = parts[i].substr(equals + 1);
+  }
+  result.address = result.take("address");
+  auto duration = [&](const char* name, std::chrono::milliseconds& value) {
+    std::string given = result.take(name);
+    if (!given.empty()) value = seconds(name, given);
+  };
+  duration("wait", result.wait);
+  duration("dead_after", result.dead_after);
+  duration("fence_after", result.fence_after);
+  if (result.fence_after <= result.dead_after) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("the cluster '", text, "': fence_after must be longer than dead_after (",
+                    static_cast<double>(result.dead_after.count()) / 1000,
+                    " s): a node must not end while the driver counts on it"));
+  }
+  return result;
+}
+
+std::string ClusterOptions::take(const std::string& name, const std::string& otherwise) {
+  auto found = options.find(name);
+  if (found == options.end()) return otherwise;
+  std::string value = found->second;
+  options.erase(found);
+  return value;
+}
+
+void ClusterOptions::check_all_taken() const {
+  if (options.empty()) return;
+  throw Error(ErrorKind::kInvalidArgument,
+              str("the cluster '", kind, "' has no option '", options.begin()->first, "'"));
+}
+
+}  // namespace manta

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace manta {
+
+/// What `InitOptions::cluster` or MANTA_CLUSTER says: the kind of node source, its list, and
+/// options, as in "hosts:n1,n2;command=ssh -l me {host};address=10.0.0.5". See docs/clusters.md.
+struct ClusterOptions {
+  std::string kind;                            ///< "hosts" or "join".
+  std::vector<std::string> list;               ///< Of hosts; for "join", the number of nodes.
+  std::map<std::string, std::string> options;  ///< Of the source.
+
+  // Of all sources.
+  std::string address;  ///< Of this host, for the others. Default: see listen_address.
+  std::chrono::milliseconds wait{30'000};         ///< For all nodes to join.
+  std::chrono::milliseconds dead_after{4'000};    ///< Without a word, a node counts as lost.
+  std::chrono::milliseconds fence_after{10'000};  ///< Without a word, a node ends its processes.
+
+  /// Throws Error(kInvalidArgument) that quotes what it does not understand.
+  static ClusterOptions parse(const std::string& text);
+  /// The option, which the source then has seen.
+  std::string take(const std::string& name, const std::string& otherwise = {});
+  /// Throws Error(kInvalidArgument) if options are left that nobody has taken.
+  void check_all_taken() const;
+};
+
+}  // namespace manta

@@ -1,0 +1,263 @@
+// Runs on several hosts: network namespaces, with a driver on the first and agents on the others.
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+#include "manta/base/eventually_internal.h"
+#include "manta/core/cluster_job_internal.h"
+#include "manta/core/cluster_options_internal.h"
+#include "manta/core/network_hosts_internal.h"
+#include "manta/core/node_messages_internal.h"
+
+namespace manta {
+namespace {
+
+using testing::HasSubstr;
+
+// A command with its output in a file.
+class Running {
+ public:
+  Running(const std::vector<std::string>& words,
+          const std::map<std::string, std::string>& variables, std::string output)
+      : output_(std::move(output)) {
+    std::vector<std::string> all{"env"};
+    for (const auto& [name, value] : variables) all.push_back(name + "=" + value);
+    all.insert(all.end(), words.begin(), words.end());
+    std::vector<char*> argv;
+    for (auto& word : all) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      int out = ::open(output_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+      ::dup2(out, 1);
+      ::dup2(out, 2);
+      ::execvp(argv[0], argv.data());
+      ::_exit(127);
+    }
+  }
+  ~Running() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+
+  std::string said() const {
+    std::ifstream in(output_);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  bool says(const std::string& text) const {
+    return eventually([&] { return said().find(text) != std::string::npos || has_ended(); }) &&
+           said().find(text) != std::string::npos;
+  }
+  // Its status, once it has ended.
+  std::optional<int> exit_code() {
+    std::optional<int> code;
+    eventually([&] {
+      int status = 0;
+      if (code) return true;
+      if (::waitpid(pid_, &status, WNOHANG) != pid_) return false;
+      pid_ = 0;
+      code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+      return true;
+    });
+    return code;
+  }
+
+ private:
+  bool has_ended() const {
+    siginfo_t info{};
+    return ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+           info.si_pid != 0;
+  }
+
+  std::string output_;
+  pid_t pid_ = 0;
+};
+
+class ClusterTest : public testing::Test {
+ protected:
+  void make_hosts(int count) {
+    try {
+      hosts_ = std::make_unique<NetworkHosts>(count);
+    } catch (const Error& error) {
+      GTEST_SKIP() << "hosts for this test cannot be made here: " << error.what();
+    }
+  }
+
+  static std::string self() { return std::filesystem::read_symlink("/proc/self/exe"); }
+
+  // Begins the job on n0, with agents on the others.
+  std::unique_ptr<Running> start(const std::string& job, const std::string& hosts,
+                                 const std::string& options = "") {
+    return start_driver(job, str("hosts:", hosts, ";command=", hosts_->enter(),
+                                 " {host};address=", NetworkHosts::address(0), options));
+  }
+  std::unique_ptr<Running> start_driver(const std::string& job, const std::string& cluster) {
+    return std::make_unique<Running>(
+        std::vector<std::string>{hosts_->enter(), "n0", self()},
+        std::map<std::string, std::string>{{kJobVariable, job}, {"MANTA_CLUSTER", cluster}},
+        folder_ / "driver.out");
+  }
+
+  // Nothing is left running on any host.
+  void expect_empty(int count) {
+    for (int host = 0; host < count; ++host) {
+      EXPECT_TRUE(eventually([&] { return hosts_->processes(host).empty(); })) << "n" << host;
+    }
+  }
+
+  void run(const std::string& job) {
+    make_hosts(4);
+    if (IsSkipped()) return;
+    auto driver = start(job, "n1,n2,n3");
+    EXPECT_EQ(driver->exit_code(), 0) << driver->said();
+    EXPECT_THAT(driver->said(), HasSubstr("all is well"));
+    expect_empty(4);
+  }
+
+  TemporaryFolder folder_;
+  std::unique_ptr<NetworkHosts> hosts_;
+};
+
+TEST_F(ClusterTest, TasksAndActorsOnEveryHost) { run("hello"); }
+TEST_F(ClusterTest, LargeObjectsBetweenHosts) { run("objects"); }
+TEST_F(ClusterTest, AStrangerIsRefused) { run("strangers"); }
+TEST_F(ClusterTest, AKilledWorker) { run("killed_worker"); }
+TEST_F(ClusterTest, AHostThatIsToBeTakenAway) { run("draining"); }
+
+TEST_F(ClusterTest, ACrashedHost) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  auto driver = start("lost_host", "n1,n2");
+  ASSERT_TRUE(driver->says("stuck on n2") && driver->says("ready")) << driver->said();
+  hosts_->crash(2);
+  EXPECT_EQ(driver->exit_code(), 0) << driver->said();
+  EXPECT_THAT(driver->said(), HasSubstr("node n2 is lost"));
+  expect_empty(3);
+}
+
+TEST_F(ClusterTest, AHostThatIsCutOffSilently) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  auto driver = start("lost_host", "n1,n2");
+  ASSERT_TRUE(driver->says("stuck on n2") && driver->says("ready")) << driver->said();
+  hosts_->cut(2);
+  EXPECT_EQ(driver->exit_code(), 0) << driver->said();
+  EXPECT_THAT(driver->said(), HasSubstr("node n2 is lost"));
+  expect_empty(3);  // the agent of n2 has ended its processes by itself
+}
+
+TEST_F(ClusterTest, AKilledDriverLeavesNothing) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  auto driver = start("lost_host", "n1,n2");
+  ASSERT_TRUE(driver->says("ready")) << driver->said();
+  for (pid_t pid : hosts_->processes(0)) ::kill(pid, SIGKILL);
+  expect_empty(3);
+}
+
+TEST_F(ClusterTest, NodesThatJoinByThemselves) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  std::string file = folder_ / "run.join";
+  auto driver =
+      start_driver("strangers", str("join:2;file=", file, ";address=", NetworkHosts::address(0)));
+  ASSERT_TRUE(eventually([&] { return std::filesystem::exists(file); })) << driver->said();
+  EXPECT_EQ(std::filesystem::status(file).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  std::vector<std::unique_ptr<Running>> agents;
+  for (const char* host : {"n1", "n2"}) {
+    agents.push_back(std::make_unique<Running>(
+        std::vector<std::string>{hosts_->enter(), host, self()},
+        std::map<std::string, std::string>{{kNodeVariable, "file:" + file}}, folder_ / host));
+  }
+  EXPECT_EQ(driver->exit_code(), 0) << driver->said();
+  for (auto& agent : agents) EXPECT_EQ(agent->exit_code(), 0) << agent->said();
+  EXPECT_FALSE(std::filesystem::exists(file));
+  expect_empty(3);
+}
+
+TEST_F(ClusterTest, AHostThatCannotBeReachedIsAnErrorThatSaysSo) {
+  make_hosts(1);
+  if (IsSkipped()) return;
+  auto driver = start("hello", "n9");
+  EXPECT_NE(driver->exit_code(), 0);
+  EXPECT_THAT(driver->said(), HasSubstr("node n9 cannot join: the command that starts its agent "
+                                        "exited with code 1. It said:\nnsenter: cannot open"));
+  expect_empty(1);
+}
+
+// Closed by default: a run on one machine listens on no network address.
+TEST(OneMachine, ListensOnNoNetworkAddress) {
+  std::vector<std::string> inodes;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code error;
+    std::string target = std::filesystem::read_symlink(entry.path(), error);
+    if (target.starts_with("socket:[")) inodes.push_back(target.substr(8, target.size() - 9));
+  }
+  ASSERT_FALSE(inodes.empty());
+  for (const char* table : {"/proc/self/net/tcp", "/proc/self/net/tcp6"}) {
+    std::ifstream in(table);
+    for (std::string line; std::getline(in, line);) {
+      std::istringstream fields(line);
+      std::string number, local, remote, state, queues, timer, retries, user, timeout, inode;
+      fields >> number >> local >> remote >> state >> queues >> timer >> retries >> user >>
+          timeout >> inode;
+      EXPECT_THAT(inodes, testing::Not(testing::Contains(inode))) << line;
+    }
+  }
+}
+
+TEST(ClusterOptionsTest, TextBecomesOptions) {
+  auto options =
+      ClusterOptions::parse("hosts:n1,n2;command=ssh -p 22 {host};address=10.0.0.5;wait=2.5");
+  EXPECT_EQ(options.kind, "hosts");
+  EXPECT_THAT(options.list, testing::ElementsAre("n1", "n2"));
+  EXPECT_EQ(options.address, "10.0.0.5");
+  EXPECT_EQ(options.wait.count(), 2500);
+  EXPECT_EQ(options.take("command"), "ssh -p 22 {host}");
+  EXPECT_NO_THROW(options.check_all_taken());
+}
+
+TEST(ClusterOptionsTest, NonsenseIsRefused) {
+  auto refusal = [](const std::string& text) -> std::string {
+    try {
+      ClusterOptions::parse(text).check_all_taken();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(refusal("hosts:n1;adress=10.0.0.5"), HasSubstr("has no option 'adress'"));
+  EXPECT_THAT(refusal("hosts:n1;10.0.0.5"), HasSubstr("'10.0.0.5' where an option is expected"));
+  EXPECT_THAT(refusal("hosts:n1;wait=soon"), HasSubstr("'wait=soon'"));
+  EXPECT_THAT(refusal("hosts:n1;dead_after=20"), HasSubstr("fence_after must be longer"));
+}
+
+TEST(AgentOrderTest, GoesThereAndBack) {
+  AgentOrder order;
+  order.host = "fd00::7";
+  order.port = 4711;
+  order.token = std::string("with space\n and \0 byte", 22);
+  order.build_id = {1, 2, 255};
+  order.started_as = "n1";
+  AgentOrder read = AgentOrder::parse(order.text());
+  EXPECT_EQ(read.host, order.host);
+  EXPECT_EQ(read.port, order.port);
+  EXPECT_EQ(read.token, order.token);
+  EXPECT_EQ(read.build_id, order.build_id);
+  EXPECT_EQ(read.started_as, order.started_as);
+  for (const char* text : {"", "manta-node-1", "manta-node-2 a 1 b c d", "GET / HTTP/1.1"}) {
+    EXPECT_THROW(AgentOrder::parse(text), Error) << text;
+  }
+}
+
+}  // namespace
+}  // namespace manta

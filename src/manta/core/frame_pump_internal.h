@@ -1,0 +1,46 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "manta/core/node_memory_internal.h"
+#include "manta/io/async_channel_internal.h"
+
+namespace manta {
+
+/// Passes frames on between a process, over a Unix socket, and the hub, over TLS. Descriptors of
+/// the process's memory become keys, under which the node keeps the memory, and the other way
+/// round. Does not look into messages otherwise. Everything runs with the loop's mutex held.
+class FramePump : public std::enable_shared_from_this<FramePump> {
+ public:
+  FramePump(std::shared_ptr<NodeMemory> memory, NodeId node, std::shared_ptr<AsyncChannel> process)
+      : memory_(std::move(memory)), node_(node), process_(std::move(process)) {}
+
+  /// Begins to read from the process. `ended` is called once, when either side has closed.
+  void start(std::function<void()> ended);
+  /// Where to: what has come until then is sent first, after what `hub` has to send already.
+  void connect(std::shared_ptr<AsyncChannel> hub);
+  /// The process has ended: passes on what it has still said, and closes.
+  void finish();
+  void close();
+
+ private:
+  struct Waiting {
+    uint16_t type;
+    std::string body;
+  };
+  void to_hub(Frame& frame);
+  void to_process(Frame& frame);
+
+  std::shared_ptr<NodeMemory> memory_;
+  NodeId node_;
+  std::shared_ptr<AsyncChannel> process_;
+  std::shared_ptr<AsyncChannel> hub_;  // null until it is connected
+  std::vector<Waiting> waiting_;
+  bool process_ended_ = false;
+  std::function<void()> ended_;
+};
+
+}  // namespace manta

@@ -1,0 +1,126 @@
+#pragma once
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "manta/base/error_internal.h"
+#include "manta/base/temporary_folder_internal.h"
+
+namespace manta {
+
+/// For tests: hosts on this machine, each a network namespace with a name of its own, on a network
+/// that nobody else is on. Removed with everything that runs there, at the latest by the next test
+/// that makes some.
+class NetworkHosts {
+ public:
+  /// Hosts n0 to n(count - 1). Throws Error(kResources) with the reason if that is not allowed
+  /// here.
+  explicit NetworkHosts(int count) : prefix_(std::to_string(::getpid())) {
+    remove_leftovers();
+    run("ip link add mb" + prefix_ + " type bridge");
+    try {
+      run("ip link set mb" + prefix_ + " up");
+      for (int i = 0; i < count; ++i) add(i);
+    } catch (...) {
+      remove();
+      throw;
+    }
+    std::ofstream script(enter());
+    script << "#!/bin/sh\nhost=$1\nshift\nexec nsenter --net=/run/netns/mh" << prefix_
+           << "x${host#n} unshare -u sh -c 'hostname '$host'; exec \"$@\"' x \"$@\"\n";
+    script.close();
+    std::filesystem::permissions(enter(), std::filesystem::perms::owner_all);
+  }
+  ~NetworkHosts() { remove(); }
+  NetworkHosts(const NetworkHosts&) = delete;
+
+  /// A program that runs the rest of its command line on the host that is its first argument.
+  std::string enter() const { return folder_ / "enter"; }
+  static std::string address(int host) { return str("10.213.0.", host + 1); }
+  /// What runs there.
+  std::vector<pid_t> processes(int host) const {
+    std::vector<pid_t> pids;
+    std::istringstream out(output("ip netns pids " + name(host)));
+    for (pid_t pid; out >> pid;) pids.push_back(pid);
+    return pids;
+  }
+  /// As if its power failed.
+  void crash(int host) {
+    for (pid_t pid : processes(host)) ::kill(pid, SIGKILL);
+  }
+  /// As if its cable were cut: nobody is told.
+  void cut(int host) { run(str("ip link set mv", prefix_, "x", host, " down")); }
+
+ private:
+  std::string name(int host) const { return str("mh", prefix_, "x", host); }
+
+  static std::string output(const std::string& command) {
+    std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen((command + " 2>&1").c_str(), "r"), ::pclose);
+    std::string text;
+    char buffer[4096];
+    while (size_t size = std::fread(buffer, 1, sizeof(buffer), pipe.get())) {
+      text.append(buffer, size);
+    }
+    if (::pclose(pipe.release()) != 0) {
+      throw Error(ErrorKind::kResources, "'" + command + "' failed: " + text);
+    }
+    return text;
+  }
+  static void run(const std::string& command) { output(command); }
+
+  void add(int i) {
+    std::string host = name(i), link = str("mv", prefix_, "x", i);
+    run("ip netns add " + host);
+    run("ip link add " + link + " type veth peer name eth0 netns " + host);
+    run("ip link set " + link + " master mb" + prefix_ + " up");
+    run("ip -n " + host + " addr add " + address(i) + "/24 dev eth0");
+    run("ip -n " + host + " link set eth0 up");
+    run("ip -n " + host + " link set lo up");
+  }
+
+  static void remove_prefix(const std::string& prefix) {
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator("/run/netns", error)) {
+      std::string host = entry.path().filename();
+      if (!host.starts_with("mh" + prefix + "x")) continue;
+      try {
+        std::istringstream pids(output("ip netns pids " + host));
+        for (pid_t pid; pids >> pid;) ::kill(pid, SIGKILL);
+        run("ip link del mv" + host.substr(2));  // at once: a namespace goes some time later
+        run("ip netns del " + host);
+      } catch (const Error&) {  // as far as it can be removed
+      }
+    }
+    try {
+      run("ip link del mb" + prefix);
+    } catch (const Error&) {
+    }
+  }
+  void remove() { remove_prefix(prefix_); }
+
+  static void remove_leftovers() {
+    std::error_code error;
+    std::vector<std::string> left;
+    for (const auto& entry : std::filesystem::directory_iterator("/run/netns", error)) {
+      std::string host = entry.path().filename();
+      size_t end = host.find('x');
+      if (!host.starts_with("mh") || end == std::string::npos) continue;
+      std::string pid = host.substr(2, end - 2);
+      if (::kill(std::atoi(pid.c_str()), 0) != 0 && errno == ESRCH) left.push_back(pid);
+    }
+    for (const auto& pid : left) remove_prefix(pid);
+  }
+
+  const std::string prefix_;
+  TemporaryFolder folder_;
+};
+
+}  // namespace manta

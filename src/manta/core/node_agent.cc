@@ -1,0 +1,296 @@
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <boost/asio/signal_set.hpp>
+#include <cstdlib>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include "manta/base/error_internal.h"
+#include "manta/base/log.h"
+#include "manta/base/random_token_internal.h"
+#include "manta/base/start_thread_internal.h"
+#include "manta/core/local_engine_internal.h"
+#include "manta/core/node_agent_internal.h"
+#include "manta/core/resources_internal.h"
+#include "manta/io/channel_internal.h"
+
+namespace manta {
+namespace {
+
+constexpr std::chrono::seconds kAgentJoinDeadline{20};
+// Lines that the driver has not taken stay in their files.
+constexpr size_t kMostPendingOutput = 1 << 20;
+
+}  // namespace
+
+NodeAgent::NodeAgent(const AgentOrder& order, std::vector<std::string> argv)
+    : order_(order),
+      argv_(std::move(argv)),
+      key_(order.token),
+      folder_(""),
+      local_token_(random_token()),
+      fetcher_(std::make_unique<MemoryMover>(key_, kMostFetches)),
+      server_(std::make_unique<MemoryMover>(key_, kMostServed)),
+      connector_(key_, order.host, order.port) {}
+
+NodeAgent::~NodeAgent() = default;
+
+void NodeAgent::join_run() {
+  auto transport = connect_tls(key_, order_.host, order_.port, Deadline::after(kAgentJoinDeadline));
+  std::string address = local_address(transport->fd()).host;
+  std::lock_guard lock(loop_.mutex);
+  driver_ = std::make_shared<AsyncChannel>(loop_, std::move(transport), kMaxFrameBody);
+  // Numbers of memory are given once the driver has said which node this is; until then nobody
+  // asks.
+  auto serve = [this](const std::shared_ptr<AsyncChannel>& channel, Frame& frame) {
+    if (!memory_) throw Error(ErrorKind::kCorrupt, "this node has not joined its run");
+    server_->serve(*memory_, channel, frame);
+  };
+  listener_ = std::make_unique<TlsListener>(loop_, key_, listen_tcp(address, 0), serve);
+  AgentHello hello;
+  hello.build_id = program_build_id();
+  hello.started_as = order_.started_as;
+  hello.node.host = host_name();
+  hello.node.address = listener_->address().text();
+  hello.node.total = detect_resources();
+  hello.node.labels = declared_labels();
+  node_ = hello.node;
+  encode_message<FirstWord>(driver_->out(), hello);
+  driver_->start([this](Frame& frame) { on_driver_frame(frame); },
+                 [this](const std::string& why) {
+                   end(why.empty() ? "the driver has gone" : "the driver is lost: " + why);
+                 });
+  wait_for_signal();
+  fence_ = std::chrono::milliseconds(kAgentJoinDeadline);
+  heard();
+  watch_driver();
+}
+
+void NodeAgent::run_loop() {
+  join_run();
+  loop_.context.run();
+  // Nothing runs on the loop any more.
+  pumps_.clear();
+  worker_listener_.reset();
+  listener_.reset();
+  fetcher_.reset();
+  server_.reset();
+  connector_.stop();
+  if (engine_) engine_->shutdown();
+}
+
+void NodeAgent::end(const std::string& why) {
+  if (std::exchange(ending_, true)) return;
+  ended_ = why;
+  if (driver_) driver_->close();
+  loop_.context.stop();
+}
+
+void NodeAgent::heard() { heard_ = Clock::now(); }
+
+// A node that is cut off must not go on with what the driver starts elsewhere meanwhile.
+void NodeAgent::watch_driver() {
+  fence_timer_ = loop_.after(fence_ / 10, [this] {
+    if (Clock::now() - heard_ > fence_) {
+      return end(str("no word from the driver for ", fence_.count() / 1000.0,
+                     " s: this node ends its processes, because the driver has given it up"));
+    }
+    watch_driver();
+  });
+}
+
+void NodeAgent::wait_for_signal() {
+  signals_.async_wait([this](boost::system::error_code error, int) {
+    std::lock_guard lock(loop_.mutex);
+    if (error) return;
+    if (std::exchange(draining_, true)) return end("it was asked to end twice");
+    encode_message<FromAgent>(driver_->out(), AgentDraining{"it received SIGTERM"});
+    wait_for_signal();
+  });
+}
+
+// ---- The driver
+
+void NodeAgent::on_driver_frame(Frame& frame) {
+  heard();
+  ToAgent message = decode_message<ToAgent>(frame);
+  std::visit([this](auto& inner) { on(std::move(inner)); }, message);
+}
+
+void NodeAgent::on(AgentWelcome welcome) {
+  if (engine_) throw Error(ErrorKind::kCorrupt, "it is welcomed twice");
+  node_.id = welcome.node;
+  fence_ = std::chrono::milliseconds(welcome.fence_ms);
+  watch_driver();
+  memory_ = std::make_shared<NodeMemory>(node_.id);
+  std::filesystem::create_directories(folder_.path() + "/logs");
+  logs_ = std::make_unique<WorkerLogs>(
+      loop_, welcome.show_output, welcome.fold_repeated_lines, [this](std::string& lines) {
+        if (lines.empty()) return true;
+        if (driver_->out().size() > kMostPendingOutput) return false;
+        encode_message<FromAgent>(driver_->out(), AgentOutput{std::exchange(lines, {})});
+        return true;
+      });
+  RunAddress address{folder_.path() + "/hub.sock", local_token_};
+  worker_listener_ =
+      std::make_unique<UnixListener>(loop_, address.socket_path,
+                                     [this](const std::shared_ptr<AsyncChannel>& channel,
+                                            Frame& first) { on_worker(channel, first); });
+  LocalEngineOptions options{node_, address, folder_.path(), argv_};
+  engine_ = std::make_unique<LocalEngine>(loop_, options, *this);
+}
+
+void NodeAgent::on(AgentRejected rejected) { end("the driver refuses it: " + rejected.why); }
+void NodeAgent::on(AgentPing) { encode_message<FromAgent>(driver_->out(), AgentPong{}); }
+
+void NodeAgent::on(AgentEnd) {
+  for (auto& [process, log] : log_of_) log->show(/*last=*/true);
+  driver_->flush();
+  end("");
+}
+
+void NodeAgent::on(AgentStart start) {
+  for (auto& [process, spec] : start.gang) {
+    if (spec.log_path.empty()) spec.log_path = folder_.path() + "/logs/" + spec.name + ".log";
+    if (spec.detached_call.empty()) {
+      log_of_[process] = std::make_unique<WorkerLog>(*logs_, spec.name, spec.log_path);
+    }
+  }
+  engine_->start_as(start.gang);
+}
+
+void NodeAgent::on(AgentKill kill) { engine_->kill(kill.process); }
+void NodeAgent::on(AgentDrop drop) { memory_->drop(drop.number); }
+
+void NodeAgent::on(AgentFetch fetch) {
+  fetcher_->fetch(fetch.address, fetch.number, fetch.size,
+                  [this, fetch](std::shared_ptr<SharedMemory> memory, const std::string& why) {
+                    loop_.post([this, fetch, memory, why] {
+                      if (memory) memory_->put(fetch.number, memory);
+                      encode_message<FromAgent>(driver_->out(), AgentFetched{fetch.request, why});
+                    });
+                  });
+}
+
+// ---- The engine
+
+void NodeAgent::on_started(ProcessId process, pid_t pid) {
+  encode_message<FromAgent>(driver_->out(), AgentStarted{process, pid});
+}
+
+void NodeAgent::on_start_failed(const std::vector<ProcessId>& gang, const std::string& why) {
+  for (ProcessId process : gang) log_of_.erase(process);
+  encode_message<FromAgent>(driver_->out(), AgentStartFailed{gang, why});
+}
+
+void NodeAgent::on_exited(const ProcessExit& exit) {
+  ProcessExit told = exit;
+  auto log = log_of_.find(exit.process);
+  if (log != log_of_.end()) {
+    told.log_tail = log->second->tail(exit.log_end);
+    logs_->finish(std::move(log->second));
+    log_of_.erase(log);
+  }
+  // What it said last may have arrived, and not been passed on.
+  auto pump = pumps_.find(exit.process);
+  if (pump != pumps_.end()) pump->second->finish();
+  encode_message<FromAgent>(driver_->out(), told);
+}
+
+// ---- Its processes
+
+void NodeAgent::on_worker(const std::shared_ptr<AsyncChannel>& channel, Frame& first) {
+  ToHub message = decode_message<ToHub>(first);
+  auto* hello = std::get_if<Hello>(&message);
+  if (!hello || !same_secret(hello->token, local_token_)) {
+    throw Error(ErrorKind::kCorrupt, "a process of this node does not know its token");
+  }
+  hello->token = order_.token;
+  channel->trust();
+  auto pump = std::make_shared<FramePump>(memory_, node_.id, channel);
+  ProcessId process = hello->process;
+  if (pumps_.contains(process)) throw Error(ErrorKind::kCorrupt, "a process connects twice");
+  pumps_[process] = pump;
+  pump->start([this, process] { pumps_.erase(process); });
+  connector_.connect([this, pump, hello = *hello](std::unique_ptr<Transport> transport,
+                                                  const std::string& why) {
+    auto shared = std::make_shared<std::unique_ptr<Transport>>(std::move(transport));
+    loop_.post([this, pump, hello, shared, why] {
+      if (!*shared) {
+        log_warning(str("process ", hello.process, " of this node cannot reach the driver: ", why));
+        return pump->close();
+      }
+      auto hub = std::make_shared<AsyncChannel>(loop_, std::move(*shared), kMaxFrameBody);
+      encode_message<FirstWord>(hub->out(), hello);
+      pump->connect(hub);
+    });
+  });
+}
+
+Labels NodeAgent::declared_labels() {
+  Labels labels;
+  const char* text = std::getenv("MANTA_NODE_LABELS");
+  std::istringstream in(text ? text : "");
+  for (std::string each; std::getline(in, each, ',');) {
+    size_t equals = each.find('=');
+    if (equals == std::string::npos) {
+      throw Error(ErrorKind::kInvalidArgument,
+                  str("MANTA_NODE_LABELS has '", each, "': write zone=a,disk=ssd"));
+    }
+    labels.emplace_back(each.substr(0, equals), each.substr(equals + 1));
+  }
+  check_labels(labels, "MANTA_NODE_LABELS");
+  return labels;
+}
+
+namespace {
+
+std::string read_order(const std::string& from) {
+  std::string text;
+  if (from == "stdin") {
+    std::getline(std::cin, text);
+    return text;
+  }
+  if (!from.starts_with("file:")) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str(kNodeVariable, " is '", from, "': it must be 'stdin' or 'file:' and a path"));
+  }
+  std::string path = from.substr(5);
+  std::ifstream file(path);
+  if (!std::getline(file, text)) {
+    throw Error(ErrorKind::kIo, str("the file '", path, "' cannot be read: start the driver with ",
+                                    "MANTA_CLUSTER=\"join:...;file=", path, "\" first"));
+  }
+  return text;
+}
+
+}  // namespace
+
+void run_node_agent(const std::string& order_from, std::vector<std::string> argv) {
+  int code = 1;
+  std::string why;
+  try {
+    AgentOrder order = AgentOrder::parse(read_order(order_from));
+    if (order.build_id != program_build_id()) {
+      throw Error(
+          ErrorKind::kInvalidArgument,
+          str("this program is of build ", to_hex(program_build_id()), ", the driver of build ",
+              to_hex(order.build_id), "; run the same binary everywhere"));
+    }
+    NodeAgent agent(order, std::move(argv));
+    agent.run_loop();
+    why = agent.ended();
+    code = why.empty() ? 0 : 1;
+  } catch (const std::exception& error) {
+    why = error.what();
+  }
+  if (!why.empty()) std::cerr << "manta: the agent of this node ends: " << why << std::endl;
+  ::fflush(nullptr);
+  ::_exit(code);
+}
+
+}  // namespace manta

@@ -1,0 +1,141 @@
+#include <charconv>
+
+#include "manta/base/error_internal.h"
+#include "manta/base/start_thread_internal.h"
+#include "manta/core/node_memory_internal.h"
+#include "manta/core/node_messages_internal.h"
+#include "manta/io/bulk_internal.h"
+#include "manta/io/poll_internal.h"
+
+namespace manta {
+namespace {
+
+constexpr std::chrono::seconds kConnect{4};
+// A node that is lost is noticed sooner, by its silence: this one may only be busy with others.
+constexpr std::chrono::seconds kProgress{30};
+
+std::shared_ptr<SharedMemory> fetch_memory(const TlsKey& key, const std::string& address,
+                                           uint64_t number, uint64_t size) {
+  TcpAddress at = parse_address(address);
+  Deadline deadline = Deadline::after(kConnect);
+  auto transport = connect_tls(key, at.host, at.port, deadline);
+  OutBuffer out(/*takes_fds=*/false);
+  encode_message<FirstWord>(out, ReadMemory{number, size});
+  while (out.flush(*transport) == IoStatus::kWouldBlock) {
+    if (!poll_until(transport->fd(), POLLOUT, deadline)) {
+      throw Error(ErrorKind::kTimeout, str("node ", address, " takes nothing"));
+    }
+  }
+  return receive_bulk(*transport, size, kProgress);
+}
+
+}  // namespace
+
+uint64_t NodeMemory::keep(std::shared_ptr<SharedMemory> memory) {
+  std::lock_guard lock(mutex_);
+  kept_[next_] = std::move(memory);
+  return next_++;
+}
+
+void NodeMemory::put(uint64_t number, std::shared_ptr<SharedMemory> memory) {
+  std::lock_guard lock(mutex_);
+  kept_[number] = std::move(memory);
+}
+
+std::shared_ptr<SharedMemory> NodeMemory::find(uint64_t number) const {
+  std::lock_guard lock(mutex_);
+  auto found = kept_.find(number);
+  return found == kept_.end() ? nullptr : found->second;
+}
+
+void NodeMemory::drop(uint64_t number) {
+  std::lock_guard lock(mutex_);
+  kept_.erase(number);
+}
+
+MemoryMover::~MemoryMover() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    jobs_.clear();
+  }
+  changed_.notify_all();
+  for (auto& thread : threads_) thread.join();
+}
+
+void MemoryMover::fetch(const std::string& address, uint64_t number, uint64_t size, Done done) {
+  add([this, address, number, size, done = std::move(done)] {
+    std::shared_ptr<SharedMemory> memory;
+    std::string why;
+    try {
+      memory = fetch_memory(key_, address, number, size);
+    } catch (const std::exception& error) {
+      why = error.what();
+    }
+    done(std::move(memory), why);
+  });
+}
+
+void MemoryMover::serve(const NodeMemory& memory, const std::shared_ptr<AsyncChannel>& channel,
+                        Frame& first) {
+  FirstWord message = decode_message<FirstWord>(first);
+  auto* read = std::get_if<ReadMemory>(&message);
+  if (!read) throw Error(ErrorKind::kCorrupt, "its first message does not ask for memory");
+  auto found = memory.find(read->number);
+  if (!found || found->size() < read->size || read->size == 0) {
+    throw Error(ErrorKind::kNotFound, str("it asks for memory that is not here (", read->number,
+                                          ", ", read->size, " bytes)"));
+  }
+  std::shared_ptr<Transport> transport = channel->take_transport();
+  add([found, transport, size = read->size] {
+    try {
+      send_bulk(*transport, {found->data(), size}, kProgress);
+    } catch (const std::exception&) {
+      // Whoever wanted it says so to the driver.
+    }
+  });
+}
+
+void MemoryMover::add(std::function<void()> job) {
+  std::lock_guard lock(mutex_);
+  if (stopping_) return;
+  jobs_.push_back(std::move(job));
+  if (idle_ < jobs_.size() && threads_.size() < most_threads_) {
+    threads_.push_back(start_thread("a thread that moves memory", [this] { run(); }));
+  }
+  changed_.notify_one();
+}
+
+void MemoryMover::run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    ++idle_;
+    changed_.wait(lock, [&] { return stopping_ || !jobs_.empty(); });
+    --idle_;
+    if (stopping_) return;
+    auto job = std::move(jobs_.front());
+    jobs_.pop_front();
+    lock.unlock();
+    job();
+    job = nullptr;
+    lock.lock();
+  }
+}
+
+TcpAddress parse_address(const std::string& text) {
+  size_t colon = text.rfind(':');
+  TcpAddress address;
+  if (colon != std::string::npos) {
+    address.host = text.substr(0, colon);
+    if (address.host.starts_with('[') && address.host.ends_with(']')) {
+      address.host = address.host.substr(1, address.host.size() - 2);
+    }
+    const char* end = text.data() + text.size();
+    auto [rest, error] = std::from_chars(text.data() + colon + 1, end, address.port);
+    if (error == std::errc() && rest == end && !address.host.empty()) return address;
+  }
+  throw Error(ErrorKind::kInvalidArgument,
+              str("'", text, "' is no address: write it as 10.0.0.7:4711 or [fd00::7]:4711"));
+}
+
+}  // namespace manta

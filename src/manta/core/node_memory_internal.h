@@ -1,0 +1,75 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "manta/core/archive.h"
+#include "manta/core/node.h"
+#include "manta/io/async_channel_internal.h"
+#include "manta/io/tls_internal.h"
+
+namespace manta {
+
+/// The memory that a node keeps for the run, by number. Thread-safe.
+class NodeMemory {
+ public:
+  explicit NodeMemory(NodeId node) : next_(static_cast<uint64_t>(node) << 40 | 1) {}
+
+  /// Under a new number.
+  uint64_t keep(std::shared_ptr<SharedMemory> memory);
+  /// Under the number that another node has given it.
+  void put(uint64_t number, std::shared_ptr<SharedMemory> memory);
+  std::shared_ptr<SharedMemory> find(uint64_t number) const;
+  void drop(uint64_t number);
+
+ private:
+  mutable std::mutex mutex_;
+  uint64_t next_;
+  std::unordered_map<uint64_t, std::shared_ptr<SharedMemory>> kept_;
+};
+
+/// Moves memory between nodes, each piece on a connection of its own and on a thread of its own, so
+/// that whoever asks goes on meanwhile. A node that moves nothing for 30 seconds is given up. Who
+/// fetches and serves has two: a node that waits for another must not keep it waiting.
+class MemoryMover {
+ public:
+  /// So many at a time; more wait their turn.
+  MemoryMover(const TlsKey& key, size_t most_threads) : key_(key), most_threads_(most_threads) {}
+  /// Gives up what has not begun, and waits for the rest.
+  ~MemoryMover();
+
+  /// `done` is called on a thread of the mover, with the memory, or null and the reason.
+  using Done = std::function<void(std::shared_ptr<SharedMemory>, const std::string& why)>;
+  void fetch(const std::string& address, uint64_t number, uint64_t size, Done done);
+  /// Answers the ReadMemory of another node, which is the first frame of that connection. Closes it
+  /// if the memory is not there. With the loop's mutex held.
+  void serve(const NodeMemory& memory, const std::shared_ptr<AsyncChannel>& channel, Frame& first);
+
+ private:
+  void add(std::function<void()> job);
+  void run();
+
+  const TlsKey key_;
+  const size_t most_threads_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> jobs_;
+  size_t idle_ = 0;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+inline constexpr size_t kMostFetches = 4;
+inline constexpr size_t kMostServed = 64;
+
+/// "10.0.0.7:4711" or "[fd00::7]:4711". Throws Error(kInvalidArgument) if it is neither.
+TcpAddress parse_address(const std::string& text);
+
+}  // namespace manta

@@ -1,0 +1,170 @@
+#pragma once
+
+#include <array>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "manta/core/engine_internal.h"
+#include "manta/core/messages_internal.h"
+
+namespace manta {
+
+// What the driver and the agents of its other nodes say to each other, over TLS with the run's
+// token as key.
+
+// ---- First on a connection: who it is from
+
+struct AgentHello {
+  std::array<uint8_t, 20> build_id{};
+  std::string started_as;  ///< What the node source called it.
+  NodeInfo node;  ///< Without an id. Its address includes the port at which it serves memory.
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(build_id, started_as, node);
+  }
+};
+struct ReadMemory {  ///< Answered by so many bytes, without a frame, and then closed.
+  uint64_t number = 0;
+  uint64_t size = 0;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(number, size);
+  }
+};
+/// `Hello` is that of a process, passed on by its agent with the run's token.
+using FirstWord = std::variant<AgentHello, Hello, ReadMemory>;
+
+// ---- From the driver to an agent
+
+struct AgentWelcome {
+  NodeId node = 0;
+  int64_t fence_ms = 0;  ///< Without a word for so long, it ends its processes and itself.
+  bool show_output = true;
+  bool fold_repeated_lines = true;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(node, fence_ms, show_output, fold_repeated_lines);
+  }
+};
+struct AgentRejected {  // and then closed
+  std::string why;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(why);
+  }
+};
+struct AgentPing {  // answered by AgentPong
+  template <class Archive>
+  void serialize(Archive&) {}
+};
+struct AgentStart {  // all or none
+  std::vector<std::pair<ProcessId, ProcessSpec>> gang;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(gang);
+  }
+};
+struct AgentKill {
+  ProcessId process = 0;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(process);
+  }
+};
+struct AgentFetch {  // answered by AgentFetched
+  uint64_t request = 0;
+  uint64_t number = 0;
+  uint64_t size = 0;
+  std::string address;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(request, number, size, address);
+  }
+};
+struct AgentDrop {
+  uint64_t number = 0;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(number);
+  }
+};
+struct AgentEnd {  // the run is over
+  template <class Archive>
+  void serialize(Archive&) {}
+};
+using ToAgent = std::variant<AgentWelcome, AgentRejected, AgentPing, AgentStart, AgentKill,
+                             AgentFetch, AgentDrop, AgentEnd>;
+
+// ---- From an agent to the driver
+
+struct AgentPong {
+  template <class Archive>
+  void serialize(Archive&) {}
+};
+struct AgentStarted {
+  ProcessId process = 0;
+  int pid = 0;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(process, pid);
+  }
+};
+struct AgentStartFailed {
+  std::vector<ProcessId> gang;
+  std::string why;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(gang, why);
+  }
+};
+struct AgentFetched {
+  uint64_t request = 0;
+  std::string why;  // empty: it is there
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(request, why);
+  }
+};
+struct AgentOutput {
+  std::string lines;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(lines);
+  }
+};
+struct AgentDraining {
+  std::string why;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(why);
+  }
+};
+using FromAgent = std::variant<AgentPong, AgentStarted, AgentStartFailed, ProcessExit, AgentFetched,
+                               AgentOutput, AgentDraining>;
+
+// ---- What starts an agent
+
+/// What a newly started agent is told, on its standard input or in a file: never on a command line
+/// or in an environment, which others can read.
+struct AgentOrder {
+  std::string host;  ///< The driver's address, numeric.
+  uint16_t port = 0;
+  std::string token;
+  std::array<uint8_t, 20> build_id{};
+  std::string started_as;
+
+  /// One line of text, and back. Throws Error(kInvalidArgument) if it is none.
+  std::string text() const;
+  static AgentOrder parse(const std::string& text);
+};
+
+/// Makes a program a node's agent: "stdin", or "file:" and the path of a file, from which the
+/// AgentOrder is read.
+inline constexpr const char* kNodeVariable = "MANTA_NODE";
+
+/// Does not return: ends with the run, or when it has not heard of the driver for too long.
+[[noreturn]] void run_node_agent(const std::string& order_from, std::vector<std::string> argv);
+
+}  // namespace manta
