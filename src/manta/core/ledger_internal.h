@@ -32,7 +32,6 @@ class Ledger {
   /// What it had granted is gone with it; to release it later does nothing.
   void remove_node(NodeId node);
 
-  size_t num_nodes() const { return nodes_.size(); }
   /// Of all nodes together. No process can have more than one node has: see `why_impossible`.
   Resources total() const;
   Resources available() const;
