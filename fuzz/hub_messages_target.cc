@@ -24,7 +24,7 @@ std::vector<std::string> seeds() {
           to_hub + input_of<ToHub>(TaskDone{7, Outcome::failed(ErrorKind::kIo, "gone"), 1, true}),
           to_hub + input_of<ToHub>(CreateGroup{{spec, spec}}),
           to_hub + input_of<ToHub>(FindActor{1, "name", "type"}),
-          from_hub + input_of<FromHub>(Welcome{1, {}}),
+          from_hub + input_of<FromHub>(Welcome{1, {}, 0, "n1"}),
           from_hub + input_of<FromHub>(answer),
           from_hub + input_of<FromHub>(Run{spec, {}, 1, 1, {0, 1}})};
 }
