@@ -37,16 +37,14 @@ bool EagerReceiver::receive(Frame* frame) {
       break;
     }
   }
+  // Not in recvmsg(2): whoever waits there on a Unix socket is also woken, for nothing, when the
+  // peer reads what this side has sent, and the peer pays for it before it does anything else.
   while (status == IoStatus::kWouldBlock) {
-    sleep();
+    channel_.wait_readable(Deadline::never());
     status = channel_.try_receive(frame);
   }
   habit_.add(Clock::now() - begin);
   return status == IoStatus::kDone;
 }
-
-// Not in recvmsg(2): whoever waits there on a Unix socket is also woken, for nothing, when the peer
-// reads what this side has sent, and the peer pays for it before it does anything else.
-void EagerReceiver::sleep() { channel_.wait_readable(Deadline::never()); }
 
 }  // namespace manta

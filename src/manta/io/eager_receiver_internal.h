@@ -32,8 +32,6 @@ class EagerReceiver {
   };
 
  private:
-  void sleep();
-
   Channel& channel_;
   const bool may_look_;
   Habit habit_;
