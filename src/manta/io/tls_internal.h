@@ -14,8 +14,8 @@ namespace manta {
 
 class TlsSession;
 
-/// The secret of a run, which all its processes hold, made ready for connections. Make it once: it
-/// costs about a millisecond. Copies share it; any thread may use it.
+/// The secret of a run, which all its processes hold, made ready for connections. Make it once:
+/// copies share it, and any thread may use it.
 ///
 /// Connections are TLS 1.3 with the token as pre-shared key and a fresh Diffie-Hellman exchange
 /// (X25519, AES-128-GCM): both ends prove that they hold the token, what is recorded stays secret
@@ -37,7 +37,7 @@ class TlsKey {
 
 /// Proves on a TCP connection that both ends hold the key. An event loop calls `step` when the
 /// socket is ready; `step` throws Error(kCorrupt) if the peer does not hold the key or does not
-/// speak the protocol. Under half a millisecond of processor time on each side, most of it in one
+/// speak the protocol. About half a millisecond of processor time on each side, most of it in one
 /// step.
 class TlsHandshake final : public Handshake {
  public:

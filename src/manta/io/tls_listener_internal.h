@@ -14,7 +14,7 @@ struct TlsListenerOptions {
 
 /// A Listener on a TCP address: each connection proves by a TLS handshake that it is of this run
 /// before it says anything (see TlsKey). The strangers of AdmissionLimits are counted for each
-/// address of a host. A handshake takes under half a millisecond of processor time, so 1,000 peers
+/// address of a host. A handshake takes about half a millisecond of processor time, so 1,000 peers
 /// that come at once have joined within about a second.
 class TlsListener : public Listener {
  public:

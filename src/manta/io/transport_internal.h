@@ -15,8 +15,8 @@ namespace manta::internal {
 enum class Blocking { kNo, kYes };
 
 /// The bytes of one connected stream, below frames: a Unix socket (`unix_transport_internal.h`) or
-/// TLS over TCP (`tls_internal.h`). A call is one virtual function for each system call, none for
-/// each frame.
+/// TLS over TCP (`tls_internal.h`). It costs one virtual call for each system call, none for each
+/// frame.
 ///
 /// One thread at a time may read and one may write; the two may be different threads.
 class Transport {
