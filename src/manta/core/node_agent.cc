@@ -1,10 +1,9 @@
+#include <poll.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <boost/asio/signal_set.hpp>
 #include <cstdlib>
-#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -12,16 +11,18 @@
 #include "manta/base/error_internal.h"
 #include "manta/base/log.h"
 #include "manta/base/random_token_internal.h"
-#include "manta/base/start_thread_internal.h"
 #include "manta/core/local_engine_internal.h"
 #include "manta/core/node_agent_internal.h"
 #include "manta/core/resources_internal.h"
 #include "manta/io/channel_internal.h"
+#include "manta/io/poll_internal.h"
 
 namespace manta {
 namespace {
 
 constexpr std::chrono::seconds kAgentJoinDeadline{20};
+constexpr std::chrono::seconds kOrderDeadline{60};
+constexpr size_t kMaxOrder = 4096;
 // Lines that the driver has not taken stay in their files.
 constexpr size_t kMostPendingOutput = 1 << 20;
 
@@ -249,12 +250,24 @@ Labels NodeAgent::declared_labels() {
 
 namespace {
 
+// The first line; what comes behind it, if anything does, is nobody's.
+std::string read_standard_input() {
+  std::string text;
+  Deadline deadline = Deadline::after(kOrderDeadline);
+  for (char each = 0; text.size() < kMaxOrder; text += each) {
+    if (!poll_until(STDIN_FILENO, POLLIN, deadline)) {
+      throw Error(ErrorKind::kTimeout,
+                  str("nothing came on standard input in ", kOrderDeadline.count(),
+                      " s; it needs the line that the driver writes for it"));
+    }
+    if (::read(STDIN_FILENO, &each, 1) != 1 || each == '\n') break;
+  }
+  return text;
+}
+
 std::string read_order(const std::string& from) {
   std::string text;
-  if (from == "stdin") {
-    std::getline(std::cin, text);
-    return text;
-  }
+  if (from == "stdin") return read_standard_input();
   if (!from.starts_with("file:")) {
     throw Error(ErrorKind::kInvalidArgument,
                 str(kNodeVariable, " is '", from, "': it must be 'stdin' or 'file:' and a path"));
