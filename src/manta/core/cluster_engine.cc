@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::chrono::seconds kPing{1};
 constexpr std::chrono::seconds kEndDeadline{10};
+constexpr std::chrono::seconds kEndAnyway{1};
 
 // The address of this host from which `host` is reached; empty if there is none.
 std::string address_towards(const std::string& host) {
@@ -54,8 +55,7 @@ ClusterEngine::ClusterEngine(EventLoop& loop, ClusterEngineOptions options, Engi
   order.token = options_.local.address.token;
   order.build_id = program_build_id();
   source_->start(order, [this](const std::string& started_as, const std::string& why) {
-    failed_[started_as] = why;
-    changed_.notify_all();
+    on_source_failed(started_as, why);
   });
   ping();
 }
@@ -76,20 +76,24 @@ std::string ClusterEngine::listen_address() const {
 void ClusterEngine::await_nodes() {
   std::unique_lock lock(loop_.mutex);
   auto until = Clock::now() + options_.cluster.wait;
-  size_t expected = source_->expected();
-  changed_.wait_until(lock, until, [&] { return joined_ >= expected || !failed_.empty(); });
-  if (joined_ >= expected) return;
+  // A source may learn only now how many there are.
+  auto complete = [&] { return joined_ >= source_->expected(); };
+  changed_.wait_until(lock, until, [&] { return complete() || !failed_.empty(); });
+  begun_ = true;
+  if (complete()) return;
   if (!failed_.empty()) {
     throw Error(ErrorKind::kResources,
                 str("node ", failed_.begin()->first, " cannot join: ", failed_.begin()->second));
   }
   std::string there;
   for (const auto& [id, agent] : agents_) there += str(there.empty() ? "" : ", ", agent.info.host);
+  std::string said = source_->said();
   throw Error(ErrorKind::kResources,
-              str(joined_, " of ", expected, " nodes have joined in ",
+              str(joined_, " of ", source_->expected(), " nodes have joined in ",
                   static_cast<double>(options_.cluster.wait.count()) / 1000, " s",
                   there.empty() ? "" : str(" (", there, ")"),
-                  ": look at the others, or wait longer with ;wait= in the cluster's options"));
+                  ": look at the others, or wait longer with ;wait= in the cluster's options",
+                  said.empty() ? "" : ". What was to start them said:\n" + said));
 }
 
 // ---- Who connects
@@ -118,13 +122,14 @@ void ClusterEngine::on_agent(const std::shared_ptr<AsyncChannel>& channel, Agent
   NodeId id = next_node_++;
   hello.node.id = id;
   channel->trust();
-  agents_[id] = {hello.node, hello.started_as, channel, Clock::now()};
+  agents_[id] = {hello.node, hello.started_as, channel, Clock::now(), false};
   channel->start(
       [this, id](Frame& frame) { on_agent_frame(id, frame); },
       [this, id](const std::string& why) { lose(id, why.empty() ? "its agent has ended" : why); });
   tell(id, AgentWelcome{id, options_.cluster.fence_after.count(), options_.show_output,
                         options_.fold_repeated_lines});
   ++joined_;
+  on_agent_joined(hello.started_as, hello.node);
   events_.on_node_joined(hello.node);
   changed_.notify_all();
 }
@@ -166,6 +171,8 @@ void ClusterEngine::ping() {
     lose(id, str("no word from it for ",
                  static_cast<double>(options_.cluster.dead_after.count()) / 1000, " s"));
   }
+  look_at_coming();
+  changed_.notify_all();  // the source may expect fewer nodes than before
   ping_timer_ = loop_.after(kPing, [this] { ping(); });
 }
 
@@ -173,12 +180,14 @@ void ClusterEngine::lose(NodeId node, const std::string& why) {
   auto found = agents_.find(node);
   if (found == agents_.end()) return;
   found->second.channel->close();
+  source_->on_left(found->second.started_as);
+  bool released = found->second.released;
   agents_.erase(found);
   if (stopping_) {
     if (agents_.empty()) loop_.context.stop();
     return;
   }
-  events_.on_node_left(node, why);
+  events_.on_node_left(node, released ? "" : why);
   std::vector<ProcessId> processes;
   for (const auto& [process, at] : node_of_) {
     if (at == node) processes.push_back(process);
@@ -302,7 +311,8 @@ void ClusterEngine::shutdown() {
     agent.channel->close();
   }
   agents_.clear();
-  source_->finish();
+  // Who never joined will not end by itself in time.
+  source_->finish(Deadline::after(joined_ >= source_->expected() ? kEndDeadline : kEndAnyway));
   fetcher_.reset();
   server_.reset();
   listener_.reset();

@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -15,6 +16,7 @@
 #include "manta/core/node_memory_internal.h"
 #include "manta/core/node_messages_internal.h"
 #include "manta/core/node_source_internal.h"
+#include "manta/core/node_supply_internal.h"
 #include "manta/io/tls_listener_internal.h"
 
 namespace manta {
@@ -30,7 +32,10 @@ struct ClusterEngineOptions {
 /// every agent each second whether it is there, and gives up one that says nothing for
 /// ClusterOptions::dead_after. Listens on one TCP address; whoever connects proves that it holds
 /// the run's token. Uses an event loop.
-class ClusterEngine final : public Engine, public MemoryTransfers, private EngineEvents {
+class ClusterEngine final : public Engine,
+                            public MemoryTransfers,
+                            public NodeSupply,
+                            private EngineEvents {
  public:
   /// Listens, and starts what brings nodes. Throws Error if the options are impossible.
   ClusterEngine(EventLoop& loop, ClusterEngineOptions options, EngineEvents& events);
@@ -43,6 +48,7 @@ class ClusterEngine final : public Engine, public MemoryTransfers, private Engin
   std::vector<ProcessId> start(const std::vector<Placed>& gang) override;
   void kill(ProcessId process) override;
   MemoryTransfers* transfers() override { return this; }
+  NodeSupply* node_supply() override { return this; }
   /// Call it when the loop has ended.
   void shutdown() override;
 
@@ -52,12 +58,18 @@ class ClusterEngine final : public Engine, public MemoryTransfers, private Engin
              std::function<void(const std::string& why)> done) override;
   void drop(uint64_t number, const std::set<NodeId>& nodes) override;
 
+  // cluster_supply.cc
+  SupplyState state() const override;
+  void want_nodes(const std::string& name, size_t count) override;
+  void release_node(NodeId node) override;
+
  private:
   struct Agent {
     NodeInfo info;
     std::string started_as;
     std::shared_ptr<AsyncChannel> channel;
     Clock::time_point heard;
+    bool released = false;
   };
   /// Processes of several nodes that start together.
   struct Gang {
@@ -68,6 +80,19 @@ class ClusterEngine final : public Engine, public MemoryTransfers, private Engin
     NodeId to = 0;
     std::function<void(const std::string& why)> done;
   };
+
+  /// A node that was asked for.
+  struct Coming {
+    std::string name;  // under which; empty for a new one
+    Clock::time_point until;
+  };
+
+  // cluster_supply.cc
+  void on_source_failed(const std::string& started_as, const std::string& why);
+  void on_agent_joined(const std::string& started_as, const NodeInfo& node);
+  void look_at_coming();
+  void count_failure(const std::string& why);
+  PossibleNodes describe(const std::string& name, size_t count) const;
 
   std::string listen_address() const;
   void on_first(const std::shared_ptr<AsyncChannel>& channel, Frame& frame);
@@ -104,6 +129,12 @@ class ClusterEngine final : public Engine, public MemoryTransfers, private Engin
   NodeId next_node_ = 1;
   size_t joined_ = 0;                          // of those that were expected
   std::map<std::string, std::string> failed_;  // that will not come, and why
+  bool begun_ = false;                         // the run goes on, whoever fails from here on
+  std::map<std::string, Coming> coming_;       // by what their agents will say
+  std::map<std::string, NodeInfo> known_;      // nodes that have been there, likewise
+  std::optional<NodeInfo> like_;               // the last that joined
+  int failures_ = 0;                           // of nodes that were asked for, in a row
+  Clock::time_point not_before_{};             // no node is asked for until then
   std::condition_variable_any changed_;
   std::unordered_map<ProcessId, NodeId> node_of_;
   std::unordered_map<ProcessId, std::shared_ptr<Gang>> gang_of_;  // until all have started

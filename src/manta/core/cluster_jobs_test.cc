@@ -241,13 +241,130 @@ void draining() {
   expect(get(remote(on("n2"), here), kJobPatience) == "n2", "others go on");
 }
 
+// Somebody else asks for the node n2.
+void drained_by_others() {
+  std::cout << "ready" << std::endl;
+  expect(eventually([] {
+           auto all = nodes();
+           return std::any_of(all.begin(), all.end(), [](const Node& node) {
+             return node.host == "n2" && node.state == NodeState::kDraining;
+           });
+         }),
+         "n2 drains");
+  expect(get(remote(on("n1"), here), kJobPatience) == "n1", "others go on");
+}
+
+// The host n2 crashes; the test sees to it.
+void replaced() {
+  auto resident = manta::actor<Resident>(
+      ActorOptions{.max_restarts = 1, .max_call_retries = 1, .labels = {{"node", "n2"}}});
+  expect(get(resident.call<&Resident::where>(), kJobPatience) == "n2", "an actor on n2");
+  NodeId before = nodes()[2].id;
+  std::cout << "ready" << std::endl;
+  expect(eventually([&] {
+           auto all = nodes();
+           return all.size() == 3 && all[2].host == "n2" && all[2].id != before;
+         }),
+         "the host is there again");
+  expect(get(resident.call<&Resident::where>(), kJobPatience) == "n2", "and so is its actor");
+}
+
+void given_back() {
+  expect(eventually([] { return nodes().size() == 1; }), "idle nodes go");
+  auto task = remote(on("n2"), here);
+  std::string why = why_waits(task);
+  expect(why.find("waits for a node that hosts may bring") != std::string::npos, "why: " + why);
+  expect(get(task, kJobPatience) == "n2", "a node that is needed comes again");
+  // A value that is nowhere else keeps its node.
+  auto kept = remote(on("n2"), make_numbers, 1'000'000);
+  wait(std::vector{kept});
+  std::this_thread::sleep_for(1500ms);
+  expect(sum_of(get(kept, kJobPatience)) == int64_t{1'000'000} * 999'999 / 2, "it is still there");
+}
+
+void waits_for_node() {
+  auto large = [] { return remote({.resources = {.cpus = 6}}, here); };
+  std::string refused = failure_of([] { remote({.resources = {.cpus = 9}}, here); });
+  expect(refused.find("asks for 9 CPU") != std::string::npos, "more than may come: " + refused);
+  std::string late = failure_of([&] { get(large(), kJobPatience); });
+  expect(late.find("join has brought no node that can hold it in 2 s") != std::string::npos,
+         "nobody came: " + late);
+  auto task = large();
+  expect(why_waits(task).find("waits for a node that join may bring (0 asked for, 1 more") !=
+             std::string::npos,
+         "why: " + why_waits(task));
+  std::cout << "ready" << std::endl;
+  expect(get(task, kJobPatience) == "n1", "it runs where there is room now");
+}
+
+// One node beside the driver's at first, three at most.
+void grows() {
+  std::vector<ActorOptions> options(
+      4, ActorOptions{.resources = {.cpus = 1}, .placement = Placement::kStrictSpread});
+  auto actors = actor_group<Resident>(options);
+  std::set<std::string> seen;
+  for (auto& each : actors) seen.insert(get(each.call<&Resident::where>(), kJobPatience));
+  expect(seen.size() == 4, str("actors on ", seen.size(), " nodes"));
+  options.resize(5, options.front());
+  std::string refused = failure_of([&] { actor_group<Resident>(options); });
+  expect(refused.find("STRICT_SPREAD") != std::string::npos, "more than may come: " + refused);
+  actors.clear();
+  expect(eventually([] { return nodes().size() == 2; }), "idle nodes go");
+}
+
+void each_host_once() {
+  auto all = nodes();
+  std::set<std::string> names;
+  for (const Node& node : all) {
+    names.insert(node.host);
+    expect(get(remote(on(node.host), here), kJobPatience) == node.host, "a task on " + node.host);
+  }
+  expect(all.size() == 3 && names.size() == 3, str(all.size(), " nodes, ", names.size(), " hosts"));
+}
+
+// All nodes but the driver's are asked to end while tasks run there; the test sees to it.
+void preempted() {
+  std::vector<ObjectRef<std::string>> tasks;
+  for (const Node& node : nodes()) {
+    if (node.id == 0) continue;
+    TaskOptions options = on(node.host);
+    options.max_retries = 0;
+    tasks.push_back(remote(options, [] {
+      std::this_thread::sleep_for(3s);
+      return here();
+    }));
+  }
+  for (auto& each : tasks) {
+    expect(eventually([&] { return why_waits(each).find("runs in") != std::string::npos; }),
+           "all are at work");
+  }
+  std::cout << "ready" << std::endl;
+  auto drained = [] {
+    auto all = nodes();
+    return std::all_of(all.begin(), all.end(), [](const Node& node) {
+      return node.id == 0 || node.state == NodeState::kDraining;
+    });
+  };
+  expect(eventually(drained), "all nodes drain");
+  for (auto& each : tasks) get(each, kJobPatience);
+}
+
 }  // namespace
 
 int run_cluster_job(const std::string& name) {
-  const std::map<std::string, void (*)()> jobs = {
-      {"hello", hello},         {"objects", objects},
-      {"strangers", strangers}, {"killed_worker", killed_worker},
-      {"lost_host", lost_host}, {"draining", draining}};
+  const std::map<std::string, void (*)()> jobs = {{"hello", hello},
+                                                  {"objects", objects},
+                                                  {"strangers", strangers},
+                                                  {"killed_worker", killed_worker},
+                                                  {"lost_host", lost_host},
+                                                  {"draining", draining},
+                                                  {"preempted", preempted},
+                                                  {"each_host_once", each_host_once},
+                                                  {"drained_by_others", drained_by_others},
+                                                  {"replaced", replaced},
+                                                  {"given_back", given_back},
+                                                  {"waits_for_node", waits_for_node},
+                                                  {"grows", grows}};
   try {
     jobs.at(name)();
     std::cout << "all is well" << std::endl;

@@ -50,6 +50,20 @@ ClusterOptions ClusterOptions::parse(const std::string& text) {
   duration("wait", result.wait);
   duration("dead_after", result.dead_after);
   duration("fence_after", result.fence_after);
+  duration("idle", result.idle);
+  duration("grow_wait", result.grow_wait);
+  std::string replace = result.take("replace", "yes");
+  if (replace != "yes" && replace != "no") {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("cluster option 'replace=", replace, "': it must be yes or no"));
+  }
+  result.replace = replace == "yes";
+  auto nodes = [&](const char* name, std::optional<size_t>& value) {
+    double given = result.take_number(name, -1);
+    if (given >= 0) value = static_cast<size_t>(given);
+  };
+  nodes("min_nodes", result.min_nodes);
+  nodes("max_nodes", result.max_nodes);
   if (result.fence_after <= result.dead_after) {
     throw Error(ErrorKind::kInvalidArgument,
                 str("the cluster '", text, "': fence_after must be longer than dead_after (",
@@ -65,6 +79,30 @@ std::string ClusterOptions::take(const std::string& name, const std::string& oth
   std::string value = found->second;
   options.erase(found);
   return value;
+}
+
+double ClusterOptions::take_number(const std::string& name, double otherwise) {
+  std::string text = take(name);
+  if (text.empty()) return otherwise;
+  double value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !(value >= 0) || value > 1e9) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("cluster option '", name, "=", text, "': it must be a number, 0 or above"));
+  }
+  return value;
+}
+
+size_t ClusterOptions::count() const {
+  size_t count = 0;
+  const std::string text = list.size() == 1 ? list[0] : "";
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size() || count > 100'000) {
+    throw Error(
+        ErrorKind::kInvalidArgument,
+        str("the cluster '", kind, "' needs the number of nodes to wait for: write ", kind, ":3"));
+  }
+  return count;
 }
 
 void ClusterOptions::check_all_taken() const {

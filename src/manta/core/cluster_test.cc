@@ -15,71 +15,12 @@
 #include "manta/core/cluster_options_internal.h"
 #include "manta/core/network_hosts_internal.h"
 #include "manta/core/node_messages_internal.h"
+#include "manta/core/running_internal.h"
 
 namespace manta {
 namespace {
 
 using testing::HasSubstr;
-
-// A command with its output in a file.
-class Running {
- public:
-  Running(const std::vector<std::string>& words,
-          const std::map<std::string, std::string>& variables, std::string output)
-      : output_(std::move(output)) {
-    std::vector<std::string> all{"env"};
-    for (const auto& [name, value] : variables) all.push_back(name + "=" + value);
-    all.insert(all.end(), words.begin(), words.end());
-    std::vector<char*> argv;
-    for (auto& word : all) argv.push_back(word.data());
-    argv.push_back(nullptr);
-    pid_ = ::fork();
-    if (pid_ == 0) {
-      int out = ::open(output_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-      ::dup2(out, 1);
-      ::dup2(out, 2);
-      ::execvp(argv[0], argv.data());
-      ::_exit(127);
-    }
-  }
-  ~Running() {
-    if (pid_ <= 0) return;
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-  }
-
-  std::string said() const {
-    std::ifstream in(output_);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-  bool says(const std::string& text) const {
-    return eventually([&] { return said().find(text) != std::string::npos || has_ended(); }) &&
-           said().find(text) != std::string::npos;
-  }
-  // Its status, once it has ended.
-  std::optional<int> exit_code() {
-    std::optional<int> code;
-    eventually([&] {
-      int status = 0;
-      if (code) return true;
-      if (::waitpid(pid_, &status, WNOHANG) != pid_) return false;
-      pid_ = 0;
-      code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-      return true;
-    });
-    return code;
-  }
-
- private:
-  bool has_ended() const {
-    siginfo_t info{};
-    return ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
-           info.si_pid != 0;
-  }
-
-  std::string output_;
-  pid_t pid_ = 0;
-};
 
 class ClusterTest : public testing::Test {
  protected:
@@ -135,7 +76,7 @@ TEST_F(ClusterTest, AHostThatIsToBeTakenAway) { run("draining"); }
 TEST_F(ClusterTest, ACrashedHost) {
   make_hosts(3);
   if (IsSkipped()) return;
-  auto driver = start("lost_host", "n1,n2");
+  auto driver = start("lost_host", "n1,n2", ";replace=no");
   ASSERT_TRUE(driver->says("stuck on n2") && driver->says("ready")) << driver->said();
   hosts_->crash(2);
   EXPECT_EQ(driver->exit_code(), 0) << driver->said();
@@ -146,7 +87,7 @@ TEST_F(ClusterTest, ACrashedHost) {
 TEST_F(ClusterTest, AHostThatIsCutOffSilently) {
   make_hosts(3);
   if (IsSkipped()) return;
-  auto driver = start("lost_host", "n1,n2");
+  auto driver = start("lost_host", "n1,n2", ";replace=no");
   ASSERT_TRUE(driver->says("stuck on n2") && driver->says("ready")) << driver->said();
   hosts_->cut(2);
   EXPECT_EQ(driver->exit_code(), 0) << driver->said();
@@ -182,6 +123,39 @@ TEST_F(ClusterTest, NodesThatJoinByThemselves) {
   for (auto& agent : agents) EXPECT_EQ(agent->exit_code(), 0) << agent->said();
   EXPECT_FALSE(std::filesystem::exists(file));
   expect_empty(3);
+}
+
+TEST_F(ClusterTest, ALostHostIsReplaced) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  auto driver = start("replaced", "n1,n2");
+  ASSERT_TRUE(driver->says("ready")) << driver->said();
+  hosts_->crash(2);
+  EXPECT_EQ(driver->exit_code(), 0) << driver->said();
+  expect_empty(3);
+}
+
+TEST_F(ClusterTest, IdleHostsAreGivenBackAndComeAgain) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  auto driver = start("given_back", "n1,n2", ";min_nodes=0;idle=0.5");
+  EXPECT_EQ(driver->exit_code(), 0) << driver->said();
+  expect_empty(3);
+}
+
+TEST_F(ClusterTest, WorkWaitsForANodeThatMayJoin) {
+  make_hosts(2);
+  if (IsSkipped()) return;
+  std::string file = folder_ / "run.join";
+  auto driver =
+      start_driver("waits_for_node", str("join:0;max_nodes=1;cpus=8;grow_wait=2;file=", file,
+                                         ";address=", NetworkHosts::address(0)));
+  ASSERT_TRUE(driver->says("ready")) << driver->said();
+  Running agent({hosts_->enter(), "n1", self()},
+                {{kNodeVariable, "file:" + file}, {"MANTA_NODE_RESOURCES", "cpus=8"}},
+                folder_ / "n1");
+  EXPECT_EQ(driver->exit_code(), 0) << driver->said();
+  expect_empty(2);
 }
 
 TEST_F(ClusterTest, AHostThatCannotBeReachedIsAnErrorThatSaysSo) {

@@ -16,6 +16,7 @@ namespace manta {
 class AsyncChannel;
 class EventLoop;
 class MemoryTransfers;
+class NodeSupply;
 struct Hello;
 
 /// Identifies a process for the whole run; never used twice.
@@ -88,7 +89,8 @@ class EngineEvents {
   virtual void on_node_joined(const NodeInfo& node) = 0;
   /// It will be taken away, and should get nothing new. Its processes go on meanwhile.
   virtual void on_node_draining(NodeId node, const std::string& why) = 0;
-  /// It has gone, and all its processes with it: no on_exited follows for them.
+  /// It has gone, and all its processes with it: no on_exited follows for them. `why` is empty if
+  /// it was given back (see NodeSupply).
   virtual void on_node_left(NodeId node, const std::string& why) = 0;
   /// A process of another node has connected, and says who it is.
   virtual void on_process_connected(const std::shared_ptr<AsyncChannel>& channel,
@@ -108,6 +110,8 @@ class Engine {
   virtual void kill(ProcessId process) = 0;
   /// What moves memory between nodes; null if there is only one.
   virtual MemoryTransfers* transfers() = 0;
+  /// What brings more nodes, and takes some back; null if they are always the same.
+  virtual NodeSupply* node_supply() = 0;
   /// Kills every process that is not detached, and returns when none is left. No events follow for
   /// them.
   virtual void shutdown() = 0;

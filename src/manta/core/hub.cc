@@ -37,6 +37,8 @@ Hub::Hub(HubOptions options)
   logs_ = std::make_unique<WorkerLogs>(loop_, options_.log_to_driver, options_.fold_repeated_lines);
   engine_ = options_.make_engine(loop_, *this);
   transfers_ = engine_->transfers();
+  supply_ = engine_->node_supply();
+  plan_nodes_later();
   accept();
   thread_ = start_thread("the thread of Manta's hub", [this] { run(); });
 }
@@ -72,6 +74,7 @@ void Hub::stop() {
     std::lock_guard lock(loop_.mutex);
     stopping_ = true;
     look_after_timer_.reset();
+    plan_timer_.reset();
     bool actors = false;
     for (auto& [index, peer] : peers_) {
       if (!peer->channel) continue;

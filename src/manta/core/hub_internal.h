@@ -20,6 +20,7 @@
 #include "manta/core/engine_internal.h"
 #include "manta/core/ledger_internal.h"
 #include "manta/core/located_memory_internal.h"
+#include "manta/core/node_supply_internal.h"
 #include "manta/core/object_table_internal.h"
 #include "manta/core/run_address_internal.h"
 #include "manta/core/task_queue_internal.h"
@@ -45,9 +46,9 @@ struct HubOptions {
 /// directly. One lock guards all of it. Messages from each process arrive in order.
 ///
 /// Its parts: hub.cc (start and end), hub_messages.cc (incoming messages), hub_connections.cc (who
-/// connects), hub_processes.cc (which processes there are), hub_nodes.cc (on which machines),
-/// hub_memory.cc (where large values are), hub_tasks.cc, hub_pipelines.cc and hub_actors.cc (what
-/// runs), hub_reasons.cc (why something waits).
+/// connects), hub_processes.cc (which processes there are), hub_nodes.cc and hub_supply.cc (on
+/// which machines), hub_memory.cc (where large values are), hub_tasks.cc, hub_pipelines.cc and
+/// hub_actors.cc (what runs), hub_reasons.cc (why something waits).
 class Hub final : public EngineEvents {
  public:
   explicit Hub(HubOptions options);
@@ -73,6 +74,7 @@ class Hub final : public EngineEvents {
     int starting = 0;            // pool workers
     int wanted = 0;              // of these, for what could start if it had a process
     int wanted_of_shape = 0;
+    std::optional<Clock::time_point> idle_since = {};  // nothing runs there, and nothing is kept
   };
 
   /// Pool workers that run short tasks of the same need and may be sent more of them ahead.
@@ -227,6 +229,16 @@ class Hub final : public EngineEvents {
   std::string why_impossible(const std::vector<Request>& asked, Placement placement) const;
   std::vector<Request> requests_of(const std::vector<ObjectId>& group) const;
   void fail_impossible();
+  void fail_unqueued(ObjectId id, const Outcome& failed);
+
+  // hub_supply.cc
+  bool may_come(const std::vector<Request>& asked, Placement placement) const;
+  std::string what_may_come() const;
+  void plan_nodes_later();
+  void plan_nodes_now();
+  std::vector<NodePlanState::Waiting> waiting_for_room();
+  std::set<NodeId> used_nodes() const;
+  void give_up_waiting_for_nodes(const SupplyState& supply);
 
   // hub_memory.cc
   void adopt(Value& value);
@@ -298,6 +310,8 @@ class Hub final : public EngineEvents {
   int next_worker_name_ = 1;
 
   MemoryTransfers* transfers_ = nullptr;  // null on one machine
+  NodeSupply* supply_ = nullptr;          // likewise
+  std::unique_ptr<EventLoop::Timer> plan_timer_;
   std::unordered_map<LocatedMemory*, std::weak_ptr<LocatedMemory>> located_;
   size_t located_in_use_ = 0;
   ObjectTable objects_;

@@ -34,7 +34,11 @@ void Hub::on_node_left(NodeId id, const std::string& why) {
   auto found = nodes_.find(id);
   if (found == nodes_.end()) return;
   std::string host = found->second.info.host;
-  log_warning(str("node ", host, " is lost: ", why));
+  if (why.empty()) {
+    log_info(str("node ", host, " is given back"));
+  } else {
+    log_warning(str("node ", host, " is lost: ", why));
+  }
   // First, so that what its processes were at is not placed there again.
   nodes_.erase(found);
   ledger_.remove_node(id);
@@ -61,9 +65,16 @@ Resources Hub::most() {
 
 Resources Hub::most_of_a_node() const {
   Resources most{.cpus = 0};
+  std::vector<Resources> all;
   for (const auto& [id, node] : nodes_) {
-    if (node.draining) continue;
-    const Resources& total = node.info.total;
+    if (!node.draining) all.push_back(node.info.total);
+  }
+  if (supply_) {
+    SupplyState supply = supply_->state();
+    for (const auto& each : supply.coming) all.push_back(each.total);
+    for (const auto& each : supply.possible) all.push_back(each.total);
+  }
+  for (const Resources& total : all) {
     most.cpus = std::max(most.cpus, total.cpus);
     most.gpus = std::max(most.gpus, total.gpus);
     most.memory = std::max(most.memory, total.memory);
@@ -97,6 +108,7 @@ std::string Hub::why_impossible(const std::vector<Request>& asked, Placement pla
                      });
   std::string why = asked.size() == 1 ? ledger_.why_impossible(asked.front())
                                       : ledger_.why_impossible(asked, placement);
+  if (!why.empty() && may_come(asked, placement)) return "";
   if (why.empty() || !one_machine) return why;
   std::string times = asked.size() == 1 ? "" : str(asked.size(), " times ");
   return str("asks for ", times, to_string(asked.front().resources), ", but this machine has only ",
@@ -131,15 +143,20 @@ void Hub::fail_impossible() {
     return !why.empty();
   });
   for (ObjectId id : taken) {
-    Outcome failed =
-        Outcome::failed(ErrorKind::kResources, str(describe_holder(id), " ", reasons.at(id)));
-    auto actor = actors_.find(id);
-    tasks_.at(id)->state = Task::kWaiting;  // it is in no queue
-    if (actor != actors_.end()) {
-      end_actor(*actor->second, failed.error);
-    } else {
-      finish_task(id, failed);
-    }
+    fail_unqueued(
+        id, Outcome::failed(ErrorKind::kResources, str(describe_holder(id), " ", reasons.at(id))));
+  }
+}
+
+void Hub::fail_unqueued(ObjectId id, const Outcome& failed) {
+  auto task = tasks_.find(id);
+  if (task == tasks_.end()) return;      // it went with another
+  task->second->state = Task::kWaiting;  // it is in no queue
+  auto actor = actors_.find(id);
+  if (actor != actors_.end()) {
+    end_actor(*actor->second, failed.error);
+  } else {
+    finish_task(id, failed);
   }
 }
 

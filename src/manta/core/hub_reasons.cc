@@ -60,6 +60,13 @@ std::string Hub::why_waits_itself(ObjectId id, ObjectId* next) {
   }
   auto describe = [this](uint64_t h) { return describe_holder(h); };
   auto actor = actors_.find(id);
+  std::vector<Request> asked{{task.spec.resources, task.spec.labels}};
+  if (actor != actors_.end() && !actor->second->group.empty()) {
+    asked = requests_of(actor->second->group);
+  }
+  std::string impossible = asked.size() == 1 ? ledger_.why_impossible(asked.front())
+                                             : ledger_.why_impossible(asked, task.spec.placement);
+  if (!impossible.empty() && supply_) return str(name, " ", impossible, "; ", what_may_come());
   std::string missing =
       actor != actors_.end() && !actor->second->group.empty()
           ? ledger_.why_waits(requests_of(actor->second->group), task.spec.placement, describe)

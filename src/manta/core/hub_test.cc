@@ -120,6 +120,7 @@ struct PaperEngine final : Engine {
   }
   void kill(ProcessId process) override { killed.push_back(process); }
   MemoryTransfers* transfers() override { return nullptr; }
+  NodeSupply* node_supply() override { return nullptr; }
   void shutdown() override {}
 
   std::vector<std::vector<Placed>> gangs;

@@ -33,7 +33,7 @@ constexpr const char* kClusterVariable = "MANTA_CLUSTER";
 // What is asked for on the command line is more than what the program says.
 std::string cluster_of(const InitOptions& options) {
   const char* variable = std::getenv(kClusterVariable);
-  return variable ? variable : options.cluster;
+  return found_cluster(variable ? variable : options.cluster);
 }
 
 class DriverLink : public HubLink {
@@ -66,18 +66,25 @@ struct Runtime {
     hub_options.actor_grace = options.actor_grace;
     NodeInfo node;
     node.host = host_name();
-    node.total = detect_resources(options.resources);
+    std::string cluster_text = cluster_of(options);
+    auto cluster_options = ClusterOptions::parse(cluster_text);
+    MachineResources resources = options.resources;
+    if (!driver_is_of_cluster(cluster_options)) {
+      if (!resources.cpus) resources.cpus = 0;
+      if (!resources.gpus) resources.gpus = 0;
+      if (!resources.memory) resources.memory = 0;
+    }
+    node.total = detect_resources(resources);
     check_labels(options.labels, "InitOptions::labels");
     node.labels = options.labels;
     LocalEngineOptions local{node, hub_options.address, folder.path(), std::move(argv)};
     ClusterEngine* cluster = nullptr;
-    std::string cluster_text = cluster_of(options);
     if (cluster_text.empty()) {
       hub_options.make_engine = [local](EventLoop& loop, EngineEvents& events) {
         return std::make_unique<LocalEngine>(loop, local, events);
       };
     } else {
-      ClusterEngineOptions engine{local, ClusterOptions::parse(cluster_text), options.log_to_driver,
+      ClusterEngineOptions engine{local, cluster_options, options.log_to_driver,
                                   options.fold_repeated_lines};
       hub_options.make_engine = [engine, &cluster](EventLoop& loop, EngineEvents& events) {
         auto made = std::make_unique<ClusterEngine>(loop, engine, events);
@@ -99,6 +106,11 @@ struct Runtime {
 };
 
 std::mutex runtime_mutex;
+// In a process that Manta started: the folder of the run that it is of.
+std::string& folder_of_starter() {
+  static std::string folder;
+  return folder;
+}
 std::unique_ptr<Runtime>& runtime() {
   static auto* instance = new std::unique_ptr<Runtime>;
   return *instance;
@@ -179,9 +191,11 @@ void start_driver(std::vector<std::string> argv, const InitOptions& options) {
               to_hex(start->build_id), ": the program's file was replaced while it ran"));
     }
     initialize_arrow();
+    folder_of_starter() = start->session_folder;  // workers that the zygote forks have it, too
     if (start->role == StartAs::kZygote) run_zygote(channel, *start, argv);
     if (start->role == StartAs::kDetached) run_detached_call(*start, std::move(arguments));
     become(start->spec);
+    if (start->outlives_sigterm) outlive_sigterm();
     record_crashes(crash_file(start->session_folder, start->process));
     run_worker(start->address, start->process, start->spec.name);
   } catch (const std::exception& error) {
@@ -199,6 +213,15 @@ const std::string& current_session_folder() {
                 "this needs a program that called manta::init first in main, not a worker");
   }
   return runtime()->folder.path();
+}
+
+std::string temporary_folder() {
+  std::lock_guard lock(runtime_mutex);
+  if (runtime()) return runtime()->folder.path();
+  if (!folder_of_starter().empty()) return folder_of_starter();
+  std::error_code ignored;
+  auto folder = std::filesystem::temp_directory_path(ignored);
+  return folder.empty() ? "/tmp" : folder.string();
 }
 
 void init(int argc, char** argv, const InitOptions& options) {

@@ -24,8 +24,9 @@ struct InitOptions {
   std::string temporary_folder = {};
   /// How long actors may take to finish and to run their destructors when the run ends.
   std::chrono::milliseconds actor_grace{1000};
-  /// Other machines to use, e.g. "hosts:n1,n2": see docs/clusters.md. If the environment has
-  /// MANTA_CLUSTER, that is used instead. Default: this machine alone.
+  /// Other machines to use, e.g. "hosts:n1,n2", "slurm", or "auto" for the cluster that the program
+  /// was started in, if any: see docs/clusters.md. If the environment has MANTA_CLUSTER, that is
+  /// used instead. Default: this machine alone.
   std::string cluster = {};
   /// Of this machine, for tasks and actors that ask for a node with them. Other machines have those
   /// of MANTA_NODE_LABELS in the environment of their agents ("zone=a,disk=ssd").

@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <charconv>
+#include <algorithm>
 
 #include "manta/base/error_internal.h"
 #include "manta/base/names_internal.h"
@@ -15,13 +15,11 @@ namespace {
 
 class JoinSource final : public NodeSource {
  public:
-  explicit JoinSource(ClusterOptions& options) : file_(options.take("file")) {
-    const std::string number = options.list.size() == 1 ? options.list[0] : "";
-    auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), expected_);
-    if (error != std::errc() || end != number.data() + number.size() || expected_ > 100'000) {
-      throw Error(ErrorKind::kInvalidArgument,
-                  "the cluster 'join' needs the number of nodes to wait for: write join:3");
-    }
+  explicit JoinSource(ClusterOptions& options)
+      : file_(options.take("file")),
+        expected_(options.count()),
+        most_(std::max(expected_, options.max_nodes.value_or(0))),
+        cpus_(options.take_number("cpus", 0)) {
     if (file_.empty() || options.address.empty()) {
       throw Error(ErrorKind::kInvalidArgument,
                   "the cluster 'join' needs ;file=, where the driver writes what nodes need to "
@@ -52,11 +50,25 @@ class JoinSource final : public NodeSource {
     }
     written_ = true;
   }
-  void finish() override {}
+  std::map<std::string, size_t> possible(size_t there) const override {
+    if (there >= most_) return {};
+    return {{"", most_ - there}};
+  }
+  // Whoever starts agents may look at `manta status`.
+  std::vector<std::string> bring(const std::string&, size_t) override { return {}; }
+  void on_left(const std::string&) override {}
+  std::optional<Resources> shape() const override {
+    if (cpus_ == 0) return std::nullopt;
+    return Resources{.cpus = cpus_};
+  }
+  std::string said() const override { return ""; }
+  void finish(Deadline) override {}
 
  private:
   const std::string file_;
-  size_t expected_ = 0;
+  const size_t expected_;
+  const size_t most_;
+  const double cpus_;  // that one more node would have
   bool written_ = false;
 };
 

@@ -55,6 +55,8 @@ class Ledger {
   /// not, e.g. "asks for 6 CPU on one node; the largest node has 4 (n1, n2)".
   std::string why_impossible(const Request& asked) const;
   std::string why_impossible(const std::vector<Request>& asked, Placement placement) const;
+  /// The nodes as if all were idle, without those that drain, to try a placement on.
+  std::vector<PlaceableNode> idle_nodes() const { return placeable(true); }
   /// Whether `why_impossible` would be empty; cheap.
   bool is_possible(const Request& asked) const;
 

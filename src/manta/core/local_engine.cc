@@ -119,6 +119,7 @@ void LocalEngine::start_zygote() {
   start.address = options_.address;
   start.session_folder = options_.session_folder;
   start.build_id = program_build_id();
+  start.outlives_sigterm = options_.outlives_sigterm;
   encode_message<ToZygote>(zygote_->out(), start);
 }
 

@@ -16,6 +16,8 @@ struct LocalEngineOptions {
   RunAddress address;
   std::string session_folder;
   std::vector<std::string> argv;  ///< Of the zygote, so that `ps` shows what it belongs to.
+  /// Its processes take no notice of SIGTERM. For a node's agent, which decides what that means.
+  bool outlives_sigterm = false;
 };
 
 /// This machine as a node: starts processes on it through a zygote. Uses an event loop.
@@ -30,6 +32,7 @@ class LocalEngine final : public Engine {
   void start_as(const std::vector<std::pair<ProcessId, ProcessSpec>>& gang);
   void kill(ProcessId process) override;
   MemoryTransfers* transfers() override { return nullptr; }
+  NodeSupply* node_supply() override { return nullptr; }
   void shutdown() override;
 
  private:

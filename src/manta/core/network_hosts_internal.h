@@ -17,8 +17,8 @@
 namespace manta {
 
 /// For tests: hosts on this machine, each a network namespace with a name of its own, on a network
-/// that nobody else is on. Removed with everything that runs there, at the latest by the next test
-/// that makes some.
+/// that nobody else is on. They know each other's names. Removed with everything that runs there,
+/// at the latest by the next test that makes some.
 class NetworkHosts {
  public:
   /// Hosts n0 to n(count - 1). Throws Error(kResources) with the reason if that is not allowed
@@ -33,9 +33,14 @@ class NetworkHosts {
       remove();
       throw;
     }
+    std::ofstream names(folder_ / "hosts");
+    names << "127.0.0.1 localhost\n";
+    for (int i = 0; i < count; ++i) names << address(i) << " n" << i << "\n";
+    names.close();
     std::ofstream script(enter());
     script << "#!/bin/sh\nhost=$1\nshift\nexec nsenter --net=/run/netns/mh" << prefix_
-           << "x${host#n} unshare -u sh -c 'hostname '$host'; exec \"$@\"' x \"$@\"\n";
+           << "x${host#n} unshare -um sh -c 'hostname '$host'; mount --bind " << folder_ / "hosts"
+           << " /etc/hosts; exec \"$@\"' x \"$@\"\n";
     script.close();
     std::filesystem::permissions(enter(), std::filesystem::perms::owner_all);
   }
@@ -53,7 +58,7 @@ class NetworkHosts {
     return pids;
   }
   /// As if its power failed.
-  void crash(int host) {
+  void crash(int host) const {
     for (pid_t pid : processes(host)) ::kill(pid, SIGKILL);
   }
   /// As if its cable were cut: nobody is told.

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include "manta/base/random_token_internal.h"
 #include "manta/core/local_engine_internal.h"
 #include "manta/core/node_agent_internal.h"
+#include "manta/core/node_declaration_internal.h"
 #include "manta/core/resources_internal.h"
 #include "manta/io/channel_internal.h"
 #include "manta/io/poll_internal.h"
@@ -55,9 +57,11 @@ void NodeAgent::join_run() {
   AgentHello hello;
   hello.build_id = program_build_id();
   hello.started_as = order_.started_as;
+  const char* slurm_node = std::getenv("SLURMD_NODENAME");
+  if (order_.started_as == kSlurmNode && slurm_node) hello.started_as = slurm_node;
   hello.node.host = host_name();
   hello.node.address = listener_->address().text();
-  hello.node.total = detect_resources();
+  hello.node.total = detect_resources(declared_resources());
   hello.node.labels = declared_labels();
   node_ = hello.node;
   encode_message<FirstWord>(driver_->out(), hello);
@@ -69,6 +73,15 @@ void NodeAgent::join_run() {
   fence_ = std::chrono::milliseconds(kAgentJoinDeadline);
   heard();
   watch_driver();
+}
+
+void NodeAgent::end_with_input() {
+  input_.emplace(loop_.context, ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0));
+  input_->async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                     [this](boost::system::error_code error) {
+                       std::lock_guard lock(loop_.mutex);
+                       if (!error) end("what started it has gone");
+                     });
 }
 
 void NodeAgent::run_loop() {
@@ -141,7 +154,8 @@ void NodeAgent::on(AgentWelcome welcome) {
       std::make_unique<UnixListener>(loop_, address.socket_path,
                                      [this](const std::shared_ptr<AsyncChannel>& channel,
                                             Frame& first) { on_worker(channel, first); });
-  LocalEngineOptions options{node_, address, folder_.path(), argv_};
+  // Slurm sends SIGTERM to all processes of a job that is to end; here that means draining.
+  LocalEngineOptions options{node_, address, folder_.path(), argv_, /*outlives_sigterm=*/true};
   engine_ = std::make_unique<LocalEngine>(loop_, options, *this);
 }
 
@@ -232,22 +246,6 @@ void NodeAgent::on_worker(const std::shared_ptr<AsyncChannel>& channel, Frame& f
   });
 }
 
-Labels NodeAgent::declared_labels() {
-  Labels labels;
-  const char* text = std::getenv("MANTA_NODE_LABELS");
-  std::istringstream in(text ? text : "");
-  for (std::string each; std::getline(in, each, ',');) {
-    size_t equals = each.find('=');
-    if (equals == std::string::npos) {
-      throw Error(ErrorKind::kInvalidArgument,
-                  str("MANTA_NODE_LABELS has '", each, "': write zone=a,disk=ssd"));
-    }
-    labels.emplace_back(each.substr(0, equals), each.substr(equals + 1));
-  }
-  check_labels(labels, "MANTA_NODE_LABELS");
-  return labels;
-}
-
 namespace {
 
 // The first line; what comes behind it, if anything does, is nobody's.
@@ -267,10 +265,11 @@ std::string read_standard_input() {
 
 std::string read_order(const std::string& from) {
   std::string text;
-  if (from == "stdin") return read_standard_input();
+  if (from == "stdin" || from == kHeldByInput) return read_standard_input();
   if (!from.starts_with("file:")) {
     throw Error(ErrorKind::kInvalidArgument,
-                str(kNodeVariable, " is '", from, "': it must be 'stdin' or 'file:' and a path"));
+                str(kNodeVariable, " is '", from, "': it must be 'stdin', '", kHeldByInput,
+                    "', or 'file:' and a path"));
   }
   std::string path = from.substr(5);
   std::ifstream file(path);
@@ -295,6 +294,7 @@ void run_node_agent(const std::string& order_from, std::vector<std::string> argv
               to_hex(order.build_id), "; run the same binary everywhere"));
     }
     NodeAgent agent(order, std::move(argv));
+    if (order_from == kHeldByInput) agent.end_with_input();
     agent.run_loop();
     why = agent.ended();
     code = why.empty() ? 0 : 1;

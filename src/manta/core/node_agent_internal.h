@@ -1,8 +1,10 @@
 #pragma once
 
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -29,6 +31,8 @@ class NodeAgent final : public EngineEvents {
   NodeAgent(const AgentOrder& order, std::vector<std::string> argv);
   ~NodeAgent() override;
 
+  /// From here on it ends when its standard input does, or says anything.
+  void end_with_input();
   /// Returns when the run is over, one way or the other; none of its processes is left then. Throws
   /// Error if the driver cannot be reached.
   void run_loop();
@@ -62,7 +66,6 @@ class NodeAgent final : public EngineEvents {
   void on_output(const std::string&) override {}
 
   void on_worker(const std::shared_ptr<AsyncChannel>& channel, Frame& first);
-  static Labels declared_labels();
 
   const AgentOrder order_;
   const std::vector<std::string> argv_;
@@ -73,6 +76,7 @@ class NodeAgent final : public EngineEvents {
 
   EventLoop loop_;
   boost::asio::signal_set signals_{loop_.context, SIGTERM};
+  std::optional<boost::asio::posix::stream_descriptor> input_;
   std::shared_ptr<AsyncChannel> driver_;
   std::shared_ptr<NodeMemory> memory_;
   std::unique_ptr<TlsListener> listener_;  // other nodes fetch memory here

@@ -160,9 +160,15 @@ struct AgentOrder {
   static AgentOrder parse(const std::string& text);
 };
 
+/// AgentOrder::started_as for agents that one command of Slurm's starts on several nodes: each is
+/// known by the name of its node.
+inline constexpr const char* kSlurmNode = "%slurm-node";
+
 /// Makes a program a node's agent: "stdin", or "file:" and the path of a file, from which the
 /// AgentOrder is read.
 inline constexpr const char* kNodeVariable = "MANTA_NODE";
+/// Its value for an agent that reads standard input, and ends when that does.
+inline constexpr const char* kHeldByInput = "held-stdin";
 
 /// Does not return: ends with the run, or when it has not heard of the driver for too long.
 [[noreturn]] void run_node_agent(const std::string& order_from, std::vector<std::string> argv);

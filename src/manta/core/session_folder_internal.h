@@ -27,4 +27,8 @@ class SessionFolder {
 /// none.
 const std::string& current_session_folder();
 
+/// Where any process puts large files that it needs for a while: the folder of the run that it
+/// drives or works for, which goes away with the run, or else the system's temporary folder.
+std::string temporary_folder();
+
 }  // namespace manta

@@ -5,8 +5,10 @@
 #include <functional>
 #include <list>
 #include <map>
+#include <optional>
 #include <vector>
 
+#include "manta/base/deadline.h"
 #include "manta/base/names_internal.h"
 #include "manta/core/ledger_internal.h"
 #include "manta/core/messages_internal.h"
@@ -39,6 +41,8 @@ class TaskQueue {
     Need need;
     /// How often a younger task of another shape started while this one waited.
     int passed_over = 0;
+    /// Since when it waits for a node that is not there, if it does.
+    std::optional<Clock::time_point> waits_for_node = {};
     bool empty() const { return size_ == 0; }
     size_t size() const { return size_; }
     ObjectId front() const { return buckets_.begin()->second.front().id; }

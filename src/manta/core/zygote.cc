@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -251,10 +252,15 @@ int count_threads() {
   return threads;
 }
 
-Environment::Environment(const std::map<std::string, std::string>& changes) {
+Environment::Environment(const std::map<std::string, std::string>& changes,
+                         const std::vector<std::string>& without) {
   for (char** entry = environ; *entry; ++entry) {
     std::string_view text = *entry;
-    if (!changes.contains(std::string(text.substr(0, text.find('='))))) entries_.emplace_back(text);
+    std::string name(text.substr(0, text.find('=')));
+    if (changes.contains(name)) continue;
+    if (std::find(without.begin(), without.end(), name) == without.end()) {
+      entries_.emplace_back(text);
+    }
   }
   for (const auto& [name, value] : changes) entries_.push_back(name + "=" + value);
   for (auto& entry : entries_) pointers_.push_back(entry.data());
@@ -272,7 +278,15 @@ void become(const ProcessSpec& spec) {
   line_buffer_output();
 }
 
+void outlive_sigterm() {
+  struct sigaction action {};
+  action.sa_handler = [](int) {};
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGTERM, &action, nullptr);
+}
+
 void run_zygote(Channel& channel, const StartAs& start, char** argv) {
+  if (start.outlives_sigterm) outlive_sigterm();
   ::setsid();  // a Ctrl-C at the terminal is for the driver
   ::prctl(PR_SET_NAME, "manta:zygote");
   Zygote zygote(channel, start, argv);

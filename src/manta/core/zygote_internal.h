@@ -30,9 +30,10 @@ struct StartAs {
   std::array<uint8_t, 20> build_id{};  // of who starts it
   ProcessId process = 0;               // of a worker
   ProcessSpec spec;                    // of a worker or a detached process
+  bool outlives_sigterm = false;       // see LocalEngineOptions
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(role, driver_pid, address, session_folder, build_id, process, spec);
+    archive(role, driver_pid, address, session_folder, build_id, process, spec, outlives_sigterm);
   }
 };
 
@@ -97,13 +98,19 @@ void become(const ProcessSpec& spec);
 /// C's streams and C++'s: nothing is lost if it crashes, and who follows the file is up to date.
 void line_buffer_output();
 
+/// From here on SIGTERM does nothing to this process and those that it forks; a program that one
+/// of them executes has the default again.
+void outlive_sigterm();
+
 /// How many threads this process has.
 int count_threads();
 
-/// A copy of this process's environment with some variables replaced or added, for execve.
+/// A copy of this process's environment with some variables replaced or added and others left out,
+/// for execve.
 class Environment {
  public:
-  explicit Environment(const std::map<std::string, std::string>& changes);
+  explicit Environment(const std::map<std::string, std::string>& changes,
+                       const std::vector<std::string>& without = {});
   char** data() { return pointers_.data(); }
 
  private:

@@ -1,0 +1,110 @@
+// Nodes that come and go while a run lasts.
+
+#include <algorithm>
+
+#include "manta/base/error_internal.h"
+#include "manta/base/log.h"
+#include "manta/core/cluster_engine_internal.h"
+
+namespace manta {
+namespace {
+
+// After so many nodes in a row that did not come, no more are asked for.
+constexpr int kMostFailures = 5;
+constexpr std::chrono::seconds kFirstPause{1};
+
+}  // namespace
+
+PossibleNodes ClusterEngine::describe(const std::string& name, size_t count) const {
+  PossibleNodes nodes{name, count, {.cpus = 0}, {{"role", "worker"}}};
+  auto known = known_.find(name);
+  if (known != known_.end()) {
+    nodes.total = known->second.total;
+    nodes.labels.insert(nodes.labels.end(), known->second.labels.begin(),
+                        known->second.labels.end());
+    nodes.labels.emplace_back("node", known->second.host);
+  } else if (auto shape = source_->shape()) {
+    nodes.total = *shape;
+  } else if (like_) {
+    nodes.total = like_->total;
+  }
+  return nodes;
+}
+
+SupplyState ClusterEngine::state() const {
+  const ClusterOptions& options = options_.cluster;
+  SupplyState state;
+  state.source = options.kind;
+  state.idle_after = options.idle;
+  state.patience = options.grow_wait;
+  if (!begun_) return state;  // those that the run begins with are on their way
+  state.least = options.replace ? options.min_nodes.value_or(source_->expected())
+                                : options.min_nodes.value_or(agents_.size() + coming_.size());
+  for (const auto& [started_as, coming] : coming_) {
+    state.coming.push_back(describe(coming.name, 1));
+  }
+  if (failures_ >= kMostFailures) return state;
+  for (const auto& [name, count] : source_->possible(agents_.size() + coming_.size())) {
+    if (options.replace || name.empty()) state.possible.push_back(describe(name, count));
+  }
+  return state;
+}
+
+void ClusterEngine::want_nodes(const std::string& name, size_t count) {
+  if (stopping_ || Clock::now() < not_before_) return;
+  try {
+    for (const auto& started_as : source_->bring(name, count)) {
+      log_info(str("asking ", options_.cluster.kind, " for node ", started_as));
+      coming_[started_as] = {name, Clock::now() + options_.cluster.grow_wait};
+    }
+  } catch (const Error& error) {
+    count_failure(error.what());
+  }
+}
+
+void ClusterEngine::release_node(NodeId node) {
+  auto agent = agents_.find(node);
+  if (agent == agents_.end()) return;
+  agent->second.released = true;
+  encode_message<ToAgent>(agent->second.channel->out(), AgentEnd{});
+}
+
+void ClusterEngine::count_failure(const std::string& why) {
+  auto pause = kFirstPause * (1 << std::min(failures_, 10));
+  not_before_ = Clock::now() + pause;
+  log_warning(str("a node that was asked for does not come: ", why,
+                  ++failures_ < kMostFailures ? "" : "; no more are asked for"));
+}
+
+void ClusterEngine::on_source_failed(const std::string& started_as, const std::string& why) {
+  if (stopping_) return;
+  if (!begun_) {
+    failed_[started_as] = why;
+    changed_.notify_all();
+  } else if (coming_.erase(started_as) > 0) {
+    source_->on_left(started_as);
+    count_failure(why);
+  }
+}
+
+void ClusterEngine::on_agent_joined(const std::string& started_as, const NodeInfo& node) {
+  coming_.erase(started_as);
+  known_[started_as] = node;
+  like_ = node;
+  failures_ = 0;
+}
+
+void ClusterEngine::look_at_coming() {
+  auto now = Clock::now();
+  for (auto each = coming_.begin(); each != coming_.end();) {
+    if (now < each->second.until) {
+      ++each;
+      continue;
+    }
+    source_->on_left(each->first);
+    count_failure(str("node ", each->first, " has not joined in time"));
+    each = coming_.erase(each);
+  }
+}
+
+}  // namespace manta

@@ -1,0 +1,151 @@
+#include "manta/core/ray_launcher_internal.h"
+
+namespace manta {
+
+const char* ray_launcher() {
+  return R"python(
+# Starts agents of Manta on the nodes of a Ray cluster: one actor for each, which starts the agent as its child. Part of
+# the program (see ray_source.cc), which runs it, and talks with it in lines of JSON: first "hello" from here, then an order
+# from there. Ends when its standard input does, and with it, by Ray, all actors.
+import collections, json, os, queue, sys, threading
+
+out = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)  # what anybody else prints goes to the log
+
+
+def tell(**what):
+    print(json.dumps(what), file=out, flush=True)
+
+
+def fail(why):
+    tell(failed=why)
+    os._exit(1)
+
+
+options = json.loads(sys.argv[1])
+try:
+    import ray
+    from ray.util.placement_group import placement_group, remove_placement_group
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy as InGroup
+except ImportError as error:
+    fail(f"{sys.executable} has no Ray ({error}); name another interpreter with ;python=")
+try:
+    ray.init(address=options["address"], log_to_driver=False, configure_logging=False)
+except Exception as error:
+    fail(f"there is no Ray cluster at '{options['address']}': {error}")
+
+
+class Agent:
+    def start(self, program, order, variables):
+        import os, subprocess, tempfile
+        self.log = tempfile.TemporaryFile()
+        environment = dict(os.environ, **variables)
+        try:
+            # Its standard input stays open: it ends with this process.
+            self.child = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=self.log, stderr=self.log,
+                                          env=environment, start_new_session=True)
+        except OSError as error:
+            raise RuntimeError(f"{program} cannot be started there: {error.strerror}")
+        self.child.stdin.write(order.encode())
+        self.child.stdin.flush()
+
+    def node(self):
+        return ray.get_runtime_context().get_node_id()
+
+    def wait(self):
+        code = self.child.wait()
+        self.log.seek(0)
+        return code, self.log.read().decode(errors="replace")[-2000:].strip()
+
+    def terminate(self):
+        self.child.terminate()
+
+
+# Without a number of CPUs an agent takes what the smallest node has.
+alive = [node["Resources"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) > 0]
+cpus = options["cpus"] or min((node["CPU"] for node in alive), default=0)
+if not cpus:
+    fail("no node of the Ray cluster has CPUs; say with ;cpus= how many an agent is to have")
+bundle = {"CPU": cpus, **({"GPU": options["gpus"]} if options["gpus"] else {})}
+count = options["nodes"]
+if count < 0:
+    count = sum(all(node.get(name, 0) >= amount for name, amount in bundle.items()) for node in alive)
+tell(hello=count, cpus=cpus)
+
+said = queue.Queue()  # None: the other side has gone
+
+
+def listen():
+    for line in sys.stdin:
+        said.put(json.loads(line))
+    said.put(None)
+
+
+order = sys.stdin.readline()
+if not order:
+    os._exit(0)
+order = json.loads(order)
+threading.Thread(target=listen, daemon=True).start()
+
+variables = {"MANTA_NODE": "held-stdin", "MANTA_NODE_RESOURCES": f"cpus={cpus:g},gpus={options['gpus']:g}"}
+waiting = {}  # references: whom each is for, and what to do with its value
+nodes = collections.defaultdict(list)  # the actors on each
+groups = {}  # of each name
+
+
+def bring(names):
+    group = placement_group([bundle] * len(names), strategy=options["strategy"] if len(names) > 1 else "PACK")
+    groups.update((name, group) for name in names)
+    waiting[group.ready()] = (names, lambda _: [start(name, group, index) for index, name in enumerate(names)])
+
+
+def start(name, group, index):
+    actor = ray.remote(Agent).options(num_cpus=cpus, num_gpus=options["gpus"], max_concurrency=4,
+                                      scheduling_strategy=InGroup(group, index)).remote()
+    text = order["order"].replace("{name}", name)
+    waiting[actor.start.remote(options["program"], text, variables)] = ([name], lambda _: started(name, actor))
+
+
+def started(name, actor):
+    waiting[actor.node.remote()] = ([], lambda node: nodes[node].append(actor))
+    waiting[actor.wait.remote()] = ([name], lambda end: ended(name, f"its agent exited with code {end[0]}", end[1]))
+
+
+def ended(name, how, text):
+    tell(ended=name, why=how + (f". It said:\n{text}" if text else ""))
+    group = groups.pop(name)
+    if group not in groups.values():
+        remove_placement_group(group)
+
+
+# A private interface of Ray's: without it, a node that drains is lost without notice.
+def look_for_drains():
+    for node in getattr(ray._private.state.state, "get_draining_nodes", dict)():
+        for actor in nodes.pop(node, []):
+            actor.terminate.remote()
+
+
+if count:
+    bring([f"ray-{index}" for index in range(count)])
+while True:
+    try:
+        command = said.get(timeout=0 if waiting else 0.1)
+        if command is None:
+            break
+        bring(command["bring"])
+    except queue.Empty:
+        pass
+    done, _ = ray.wait(list(waiting), timeout=0.1) if waiting else ([], [])
+    for reference in done:
+        names, then = waiting.pop(reference)
+        try:
+            then(ray.get(reference))
+        except Exception as error:
+            for name in names:
+                ended(name, "Ray could not start its agent, or has lost it", str(error))
+    look_for_drains()
+ray.shutdown()
+)python";
+}
+
+}  // namespace manta

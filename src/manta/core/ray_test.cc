@@ -1,0 +1,89 @@
+// Runs on a Ray cluster: a head and three nodes, each on a host of its own.
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "manta/core/cluster_job_internal.h"
+#include "manta/core/node_source_internal.h"
+#include "manta/core/ray_cluster_internal.h"
+
+namespace manta {
+namespace {
+
+using testing::HasSubstr;
+
+// One test for all of it: the cluster takes longer to start than anything here to run.
+TEST(RayTest, TasksAndActorsOnEveryNodeAndADrain) {
+  std::unique_ptr<NetworkHosts> hosts;
+  std::unique_ptr<RayCluster> ray;
+  try {
+    hosts = std::make_unique<NetworkHosts>(4);
+    ray = std::make_unique<RayCluster>(*hosts, 4, MANTA_COUNTERPARTS);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kResources) throw;
+    GTEST_SKIP() << "a Ray cluster for this test cannot be made here: " << error.what();
+  }
+  TemporaryFolder folder;
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+  auto start = [&](const std::string& job, const std::string& cluster) {
+    auto variables = RayCluster::environment();
+    variables[kJobVariable] = job;
+    variables["MANTA_CLUSTER"] = str(cluster, ";python=", ray->python());
+    return std::make_unique<Running>(std::vector<std::string>{hosts->enter(), "n0", self},
+                                     variables, folder / job);
+  };
+
+  auto hello = start("hello", "auto");
+  EXPECT_EQ(hello->exit_code(), 0) << hello->said() << ray->logs();
+  EXPECT_THAT(hello->said(), HasSubstr("all is well"));
+
+  auto missing = start("each_host_once", "ray:2;program=/no/such/program");
+  EXPECT_NE(missing->exit_code(), 0);
+  EXPECT_THAT(missing->said(), HasSubstr("/no/such/program cannot be started there"));
+
+  auto grows = start("grows", "ray:1;max_nodes=3;idle=0.5");
+  EXPECT_EQ(grows->exit_code(), 0) << grows->said();
+
+  auto drain = start("drained_by_others", "ray:3");
+  ASSERT_TRUE(drain->says("ready")) << drain->said() << ray->logs();
+  Running request({hosts->enter(), "n0", ray->python(), "-c",
+                   "import ray; from ray.scripts.scripts import main\n"
+                   "import sys\n"
+                   "ray.init(address='auto', log_to_driver=False)\n"
+                   "node = [n['NodeID'] for n in ray.nodes() if n['NodeManagerAddress'] == '" +
+                       NetworkHosts::address(2) +
+                       "'][0]\n"
+                       "sys.argv = ['ray', 'drain-node', '--node-id', node, '--reason', "
+                       "'DRAIN_NODE_REASON_PREEMPTION', '--reason-message', 'a test', "
+                       "'--deadline-remaining-seconds', '300']\n"
+                       "main()\n"},
+                  RayCluster::environment(), folder / "request");
+  EXPECT_EQ(request.exit_code(), 0) << request.said();
+  EXPECT_EQ(drain->exit_code(), 0) << drain->said();
+}
+
+TEST(RaySourceTest, AnInterpreterWithoutRayIsAnErrorThatSaysSo) {
+  TemporaryFolder folder;
+  Running driver({std::filesystem::read_symlink("/proc/self/exe")},
+                 {{kJobVariable, "hello"},
+                  {"MANTA_CLUSTER", "ray:2;python=/usr/bin/python3;address=127.0.0.1"}},
+                 folder / "driver");
+  EXPECT_NE(driver.exit_code(), 0);
+  EXPECT_THAT(driver.said(), HasSubstr("/usr/bin/python3 has no Ray"));
+  EXPECT_THAT(driver.said(), HasSubstr("name another interpreter with ;python="));
+}
+
+TEST(RaySourceTest, AnInterpreterThatIsNotThereIsAnErrorThatSaysSo) {
+  TemporaryFolder folder;
+  Running driver({std::filesystem::read_symlink("/proc/self/exe")},
+                 {{kJobVariable, "hello"},
+                  {"MANTA_CLUSTER", "ray:2;python=/no/such/python;address=127.0.0.1"}},
+                 folder / "driver");
+  EXPECT_NE(driver.exit_code(), 0);
+  EXPECT_THAT(driver.said(), HasSubstr("starting '/no/such/python' to ask Ray for nodes"));
+}
+
+}  // namespace
+}  // namespace manta

@@ -1,0 +1,192 @@
+// Slurm: inside an allocation (salloc, sbatch) srun starts one agent on each of its nodes; further
+// nodes are jobs of their own, one each.
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+#include <sstream>
+
+#include "manta/base/error_internal.h"
+#include "manta/base/names_internal.h"
+#include "manta/core/host_list_internal.h"
+#include "manta/core/node_source_internal.h"
+#include "manta/core/source_command_internal.h"
+
+namespace manta {
+namespace {
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+// They describe the step that this program may itself be, and srun would take them for its own.
+const std::vector<std::string> kOfOtherSteps = {
+    "SLURM_NTASKS",         "SLURM_NPROCS",       "SLURM_NTASKS_PER_NODE", "SLURM_NNODES",
+    "SLURM_JOB_NUM_NODES",  "SLURM_STEP_ID",      "SLURM_STEPID",          "SLURM_STEP_NODELIST",
+    "SLURM_STEP_NUM_NODES", "SLURM_DISTRIBUTION", "SLURM_STEP_NUM_TASKS",  "SLURM_TASKS_PER_NODE"};
+
+// For a new job: all that says that this program is in one.
+std::vector<std::string> variables_of_this_job() {
+  std::vector<std::string> names;
+  for (char** entry = environ; *entry; ++entry) {
+    std::string text = *entry;
+    std::string name = text.substr(0, text.find('='));
+    if (name.starts_with("SLURM") && name != "SLURM_CONF") names.push_back(name);
+  }
+  return names;
+}
+
+class SlurmSource final : public NodeSource {
+ public:
+  SlurmSource(EventLoop& loop, ClusterOptions& options, const SourceFiles& files)
+      : loop_(loop),
+        program_(options.take("program", files.program)),
+        folder_(files.session_folder),
+        cpus_(options.take_number("cpus", 0)) {
+    std::istringstream in(options.take("args"));
+    for (std::string word; in >> word;) args_.push_back(word);
+    if (!options.list.empty()) {
+      jobs_ = options.count();
+    } else if (variable("SLURM_JOB_ID").empty()) {
+      throw Error(ErrorKind::kInvalidArgument,
+                  "the cluster 'slurm' needs an allocation, and SLURM_JOB_ID is not set: start the "
+                  "program inside of one, as in: salloc -N3 ./my_program; or say how many jobs of "
+                  "one node each it is to start: slurm:3");
+    } else {
+      look_at_allocation();
+    }
+    most_ = std::max(expected(), options.max_nodes.value_or(0));
+  }
+
+  size_t expected() const override { return nodes_.size() + jobs_; }
+  std::string a_host() const override {
+    if (!nodes_.empty()) return nodes_.front();
+    if (!own_.empty()) return own_;
+    return variable("SLURMD_NODENAME");
+  }
+
+  void start(const AgentOrder& order, OnFailed on_failed) override {
+    order_ = order;
+    on_failed_ = std::move(on_failed);
+    if (!nodes_.empty()) {
+      std::string count = std::to_string(nodes_.size());
+      std::vector<std::string> words{"--overlap", "-N" + count, "-n" + count};
+      if (!own_.empty()) words.push_back("--exclude=" + own_);
+      // Each agent says the name of its node.
+      run("of the Slurm job", kSlurmNode, words, kOfOtherSteps);
+    }
+    bring_jobs(jobs_);
+  }
+
+  std::map<std::string, size_t> possible(size_t there) const override {
+    std::map<std::string, size_t> result;
+    for (const auto& node : left_) result[node] = 1;
+    if (there + left_.size() < most_) result[""] = most_ - there - left_.size();
+    return result;
+  }
+  std::vector<std::string> bring(const std::string& node, size_t count) override {
+    if (node.empty()) return bring_jobs(count);
+    left_.erase(node);
+    run(node, node, {"--overlap", "-N1", "-n1", "--nodelist=" + node}, kOfOtherSteps);
+    return {node};
+  }
+  void on_left(const std::string& started_as) override {
+    bool of_allocation = std::find(nodes_.begin(), nodes_.end(), started_as) != nodes_.end();
+    if (of_allocation) left_.insert(started_as);
+  }
+  std::optional<Resources> shape() const override {
+    if (cpus_ == 0) return std::nullopt;
+    return Resources{.cpus = cpus_};
+  }
+
+  std::string said() const override {
+    std::string text;
+    for (const auto& [name, command] : commands_) text += command->said();
+    return text;
+  }
+  void finish(Deadline deadline) override {
+    for (auto& [name, command] : commands_) command->finish(deadline);
+  }
+
+ private:
+  void look_at_allocation() {
+    if (std::atoi(variable("SLURM_STEP_NUM_TASKS").c_str()) > 1) {
+      throw Error(ErrorKind::kInvalidArgument,
+                  str("srun has started this program ", variable("SLURM_STEP_NUM_TASKS"),
+                      " times, and each would be a run of its own: start it once, without srun, "
+                      "and it starts its agents itself"));
+    }
+    nodes_ = expand_host_list(variable("SLURM_JOB_NODELIST"));
+    if (auto own = slurm_node_of_driver()) {
+      own_ = *own;
+      std::erase(nodes_, own_);
+    }
+  }
+
+  std::vector<std::string> bring_jobs(size_t count) {
+    std::vector<std::string> names;
+    for (size_t i = 0; i < count; ++i) {
+      names.push_back(str("job-", ++next_job_));
+      std::vector<std::string> words{"--job-name=manta-agent", "-N1", "-n1"};
+      words.push_back(cpus_ > 0 ? str("--cpus-per-task=", cpus_) : "--exclusive");
+      run(names.back(), names.back(), words, variables_of_this_job());
+    }
+    return names;
+  }
+
+  // `name`: whom its end is told of.
+  void run(const std::string& name, const std::string& started_as, std::vector<std::string> words,
+           const std::vector<std::string>& unset) {
+    words.insert(words.begin(), "srun");
+    words.insert(words.end(), {"--ntasks-per-node=1", "--no-kill", "--kill-on-bad-exit=0",
+                               "--wait=0", "--mpi=none", "--unbuffered", "--input=all"});
+    words.insert(words.end(), args_.begin(), args_.end());
+    words.insert(words.end(), {"env", str(kNodeVariable, "=stdin"), program_});
+    SourceCommand::Options options;
+    options.words = std::move(words);
+    options.purpose = "to start agents";
+    options.log = str(folder_, "/srun-", ++started_, ".log");
+    options.unset = unset;
+    auto& command = commands_[name];
+    command = std::make_unique<SourceCommand>(loop_, options, [this, name](const std::string& how) {
+      on_failed_(name, "srun, which starts its agent, " + how);
+    });
+    AgentOrder order = order_;
+    order.started_as = started_as;
+    command->say(order.text());
+    command->close_input();
+  }
+
+  EventLoop& loop_;
+  const std::string program_;
+  const std::string folder_;
+  const double cpus_;               // of a new job; 0: a whole node
+  std::vector<std::string> args_;   // for srun
+  std::vector<std::string> nodes_;  // of the allocation, without the driver's own
+  std::string own_;                 // the driver's, if it is one of the allocation
+  size_t jobs_ = 0;                 // that the run begins with
+  size_t most_ = 0;
+  std::set<std::string> left_;  // nodes of the allocation without an agent
+  size_t next_job_ = 0;
+  size_t started_ = 0;
+  AgentOrder order_;
+  OnFailed on_failed_;
+  std::map<std::string, std::unique_ptr<SourceCommand>> commands_;
+};
+
+}  // namespace
+
+std::optional<std::string> slurm_node_of_driver() {
+  std::string own = variable("SLURMD_NODENAME");
+  auto nodes = expand_host_list(variable("SLURM_JOB_NODELIST"));
+  if (std::find(nodes.begin(), nodes.end(), own) == nodes.end()) return std::nullopt;
+  return own;
+}
+
+std::unique_ptr<NodeSource> make_slurm_source(EventLoop& loop, ClusterOptions& options,
+                                              const SourceFiles& files) {
+  return std::make_unique<SlurmSource>(loop, options, files);
+}
+
+}  // namespace manta

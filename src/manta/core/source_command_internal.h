@@ -1,0 +1,69 @@
+#pragma once
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "manta/base/deadline.h"
+#include "manta/base/names_internal.h"
+#include "manta/io/event_loop_internal.h"
+#include "manta/io/unique_fd.h"
+
+namespace manta {
+
+/// What a node source runs: ssh, srun, a Python program. In a process group of its own, because a
+/// Ctrl-C at the terminal is for the driver. Killed if it has not ended when this is destroyed.
+/// Everything runs with the loop's mutex held.
+class SourceCommand {
+ public:
+  struct Options {
+    std::vector<std::string> words;
+    std::string purpose;  ///< For messages: "to reach host n1".
+    std::string log;  ///< File for what it prints; standard output too, unless `on_line` is set.
+    std::vector<std::string> unset = {};  ///< Variables that it does not inherit.
+    /// Receives each line of its standard output, without its end. Must not destroy the command.
+    std::function<void(const std::string& line)> on_line = {};
+  };
+  /// How it ended, and the end of what it printed: "exited with code 1. It said:\n...". Not called
+  /// from within `finish`. It may destroy the command.
+  using OnEnded = std::function<void(const std::string& how)>;
+
+  /// Throws Error(kIo) if it cannot be started.
+  SourceCommand(EventLoop& loop, Options options, OnEnded on_ended);
+  ~SourceCommand();
+  SourceCommand(const SourceCommand&) = delete;
+
+  /// To its standard input, as much as is taken without being read (100 KB at least), or
+  /// Error(kIo). One that has ended is told nothing.
+  void say(const std::string& text);
+  void close_input() { input_.reset(); }
+  bool has_ended() const { return pid_ <= 0; }
+  /// The last lines that it has printed to its log.
+  std::string said() const;
+  /// Waits until then for its end. Then it is asked to end by SIGTERM, and a while later killed.
+  void finish(Deadline deadline);
+
+ private:
+  void spawn();
+  void watch();
+  void read_lines();
+  bool await_end(Deadline deadline) const;
+  void on_end();
+
+  EventLoop& loop_;
+  Options options_;
+  OnEnded on_ended_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  pid_t pid_ = 0;
+  UniqueFd pidfd_;
+  UniqueFd input_;
+  std::unique_ptr<boost::asio::posix::stream_descriptor> watch_;
+  std::unique_ptr<boost::asio::posix::stream_descriptor> output_;
+  std::string partial_;
+  char buffer_[4096];
+};
+
+}  // namespace manta
