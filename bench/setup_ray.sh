@@ -10,7 +10,7 @@ venv="$deps/ray-2.59.0-venv"
 # Torch comes first and alone: what is installed already is kept, so that Ray's extras cannot pull in another build.
 first=(torch==2.13.0)
 then=("ray[train,data,tune,serve]==2.59.0" xgboost-cpu==3.2.0 lightgbm==4.7.0 pandas pyarrow==26.0.1 scikit-learn
-      tensorboardX psutil)
+      tensorboardX psutil duckdb==1.5.6)
 
 # The stamp is written last and holds what was asked for: an interrupted install, or one of another list, is redone.
 stamp="$venv/.installed"

@@ -16,6 +16,7 @@ XGBOOST_DMATRIX = "xgboost 3.2.0, DMatrix"
 BARE_SERVE = "xgboost 3.2.0 behind Beast, 1 thread"
 ARROW = "pyarrow 26.0.1, scan only"
 ARROW_TENSORS = "pyarrow 26.0.1"
+DUCKDB = "DuckDB 1.5.6"
 PANDAS = "pandas"
 BARE = "libtorch 2.13.0 alone"
 TWO_BARE = "libtorch 2.13.0 alone, twice"
@@ -413,4 +414,60 @@ SERVE = Suite(
     ],
 )  # fmt: skip
 
-SUITES = [CORE, TRAINING, SHAPES, DATA, TUNE, TREES, SERVE]
+
+
+def preprocess_s(name, meaning, goal=None, **more):
+    return Metric(name, "s", "lower", meaning, goal_ratio={} if goal is None else {RAY: goal}, **more)
+
+
+PREPROCESS = Suite(
+    name="preprocess",
+    about="Preprocessors on 6.4 million taxi trips in 8 Parquet files in the page cache: from the files to what was "
+    "learned, or to all rows in memory; each run after a first one.",
+    contests=[
+        Contest(
+            manta=taxi(program("preprocess_bench"), BIG),
+            peers={RAY: taxi(script("ray_preprocess.py"), BIG)},
+            metrics=[
+                preprocess_s("standard_fit_s", "StandardScaler's fit on three columns of float64", goal_value=0.1),
+                preprocess_s("ordinal_fit_s", "OrdinalEncoder's fit on two columns of 4 and 265 integers", 3),
+                preprocess_s("one_hot_fit_s", "OneHotEncoder's fit on the same", 3),
+                preprocess_s("one_hot_transform_s", "both columns as vectors in memory, fitted before", 8),
+                preprocess_s("standard_fit_transform_s", "StandardScaler's fit, and its three columns in memory"),
+                Metric("row_us", "µs", "lower",
+                       "transform_batch of one row by a chain of OneHotEncoder, StandardScaler and Concatenator, as a "
+                       "served model calls it; peer: of a pandas DataFrame of one row"),
+            ],
+            rounds=2,
+        ),
+    ],
+)  # fmt: skip
+
+
+def wide_seconds(name, meaning):
+    return Metric(name, "s", "lower", meaning, goal_ratio={RAY: 5, DUCKDB: 1 / 1.3})
+
+
+DATA_WIDE = Suite(
+    name="data_wide",
+    about="Operations on all of 6.4 million taxi trips in 8 Parquet files in the page cache: the time until the last row "
+    "of the result was seen in this process, after a first pass.",
+    contests=[Contest(
+        manta=taxi(program("wide_bench"), BIG),
+        peers={
+            DUCKDB: taxi(script("duckdb_wide.py"), BIG),
+            RAY: {f"{cpus} CPUs": taxi(script("ray_wide.py"), BIG, "--cpus", cpus) for cpus in (2, 4)},
+        },
+        metrics=[
+            wide_seconds("sort_s", "all columns, by the distance. Manta keeps equal rows in their order"),
+            wide_seconds("random_shuffle_s", "all columns in a random order by a seed"),
+            wide_seconds("groupby_mean_s", "the mean fare by the number of passengers. Manta adds in the order of rows"),
+            wide_seconds("join_s", "all columns with the mean fare of all trips that began in the same second. Manta "
+                         "gives them in the order of the trips"),
+        ],
+        deadline_s=1800,
+        rounds=5,
+    )],
+)  # fmt: skip
+
+SUITES = [CORE, TRAINING, SHAPES, DATA, DATA_WIDE, PREPROCESS, TUNE, TREES, SERVE]

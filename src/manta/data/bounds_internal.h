@@ -18,7 +18,7 @@ struct Plan;
 /// A comparison of a file column with a constant that every row of the result fulfils.
 struct Bound {
   std::string column;
-  Expression comparison;  ///< `column < constant` and the like; never !=.
+  Expression comparison;  ///< `column < constant` and the like, or is_in; never !=.
 };
 
 /// What a walk over a plan's operations gathers of them.

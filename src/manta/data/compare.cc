@@ -112,30 +112,6 @@ Datum compare_rows(Op op, const arrow::Array& a, const arrow::Array& b, Order&& 
   return make_flags(std::move(bits), valid_in_both(a, b), a.length());
 }
 
-// What Arrow's kernels compare: a time's or a decimal's integer, a half float as a float.
-ArrayPtr stored_numbers(const ArrayPtr& column) {
-  if (arrow::is_decimal(column->type_id())) {
-    auto& type = static_cast<const arrow::DecimalType&>(*column->type());
-    auto data = column->data()->Copy();
-    data->type = check(arrow::DecimalType::Make(type.id(), type.precision(), 0), kDoing);
-    return arrow::MakeArray(data);
-  }
-  switch (column->type_id()) {
-    case Type::HALF_FLOAT:
-      return cast(column, arrow::float32());
-    case Type::DATE32:
-    case Type::TIME32:
-      return check(column->View(arrow::int32()), kDoing);
-    case Type::DATE64:
-    case Type::TIME64:
-    case Type::TIMESTAMP:
-    case Type::DURATION:
-      return check(column->View(arrow::int64()), kDoing);
-    default:
-      return column;
-  }
-}
-
 Datum compare_with_constant(Op op, const ArrayPtr& column, const arrow::Scalar& constant) {
   ExactNumber number = exact_value(*check(arrow::MakeArrayFromScalar(constant, 1), kDoing), 0);
   if (number.kind == ExactNumber::Kind::kNaN) return everywhere(op == Op::kNotEqual, *column);
@@ -316,6 +292,29 @@ Datum compare_flags(Op op, const Datum& a, const Datum& b) {
 }
 
 }  // namespace
+
+ArrayPtr stored_numbers(const ArrayPtr& column) {
+  if (arrow::is_decimal(column->type_id())) {
+    auto& type = static_cast<const arrow::DecimalType&>(*column->type());
+    auto data = column->data()->Copy();
+    data->type = check(arrow::DecimalType::Make(type.id(), type.precision(), 0), kDoing);
+    return arrow::MakeArray(data);
+  }
+  switch (column->type_id()) {
+    case Type::HALF_FLOAT:
+      return cast(column, arrow::float32());
+    case Type::DATE32:
+    case Type::TIME32:
+      return check(column->View(arrow::int32()), kDoing);
+    case Type::DATE64:
+    case Type::TIME64:
+    case Type::TIMESTAMP:
+    case Type::DURATION:
+      return check(column->View(arrow::int64()), kDoing);
+    default:
+      return column;
+  }
+}
 
 Meaning meaning_of(const arrow::DataType& type) {
   switch (type.id()) {

@@ -32,4 +32,13 @@ Meaning meaning_of(const arrow::DataType& type);
 /// compared row by row where none does.
 std::optional<arrow::Datum> compare(ExpressionOp op, const arrow::Datum& a, const arrow::Datum& b);
 
+/// Whether each value equals one of the constants, by the same rules; null where it is null.
+/// Nothing if values of these types cannot be compared.
+std::optional<arrow::Datum> equals_one_of(
+    const arrow::Datum& value, const std::vector<std::shared_ptr<arrow::Scalar>>& constants);
+
+/// A column of numbers, times or durations as what Arrow's kernels compare: a time's or a decimal's
+/// integers, half floats as floats.
+std::shared_ptr<arrow::Array> stored_numbers(const std::shared_ptr<arrow::Array>& column);
+
 }  // namespace manta::data

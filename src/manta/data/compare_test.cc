@@ -132,6 +132,9 @@ std::vector<std::pair<Expression, Known>> number_constants() {
   return constants;
 }
 
+void expect_is_in(const KnownColumn& column,
+                  const std::vector<std::pair<Expression, Known>>& constants);
+
 void expect_with_constants(const KnownColumn& column,
                            const std::vector<std::pair<Expression, Known>>& constants) {
   Piece piece;
@@ -155,6 +158,35 @@ void expect_with_constants(const KnownColumn& column,
                                      << text_of(*column.column, static_cast<int64_t>(i));
         }
       }
+    }
+  }
+  expect_is_in(column, constants);
+}
+
+// Three constants at a time: near ones, and some from elsewhere.
+void expect_is_in(const KnownColumn& column,
+                  const std::vector<std::pair<Expression, Known>>& constants) {
+  Piece piece;
+  piece.rows = column.column->length();
+  piece.set("x", column.column);
+  for (size_t first = 0; first < constants.size(); ++first) {
+    std::vector<Expression> some;
+    std::vector<Known> values;
+    for (size_t i : {first, (first + 1) % constants.size(), (first * 7 + 3) % constants.size()}) {
+      some.push_back(constants[i].first);
+      values.push_back(constants[i].second);
+    }
+    auto expression = col("x").is_in(some);
+    auto flags = flags_of(expression, piece);
+    for (size_t i = 0; i < column.values.size(); ++i) {
+      std::optional<bool> right;
+      if (column.values[i]) {
+        right = std::any_of(values.begin(), values.end(), [&](const Known& value) {
+          return order(*column.values[i], value) == std::partial_ordering::equivalent;
+        });
+      }
+      ASSERT_EQ(flags[i], right) << expression.to_string() << " with " << column.name << " "
+                                 << text_of(*column.column, static_cast<int64_t>(i));
     }
   }
 }

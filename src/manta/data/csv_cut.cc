@@ -5,39 +5,15 @@
 #include <arrow/io/interfaces.h>
 #include <arrow/util/delimiting.h>
 
-#include <algorithm>
-
 #include "manta/base/error_internal.h"
 #include "manta/data/cell_internal.h"
 #include "manta/data/csv_arrow_internal.h"
 #include "manta/data/csv_internal.h"
-#include "manta/io/checksum_internal.h"
 
 namespace manta::data {
 namespace {
 
 constexpr int64_t kHeaderBytes = 64 << 10;
-// A record that is longer has most likely a quote that is never closed.
-constexpr int64_t kLongestRecord = 256 << 20;
-
-bool begins_with(const arrow::Buffer& bytes, std::string_view mark) {
-  return std::string_view(bytes).starts_with(mark);
-}
-
-// How many bytes the byte order mark takes.
-int64_t after_mark(const CsvFile& file) {
-  auto first = read_bytes(file, 0, std::min<int64_t>(file.size, 4));
-  auto fail = [&](const char* what, const char* advice) {
-    throw Error(ErrorKind::kInvalidArgument, str("read_csv: '", file.path, "' is ", what,
-                                                 "; only UTF-8 text is read: ", advice));
-  };
-  if (begins_with(*first, "\x1f\x8b")) fail("compressed (gzip)", "unpack it");
-  if (begins_with(*first, "PAR1")) fail("a Parquet file", "use read_parquet");
-  if (begins_with(*first, "\xff\xfe") || begins_with(*first, "\xfe\xff")) {
-    fail("UTF-16 text", "convert it, e.g. with iconv");
-  }
-  return begins_with(*first, "\xef\xbb\xbf") ? 3 : 0;
-}
 
 // Bytes that are no UTF-8, and zeros, are mostly those of another encoding.
 void check_name(const std::string& name, const CsvFile& file) {
@@ -47,6 +23,7 @@ void check_name(const std::string& name, const CsvFile& file) {
                   "' in its header, which is no UTF-8 text: convert the file, e.g. with iconv"));
 }
 
+// Most likely it has a quote that is never closed.
 [[noreturn]] void throw_endless(const CsvFile& file, int64_t offset) {
   throw Error(ErrorKind::kCorrupt,
               str("read_csv: '", file.path, "', line ", line_at(file, offset),
@@ -63,14 +40,6 @@ arrow::csv::ParseOptions parse_options(const CsvFormat& format) {
   if (options.quoting) options.quote_char = format.quote;
   options.newlines_in_values = true;
   return options;
-}
-
-std::shared_ptr<arrow::Buffer> read_bytes(const CsvFile& file, int64_t from, int64_t bytes) {
-  std::string doing = str("read_csv: reading '", file.path, "'");
-  auto buffer = file.file->ReadAt(from, bytes);
-  if (!buffer.ok()) throw read_error(buffer.status(), doing);
-  if ((*buffer)->size() == bytes) return *buffer;
-  throw Error(ErrorKind::kCorrupt, str(doing, ": it became shorter meanwhile"));
 }
 
 std::string_view whole_records(std::string_view text, const CsvFormat& format, bool at_end) {
@@ -126,30 +95,11 @@ CsvStart find_start(const CsvFile& file, const CsvFormat& format, std::vector<st
   return start;
 }
 
-std::string checksum_of(std::string_view bytes) {
-  Checksum checksum;
-  checksum.add(bytes.data(), bytes.size());
-  return checksum.hex();
-}
-
-CsvParts cut_records(const CsvFile& file, const CsvFormat& format, int64_t offset, int64_t bytes) {
-  CsvParts parts{{offset}, {}};
-  int64_t step = bytes;
-  while (offset < file.size) {
-    bool at_end = offset + step >= file.size;
-    auto buffer = read_bytes(file, offset, at_end ? file.size - offset : step);
-    auto part = whole_records(std::string_view(*buffer), format, at_end);
-    if (part.empty()) {
-      if (step >= kLongestRecord) throw_endless(file, offset);
-      step *= 2;
-      continue;
-    }
-    offset += static_cast<int64_t>(part.size());
-    step = bytes;
-    parts.offsets.push_back(offset);
-    parts.checksums.push_back(checksum_of(part));
-  }
-  return parts;
+FileParts cut_records(const CsvFile& file, const CsvFormat& format, int64_t offset, int64_t bytes) {
+  auto whole = [&](std::string_view text, bool at_end) {
+    return whole_records(text, format, at_end).size();
+  };
+  return cut_into_parts(file, offset, bytes, whole, [&](int64_t at) { throw_endless(file, at); });
 }
 
 void check_last_record(std::string_view text, const CsvFile& file, const CsvFormat& format,
@@ -164,21 +114,6 @@ void check_last_record(std::string_view text, const CsvFile& file, const CsvForm
       str("read_csv: '", file.path, "', line ", line_at(file, offset + static_cast<int64_t>(whole)),
           ": the record that begins there has a quote that is never closed; add it, or tell "
           "read_csv another .quote"));
-}
-
-int64_t line_at(const CsvFile& file, int64_t offset) {
-  constexpr int64_t kStep = 4 << 20;
-  int64_t lines = 1;
-  char before = 0;
-  for (int64_t at = 0; at < offset; at += kStep) {
-    auto buffer = read_bytes(file, at, std::min(kStep, offset - at));
-    for (char c : std::string_view(*buffer)) {
-      // \n, \r and \r\n end a line.
-      if (c == '\r' || (c == '\n' && before != '\r')) ++lines;
-      before = c;
-    }
-  }
-  return lines;
 }
 
 }  // namespace manta::data

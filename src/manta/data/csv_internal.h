@@ -11,6 +11,7 @@
 #include "manta/base/json_input_internal.h"
 #include "manta/data/data_files_internal.h"
 #include "manta/data/dataset.h"
+#include "manta/data/part_files_internal.h"
 #include "manta/data/source_internal.h"
 
 namespace arrow {
@@ -26,7 +27,7 @@ inline constexpr FileKind kCsv = {"read_csv", ".csv"};
 // ---- csv_types.cc: the types that columns of a CSV file may have, by name.
 
 /// Throws Error(kInvalidArgument) listing the names that there are.
-std::shared_ptr<arrow::DataType> csv_type(const std::string& name);
+std::shared_ptr<arrow::DataType> csv_type(const std::string& name, const char* reader = "read_csv");
 std::string csv_type_name(const arrow::DataType& type);
 /// Those that are tried for a column without a type, in this order.
 const std::vector<std::shared_ptr<arrow::DataType>>& inferred_csv_types();
@@ -42,15 +43,7 @@ struct CsvFormat {
   bool quoted_can_be_null = true;
 };
 
-/// A file that is open.
-struct CsvFile {
-  const std::string& path;
-  std::shared_ptr<arrow::io::RandomAccessFile> file;
-  int64_t size = 0;
-};
-
-/// Bytes of the file. Throws Error(kIo), or Error(kCorrupt) if it ends before them.
-std::shared_ptr<arrow::Buffer> read_bytes(const CsvFile& file, int64_t from, int64_t bytes);
+using CsvFile = PartFile;
 
 /// The names in the first record, and where the next one begins: after a byte order mark and, if
 /// `names` is empty, the header. Throws Error(kInvalidArgument) for a file without a header, or of
@@ -61,15 +54,9 @@ struct CsvStart {
 };
 CsvStart find_start(const CsvFile& file, const CsvFormat& format, std::vector<std::string> names);
 
-/// Records of a file, one part after the other.
-struct CsvParts {
-  std::vector<int64_t> offsets;        ///< Where they begin, and the end of the last one.
-  std::vector<std::string> checksums;  ///< Of the bytes of each.
-};
 /// Cuts the records from `offset` to the end of the file into parts of about `bytes`. A line end
 /// within quotes ends no record. Reads the file once.
-CsvParts cut_records(const CsvFile& file, const CsvFormat& format, int64_t offset, int64_t bytes);
-std::string checksum_of(std::string_view bytes);
+FileParts cut_records(const CsvFile& file, const CsvFormat& format, int64_t offset, int64_t bytes);
 
 /// Whole records from `offset` on, about `bytes` of them, and at least one that is no empty line if
 /// there is one.
@@ -86,9 +73,6 @@ std::string_view whole_records(std::string_view text, const CsvFormat& format, b
 /// `offset`, has a quote that is never closed: the parser would take all that follows as its value.
 void check_last_record(std::string_view text, const CsvFile& file, const CsvFormat& format,
                        int64_t offset);
-
-/// The number of the line, from 1, that this byte of the file is in.
-int64_t line_at(const CsvFile& file, int64_t offset);
 
 // ---- csv_parse.cc: from records to columns.
 

@@ -301,8 +301,7 @@ TEST(CsvTest, WhatCannotBeReadIsAnErrorThatSaysWhy) {
   auto reading = [&](const std::string& file, const ReadCsvOptions& options = {}) {
     return error_of([&] { read_csv(file, options); });
   };
-  EXPECT_THAT(reading("s3://anonymous@bucket/a.csv").what(),
-              AllOf(HasSubstr("s3://"), HasSubstr("only local files are read today")));
+  EXPECT_THAT(reading("nosuch://bucket/a.csv").what(), HasSubstr("nosuch://bucket"));
   EXPECT_EQ(reading(folder / "none.csv").kind(), ErrorKind::kNotFound);
   EXPECT_THAT(reading(folder.write("empty.csv", "")).what(), HasSubstr("is empty"));
   EXPECT_THAT(reading(folder.write("lines.csv", "\n\n")).what(), HasSubstr("has no records"));

@@ -33,14 +33,14 @@ const NamedTypes& csv_types() {
 
 }  // namespace
 
-std::shared_ptr<arrow::DataType> csv_type(const std::string& name) {
+std::shared_ptr<arrow::DataType> csv_type(const std::string& name, const char* reader) {
   std::string known;
   for (const auto& [other, type] : csv_types()) {
     if (other == name) return type;
     known += (known.empty() ? "" : ", ") + other;
   }
   throw Error(ErrorKind::kInvalidArgument,
-              str("read_csv: there is no type '", name, "'; there are ", known));
+              str(reader, ": there is no type '", name, "'; there are ", known));
 }
 
 std::string csv_type_name(const arrow::DataType& type) {

@@ -1,5 +1,6 @@
 #include <arrow/io/file.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <glob.h>
 #include <sys/stat.h>
 
@@ -11,6 +12,7 @@
 #include "manta/base/error_internal.h"
 #include "manta/data/data_files_internal.h"
 #include "manta/io/arrow_status_internal.h"
+#include "manta/io/remote_files_internal.h"
 #include "manta/io/unique_fd.h"
 
 namespace manta::data {
@@ -57,41 +59,42 @@ std::string absolute(const FileKind& kind, const std::string& path) {
   throw Error(ErrorKind::kIo, str(kind.reader, ": opening '", path, "': ", errno_text(error)));
 }
 
-// "s3" of "s3://bucket/file".
-std::string scheme_of(const std::string& path) {
-  size_t end = path.find("://");
-  if (end == std::string::npos || end == 0) return {};
-  bool plain = std::all_of(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(end),
-                           [](unsigned char c) { return std::isalnum(c) || c == '+' || c == '-'; });
-  return plain ? path.substr(0, end) : std::string();
+std::chrono::nanoseconds modified(const struct stat& info) {
+  return std::chrono::seconds(info.st_mtim.tv_sec) + std::chrono::nanoseconds(info.st_mtim.tv_nsec);
 }
 
-void add_folder(const FileKind& kind, const std::string& folder, std::vector<std::string>& files) {
-  std::vector<std::string> found;
+void add_sorted(std::vector<FoundFile> found, std::vector<FoundFile>& files) {
+  std::sort(found.begin(), found.end(),
+            [](const auto& a, const auto& b) { return a.path < b.path; });
+  files.insert(files.end(), found.begin(), found.end());
+}
+
+void add_folder(const FileKind& kind, const std::string& folder, std::vector<FoundFile>& files) {
+  std::vector<FoundFile> found;
   for (auto at = fs::recursive_directory_iterator(folder); at != fs::end(at); ++at) {
     const auto& entry = *at;
     std::string name = entry.path().filename();
     bool hidden = name.starts_with(".") || name.starts_with("_");
     if (hidden) at.disable_recursion_pending();  // _delta_log, _temporary, .ipynb_checkpoints
-    if (hidden || entry.path().extension() != kind.extension || entry.is_directory()) continue;
+    if (hidden || !has_extension(kind.extensions, name) || entry.is_directory()) continue;
     struct stat info {};
     if (::stat(entry.path().c_str(), &info) != 0) throw_cannot_open(kind, entry.path(), errno);
     require_regular(kind, entry.path(), info);
-    found.push_back(absolute(kind, entry.path()));
+    found.push_back({absolute(kind, entry.path()), info.st_size, modified(info)});
   }
   if (found.empty()) {
-    throw Error(ErrorKind::kNotFound, str(kind.reader, ": folder '", folder,
-                                          "' holds no file whose name ends in ", kind.extension));
+    throw Error(ErrorKind::kNotFound,
+                str(kind.reader, ": folder '", folder, "' holds no file",
+                    *kind.extensions ? " whose name ends in " : "", kind.extensions));
   }
-  std::sort(found.begin(), found.end());
-  files.insert(files.end(), found.begin(), found.end());
+  add_sorted(std::move(found), files);
 }
 
 void add_existing(const FileKind& kind, const std::string& path, const struct stat& info,
-                  std::vector<std::string>& files) {
+                  std::vector<FoundFile>& files) {
   if (!S_ISDIR(info.st_mode)) {
     require_regular(kind, path, info);
-    files.push_back(absolute(kind, path));
+    files.push_back({absolute(kind, path), info.st_size, modified(info)});
     return;
   }
   try {
@@ -101,8 +104,7 @@ void add_existing(const FileKind& kind, const std::string& path, const struct st
   }
 }
 
-void add_matches(const FileKind& kind, const std::string& pattern,
-                 std::vector<std::string>& files) {
+void add_matches(const FileKind& kind, const std::string& pattern, std::vector<FoundFile>& files) {
   glob_t found{};
   // Sorted below: glob would sort by the user's language.
   int result = ::glob(pattern.c_str(), GLOB_ERR | GLOB_NOSORT, nullptr, &found);
@@ -127,14 +129,115 @@ void add_matches(const FileKind& kind, const std::string& pattern,
 
 }  // namespace
 
-std::vector<std::string> find_files(const FileKind& kind, const std::vector<std::string>& paths) {
-  std::vector<std::string> files;
+namespace {
+
+template <class Call>
+auto naming_reader(const FileKind& kind, Call call) {
+  try {
+    return call();
+  } catch (const Error& error) {
+    throw Error(error.kind(), str(kind.reader, ": ", error.what()));
+  }
+}
+
+OpenRemoteFile open_remote_file(const FileKind& kind, const std::string& path) {
+  return naming_reader(kind, [&] { return open_remote(*remote_address(path)); });
+}
+
+// Whether a file of a folder is read: by its name, and those of the folders between.
+bool is_read(const FileKind& kind, const std::string& folder, const std::string& path) {
+  std::string below = folder.empty() ? path : path.substr(std::min(folder.size() + 1, path.size()));
+  for (const auto& name : fs::path(below)) {
+    if (name.string().starts_with(".") || name.string().starts_with("_")) return false;
+  }
+  return has_extension(kind.extensions, fs::path(below).filename());
+}
+
+FoundFile found_remote(const RemoteFileInfo& info) {
+  return {info.address.text(), info.size, info.modified};
+}
+
+// Files that match a pattern, and those in folders that match it.
+std::vector<FoundFile> remote_matches(const FileKind& kind, const RemoteAddress& pattern) {
+  size_t first = pattern.path.find_first_of("*[");
+  size_t folder_end = pattern.path.rfind('/', first);
+  RemoteAddress folder =
+      pattern.with_path(folder_end == std::string::npos ? "" : pattern.path.substr(0, folder_end));
+  auto depth = std::count(pattern.path.begin(), pattern.path.end(), '/');
+  std::vector<FoundFile> found;
+  for (const auto& info : list_files_below(folder)) {
+    const std::string& path = info.address.path;
+    size_t end = 0;
+    for (int64_t i = 0; i <= depth && end != std::string::npos; ++i) {
+      end = path.find('/', end + (i > 0 ? 1 : 0));
+    }
+    std::string as_deep = path.substr(0, end);
+    if (::fnmatch(pattern.path.c_str(), as_deep.c_str(), FNM_PATHNAME | FNM_PERIOD) != 0) continue;
+    if (as_deep == path || is_read(kind, as_deep, path)) found.push_back(found_remote(info));
+  }
+  return found;
+}
+
+void add_remote(const FileKind& kind, const RemoteAddress& address, std::vector<FoundFile>& files) {
+  naming_reader(kind, [&] {
+    RemoteEntry entry = look_at(address);
+    if (entry.kind == RemoteEntry::kFile) {
+      files.push_back(found_remote(entry.info));
+      return;
+    }
+    std::vector<FoundFile> found;
+    if (entry.kind == RemoteEntry::kFolder) {
+      for (const auto& info : list_files_below(address)) {
+        if (is_read(kind, address.path, info.address.path)) found.push_back(found_remote(info));
+      }
+      if (found.empty()) {
+        throw Error(ErrorKind::kNotFound,
+                    str("folder '", address.text(), "' holds no file",
+                        *kind.extensions ? " whose name ends in " : "", kind.extensions));
+      }
+    } else {
+      bool pattern = address.path.find_first_of("*[") != std::string::npos;
+      if (pattern) found = remote_matches(kind, address);
+      if (found.empty()) {
+        throw Error(ErrorKind::kNotFound,
+                    str(pattern ? "no file matches the pattern '" : "there is no file or folder '",
+                        address.text(), "'"));
+      }
+    }
+    add_sorted(std::move(found), files);
+  });
+}
+
+}  // namespace
+
+bool has_extension(std::string_view extensions, const std::string& name) {
+  if (extensions.empty()) return true;
+  std::string extension = fs::path(name).extension();
+  if (extension.empty()) return false;
+  for (size_t at = 0; at < extensions.size();) {
+    size_t end = std::min(extensions.find(' ', at), extensions.size());
+    if (extensions.substr(at, end - at) == extension) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+std::vector<FoundFile> find_files(const FileKind& kind, const std::vector<std::string>& paths) {
+  if (paths.empty()) {
+    throw Error(ErrorKind::kInvalidArgument, str(kind.reader, ": no path was given"));
+  }
+  std::vector<FoundFile> files;
   for (const auto& path : paths) {
-    if (auto scheme = scheme_of(path); !scheme.empty()) {
-      throw Error(ErrorKind::kInvalidArgument,
-                  str(kind.reader, ": '", path, "' is an address of ", scheme,
-                      "://; only local files are read today: give the path of a file, a folder or "
-                      "a mounted store"));
+    std::optional<RemoteAddress> address;
+    naming_reader(kind, [&] { address = remote_address(path); });
+    if (address) {
+      if (address->scheme != "file") {
+        add_remote(kind, *address, files);
+        continue;
+      }
+      throw Error(
+          ErrorKind::kInvalidArgument,
+          str(kind.reader, ": '", path, "' is a local file; give its path, without file://"));
     }
     struct stat info {};
     if (::stat(path.c_str(), &info) == 0) {
@@ -148,7 +251,15 @@ std::vector<std::string> find_files(const FileKind& kind, const std::vector<std:
   return files;
 }
 
+bool is_remote(const std::string& path) {
+  return path.find("://") != std::string::npos && path[0] != '/';
+}
+
 DataFile open_data_file(const FileKind& kind, const std::string& path) {
+  if (is_remote(path)) {
+    auto opened = open_remote_file(kind, path);
+    return {opened.file, {0, 0, opened.size, opened.modified, opened.tag}};
+  }
   // Asked before and after: opening a device can do something, and the file can change between.
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) throw_cannot_open(kind, path, errno);
@@ -161,9 +272,7 @@ DataFile open_data_file(const FileKind& kind, const std::string& path) {
   DataFile result;
   result.file = check(arrow::io::ReadableFile::Open(fd.get()), doing);
   fd.release();
-  result.stamp = {
-      info.st_dev, info.st_ino, info.st_size,
-      std::chrono::seconds(info.st_mtim.tv_sec) + std::chrono::nanoseconds(info.st_mtim.tv_nsec)};
+  result.stamp = {info.st_dev, info.st_ino, info.st_size, modified(info)};
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace arrow::io {
@@ -14,16 +15,27 @@ namespace manta::data {
 
 /// What sort of files a source reads.
 struct FileKind {
-  const char* reader;     ///< How messages begin: "read_parquet".
-  const char* extension;  ///< Of the files of a folder that are read: ".parquet".
+  const char* reader;  ///< How messages begin: "read_parquet".
+  /// Of the files of a folder that are read, with spaces between: ".json .jsonl". Empty: all files.
+  const char* extensions;
+};
+/// Whether a folder's file of this name is read.
+bool has_extension(std::string_view extensions, const std::string& name);
+
+/// A file that is there.
+struct FoundFile {
+  std::string path;  ///< Absolute, or an address.
+  int64_t size = 0;
+  std::chrono::nanoseconds modified{0};
 };
 
-/// The files that paths mean, absolute. A path is a file, a folder (all files of this kind below
+/// The files that paths mean. A path is a file, a folder (all files of this kind below
 /// it, sorted, without files and folders whose names begin with '.' or '_') or a pattern such as
-/// `data/2020-*.parquet` (all that match, sorted). Throws Error(kNotFound) if there is none,
-/// Error(kInvalidArgument) for addresses such as s3:// and for what is no regular file: opening a
-/// fifo would wait for a writer.
-std::vector<std::string> find_files(const FileKind& kind, const std::vector<std::string>& paths);
+/// `data/2020-*.parquet` (all that match, sorted); or the same as an address
+/// (remote_files_internal.h, where '?' begins the query, so that patterns have * and [] only).
+/// Throws Error(kNotFound) if there is none, Error(kInvalidArgument) for what is no regular file:
+/// opening a fifo would wait for a writer. No path at all is Error(kInvalidArgument), too.
+std::vector<FoundFile> find_files(const FileKind& kind, const std::vector<std::string>& paths);
 
 /// By which one sees that a path leads to another file than before, or that the file was written.
 struct FileStamp {
@@ -31,6 +43,7 @@ struct FileStamp {
   uint64_t inode = 0;
   int64_t size = 0;
   std::chrono::nanoseconds modified{0};
+  std::string tag = {};  ///< Of a remote file.
   bool operator==(const FileStamp&) const = default;
 };
 
@@ -39,8 +52,12 @@ struct DataFile {
   FileStamp stamp;  ///< When it was opened.
 };
 
-/// Opens a regular file, and nothing else. Throws Error(kNotFound), Error(kInvalidArgument) or
-/// Error(kIo), naming it.
+/// Opens a regular file, and nothing else, or a remote one. Throws Error(kNotFound),
+/// Error(kInvalidArgument) or Error(kIo), naming it.
 DataFile open_data_file(const FileKind& kind, const std::string& path);
+
+/// Whether a path is an address, so that opening it anew costs a request, and content may change
+/// between two reads of an open file.
+bool is_remote(const std::string& path);
 
 }  // namespace manta::data

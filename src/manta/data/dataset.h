@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <iterator>
 #include <memory>
@@ -12,16 +13,21 @@
 #include "manta/base/json.h"
 #include "manta/data/expression.h"
 #include "manta/data/plan_function.h"
+#include "manta/data/wide.h"
 
 namespace arrow {
+class ChunkedArray;
 class RecordBatch;
 class Schema;
 class Table;
+struct Scalar;
 }  // namespace arrow
 
 namespace manta {
 
+class Aggregate;
 class Dataset;
+class GroupedDataset;
 
 namespace data {
 
@@ -40,7 +46,7 @@ struct ReadParquetOptions {
 /// the order of their names. Opens the first file only; the others are opened when rows or their
 /// number are needed. Throws Error(kNotFound) for a file or a column that does not exist,
 /// Error(kCorrupt) for a file that is not Parquet, Error(kInvalidArgument) for two columns of the
-/// same name and for addresses such as s3://, which cannot be read today.
+/// same name. A path may also be an address, `s3://bucket/folder/2020-*.parquet`: see docs/data.md.
 Dataset read_parquet(const std::string& path, const ReadParquetOptions& options = {});
 Dataset read_parquet(const std::vector<std::string>& paths, const ReadParquetOptions& options = {});
 
@@ -103,6 +109,9 @@ struct WindowShuffleOptions {
 struct TrainTestSplitOptions {
   bool shuffle = false;  ///< Draw test rows from everywhere. Default: the last rows.
   std::optional<uint64_t> seed = std::nullopt;  ///< None: drawn when the plan is built.
+  /// Every value of this column (null is one) has the same share of its rows in both parts, to a
+  /// row. Needs `shuffle`, and is an operation on all rows.
+  std::string stratify = {};
 };
 
 struct BatchOptions {
@@ -185,6 +194,72 @@ class Dataset {
   /// Puts row groups in a random order and permutes the rows within windows of them. Each epoch has
   /// a new order, always the same for one (seed, epoch). At most one in a plan.
   Dataset window_shuffle(const WindowShuffleOptions& options = {}) const;
+
+  // ---- Operations on all rows at once (wide.h).
+
+  /// By one or several columns: numbers, times, texts (by their bytes), booleans. Rows with equal
+  /// keys stay in the order in which they are. NaN and null come last (or first), in both
+  /// directions.
+  Dataset sort(const std::vector<std::string>& keys, const SortOptions& options = {}) const;
+  template <std::convertible_to<std::string> Name>
+  Dataset sort(const Name& key, const SortOptions& options = {}) const {
+    return sort(std::vector<std::string>{key}, options);
+  }
+  /// All rows in a random order, a function of the seed and of the order before. The same in every
+  /// epoch, unless `reshuffle_each_epoch`.
+  Dataset random_shuffle(const RandomShuffleOptions& options = {}) const;
+  /// Row groups, or what else is read at a time, in a random order, the same in every epoch. Rows
+  /// within them stay as they are, and everything streams.
+  Dataset randomize_block_order(const RandomizeBlockOrderOptions& options = {}) const;
+  /// The same rows in so many blocks of equal size, to a row (fewer if there are fewer rows). A
+  /// block is what is read at a time.
+  Dataset repartition(int64_t num_blocks) const;
+  /// Groups of rows with equal keys, to aggregate or to map: see grouped.h.
+  GroupedDataset groupby(const std::vector<std::string>& keys,
+                         const GroupByOptions& options = {}) const;
+  template <std::convertible_to<std::string> Name>
+  GroupedDataset groupby(const Name& key, const GroupByOptions& options = {}) const;
+  /// Rows of this data set (the left) beside rows of another one with equal keys. Keys must be of
+  /// the same type on both sides. Null equals nothing; NaN equals NaN, and -0.0 equals 0.0. Rows
+  /// come in the order of the left, those of one left row in the order of the right; of a right
+  /// join the other way round. Of an outer join, rows of the right without a partner come last.
+  /// The columns are those of the left, then those of the right without its keys.
+  Dataset join(const Dataset& right, const std::vector<std::string>& on,
+               const JoinOptions& options = {}) const;
+  template <std::convertible_to<std::string> Name>
+  Dataset join(const Dataset& right, const Name& on, const JoinOptions& options = {}) const {
+    return join(right, std::vector<std::string>{on}, options);
+  }
+  /// The rows of this data set, then those of the others, which have the same columns.
+  Dataset union_with(const std::vector<Dataset>& others) const;
+  Dataset union_with(const Dataset& other) const { return union_with(std::vector<Dataset>{other}); }
+  /// The columns of both, row by row. Reading fails if they do not have as many rows.
+  Dataset zip(const Dataset& right, const ZipOptions& options = {}) const;
+  /// Runs the plan now and keeps its rows in a temporary file for as long as a Dataset made of this
+  /// one lives. Other processes, such as the data reader of a training run, and programs that load
+  /// the plan, run it once for themselves.
+  Dataset materialize() const;
+  /// n data sets of consecutive rows. These three materialise the rows first.
+  std::vector<Dataset> split(int64_t n, const SplitOptions& options = {}) const;
+  /// {2, 5}: rows 0 and 1, rows 2 to 4, and the rest.
+  std::vector<Dataset> split_at_indices(const std::vector<int64_t>& indices) const;
+  /// {0.7, 0.2}: parts of 70% and 20% of the rows, and the rest.
+  std::vector<Dataset> split_proportionately(const std::vector<double>& proportions) const;
+  /// One row of results: `ds.aggregate({agg::sum("fare"), agg::max("tip")})`. See aggregate.h.
+  std::shared_ptr<arrow::RecordBatch> aggregate(const std::vector<Aggregate>& aggregates) const;
+  /// Of all rows, by the rules of aggregate.h. Null, or nothing, if there are no values.
+  std::shared_ptr<arrow::Scalar> sum(const std::string& column) const;
+  std::shared_ptr<arrow::Scalar> min(const std::string& column) const;
+  std::shared_ptr<arrow::Scalar> max(const std::string& column) const;
+  std::optional<double> mean(const std::string& column) const;
+  std::optional<double> std(const std::string& column, int ddof = 1) const;
+  /// The different values of a column, in rising order, NaN and then null last.
+  std::shared_ptr<arrow::ChunkedArray> unique(const std::string& column) const;
+  /// Bytes of all rows as Arrow data. Runs the plan, unless it is materialised.
+  int64_t size_bytes() const;
+  /// Row groups, or what else is read at a time. Runs the plan up to its last operation on all
+  /// rows.
+  int64_t num_blocks() const;
 
   /// Two disjoint data sets, train and test. `test_size` is a fraction of the rows (0.3, rounded
   /// up) or, as an integer, a number of rows. Reads the data once to count the rows of the plan so

@@ -32,6 +32,16 @@ std::string line(const std::string& text) {
   return data::printable(text, std::numeric_limits<size_t>::max());
 }
 
+std::string indented(const std::string& lines) {
+  std::string text;
+  for (size_t from = 0; from < lines.size();) {
+    size_t end = lines.find('\n', from) + 1;
+    text += "    " + lines.substr(from, end - from);
+    from = end;
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string Dataset::explain() const {
@@ -48,13 +58,16 @@ std::string Dataset::explain() const {
   }
   std::string text = str(line(source.to_string()), "\n");
   text += str("  reads ", pipeline.columns_read().size(), " of ", plan_->columns.size(),
-              " columns: ", line(join(pipeline.columns_read())), "\n");
+              " columns: ", line(data::join(pipeline.columns_read())), "\n");
   text += str("  skips ", skipped.size(), " of ", fragments.size(), " fragments",
               skipped.empty() ? "" : ": ", ranges(skipped), "; ", known ? "" : "about ", rows,
               " rows in all\n");
   for (const auto& operation : plan_->operations) {
     bool materialises = dynamic_cast<const data::MaterialisingOperation*>(operation.get());
     text += str(line(operation->to_string()), materialises ? ", of all rows at once\n" : "\n");
+    for (const auto& inner : operation->inner_plans()) {
+      text += indented(Dataset(inner).explain());
+    }
   }
   return text;
 }

@@ -8,6 +8,7 @@
 #include "manta/base/error_internal.h"
 #include "manta/base/json_input_internal.h"
 #include "manta/base/json_number_internal.h"
+#include "manta/data/expression_function_internal.h"
 #include "manta/data/expression_internal.h"
 #include "manta/data/plan_limits_internal.h"
 
@@ -27,6 +28,7 @@ constexpr std::array kOpNames = {
     OpName{ExpressionOp::kSubtract, "subtract", "-", 2},
     OpName{ExpressionOp::kMultiply, "multiply", "*", 2},
     OpName{ExpressionOp::kDivide, "divide", "/", 2},
+    OpName{ExpressionOp::kModulo, "modulo", "%", 2},
     OpName{ExpressionOp::kNegate, "negate", "-", 1},
     OpName{ExpressionOp::kEqual, "equal", "==", 2},
     OpName{ExpressionOp::kNotEqual, "not_equal", "!=", 2},
@@ -40,9 +42,6 @@ constexpr std::array kOpNames = {
     OpName{ExpressionOp::kIsNull, "is_null", "", 1},
     OpName{ExpressionOp::kIsValid, "is_valid", "", 1},
     OpName{ExpressionOp::kCast, "cast", "", 1},
-    OpName{ExpressionOp::kSecondsBetween, "seconds_between", "", 2},
-    OpName{ExpressionOp::kHour, "hour", "", 1},
-    OpName{ExpressionOp::kDayOfWeek, "day_of_week", "", 1},
 };
 
 const OpName& name_of(ExpressionOp op) {
@@ -59,6 +58,13 @@ Literal integer_literal(uint64_t value) {
   return value;
 }
 
+const char* duration_unit(const DurationLiteral& duration) {
+  return duration.per_second == 1         ? "s"
+         : duration.per_second == 1000    ? "ms"
+         : duration.per_second == 1000000 ? "us"
+                                          : "ns";
+}
+
 std::string literal_text(const Literal& literal) {
   if (auto* text = std::get_if<std::string>(&literal)) {
     return Json(*text).dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -68,13 +74,17 @@ std::string literal_text(const Literal& literal) {
   }
   if (auto* flag = std::get_if<bool>(&literal)) return *flag ? "true" : "false";
   if (auto* number = std::get_if<uint64_t>(&literal)) return str(*number);
+  if (auto* duration = std::get_if<DurationLiteral>(&literal)) {
+    return str(duration->count, " ", duration_unit(*duration));
+  }
   return str(std::get<int64_t>(literal));
 }
 
 std::string operand_text(const ExpressionNode& node) {
   std::string text = to_string(node);
   bool is_infix = node.op != ExpressionOp::kColumn && node.op != ExpressionOp::kLiteral &&
-                  *name_of(node.op).symbol != 0 && node.arguments.size() >= 2;
+                  node.op != ExpressionOp::kFunction && *name_of(node.op).symbol != 0 &&
+                  node.arguments.size() >= 2;
   return is_infix ? "(" + text + ")" : text;
 }
 
@@ -102,13 +112,25 @@ std::string bytes_from(const JsonFields& fields) {
   return bytes;
 }
 
-// What JSON has no value for is an object of its own: {"double": "inf"}, {"bytes": "ff00"}.
+// What JSON has no value for is an object of its own: {"double": "inf"}, {"bytes": "ff00"},
+// {"duration": 90, "unit": "s"}.
 Json literal_to_json(const Literal& literal) {
   auto* number = std::get_if<double>(&literal);
   if (number && !std::isfinite(*number)) return {{"double", encode_number(*number)}};
   auto* text = std::get_if<std::string>(&literal);
   if (text && !is_utf8(*text)) return {{"bytes", to_hex_digits(*text)}};
-  return std::visit([](auto& value) { return Json{{"lit", value}}; }, literal);
+  if (auto* duration = std::get_if<DurationLiteral>(&literal)) {
+    return {{"duration", duration->count}, {"unit", duration_unit(*duration)}};
+  }
+  return std::visit(
+      [](auto& value) -> Json {
+        if constexpr (std::is_same_v<std::decay_t<decltype(value)>, DurationLiteral>) {
+          return nullptr;
+        } else {
+          return {{"lit", value}};
+        }
+      },
+      literal);
 }
 
 Literal literal_from_json(const JsonFields& fields) {
@@ -118,6 +140,15 @@ Literal literal_from_json(const JsonFields& fields) {
     return *number;
   }
   if (fields.has("bytes")) return bytes_from(fields);
+  if (fields.has("duration")) {
+    DurationLiteral duration{fields.integer("duration", INT64_MIN, INT64_MAX), 1};
+    std::string unit = fields.text("unit");
+    for (int64_t per_second : {1, 1000, 1000000, 1000000000}) {
+      duration.per_second = per_second;
+      if (unit == duration_unit(duration)) return duration;
+    }
+    fields.fail("unit", R"("s", "ms", "us" or "ns")");
+  }
   const Json& literal = fields.any("lit");
   if (literal.is_boolean()) return literal.get<bool>();
   if (literal.is_number_unsigned()) return integer_literal(literal.get<uint64_t>());
@@ -129,10 +160,12 @@ Literal literal_from_json(const JsonFields& fields) {
 
 using NodePtr = std::shared_ptr<const ExpressionNode>;
 
-NodePtr make_node(ExpressionOp op, const std::vector<NodePtr>& arguments, std::string name = {}) {
+NodePtr make_node(ExpressionOp op, const std::vector<NodePtr>& arguments, std::string name = {},
+                  const ExpressionFunction* function = nullptr) {
   auto node = std::make_shared<ExpressionNode>();
   node->op = op;
   node->name = std::move(name);
+  node->function = function;
   for (const auto& argument : arguments) {
     if (is_chain(op) && argument->op == op) {
       const auto& links = argument->arguments;
@@ -145,10 +178,10 @@ NodePtr make_node(ExpressionOp op, const std::vector<NodePtr>& arguments, std::s
     node->depth = std::max(node->depth, argument->depth + 1);
   }
   if (node->depth > kMaxExpressionDepth) {
-    throw Error(
-        ErrorKind::kInvalidArgument,
-        str("an expression with more than ", kMaxExpressionDepth, " operators (here ",
-            name_of(op).name, ") inside each other; compute parts of it with with_column first"));
+    throw Error(ErrorKind::kInvalidArgument,
+                str("an expression with more than ", kMaxExpressionDepth, " operators (here ",
+                    function ? function->name : name_of(op).name,
+                    ") inside each other; compute parts of it with with_column first"));
   }
   return node;
 }
@@ -164,7 +197,8 @@ Json node_to_json(const ExpressionNode& node) {
   if (node.op == ExpressionOp::kLiteral) return literal_to_json(node.literal);
   Json arguments = Json::array();
   for (const auto& argument : node.arguments) arguments.push_back(node_to_json(*argument));
-  Json json = {{"op", name_of(node.op).name}, {"args", arguments}};
+  const char* name = node.function ? node.function->name : name_of(node.op).name;
+  Json json = {{"op", name}, {"args", arguments}};
   if (node.op == ExpressionOp::kCast) json["type"] = node.name;
   return json;
 }
@@ -178,17 +212,21 @@ NodePtr node_from_json(const Json& json, int depth) {
   std::string op = fields.text("op");
   auto found =
       std::find_if(kOpNames.begin(), kOpNames.end(), [&](auto& n) { return op == n.name; });
-  if (found == kOpNames.end()) fields.fail("op", "the name of an operator");
+  const ExpressionFunction* function = find_function(op);
+  if (found == kOpNames.end() && !function) fields.fail("op", "the name of an operator");
   const Json& arguments = fields.array("args");
-  bool fits = arguments.size() == found->arguments ||
-              (is_chain(found->op) && arguments.size() > found->arguments);
-  if (!fits) fields.fail("args", str(found->arguments, " arguments of ", op));
+  size_t least = function ? function->least : found->arguments;
+  size_t most = function ? function->most : is_chain(found->op) ? kAnyNumber : found->arguments;
+  if (arguments.size() < least || arguments.size() > most) {
+    fields.fail("args", str(least, most > least ? " or more" : "", " arguments of ", op));
+  }
   // Before it goes on: the JSON may be deeper than any expression.
   if (depth >= kMaxExpressionDepth) {
     fields.fail("args", str("at most ", kMaxExpressionDepth, " operators inside each other"));
   }
   std::vector<NodePtr> nodes;
   for (const auto& argument : arguments) nodes.push_back(node_from_json(argument, depth + 1));
+  if (function) return make_node(ExpressionOp::kFunction, nodes, {}, function);
   return make_node(found->op, nodes,
                    found->op == ExpressionOp::kCast ? fields.text("type") : std::string());
 }
@@ -206,6 +244,14 @@ Expression make_literal(Literal literal) {
 
 }  // namespace
 
+Expression call_function(const char* name, const std::vector<Expression>& arguments) {
+  const ExpressionFunction* function = find_function(name);
+  MANTA_CHECK(function, "an expression calls a function that no table has");
+  std::vector<NodePtr> nodes;
+  for (const auto& argument : arguments) nodes.push_back(argument.shared_node());
+  return Expression(make_node(ExpressionOp::kFunction, nodes, {}, function));
+}
+
 void collect_columns(const ExpressionNode& node, std::vector<std::string>& names) {
   if (node.op == ExpressionOp::kColumn &&
       std::find(names.begin(), names.end(), node.name) == names.end()) {
@@ -217,6 +263,13 @@ void collect_columns(const ExpressionNode& node, std::vector<std::string>& names
 std::string to_string(const ExpressionNode& node) {
   if (node.op == ExpressionOp::kColumn) return node.name;
   if (node.op == ExpressionOp::kLiteral) return literal_text(node.literal);
+  if (node.op == ExpressionOp::kFunction) {
+    std::string text;
+    for (const auto& argument : node.arguments) {
+      text += (text.empty() ? "" : ", ") + to_string(*argument);
+    }
+    return str(node.function->name, "(", text, ")");
+  }
   const OpName& op = name_of(node.op);
   if (*op.symbol != 0 && op.arguments == 1) return op.symbol + operand_text(*node.arguments[0]);
   if (*op.symbol != 0) {
@@ -227,7 +280,6 @@ std::string to_string(const ExpressionNode& node) {
     return text;
   }
   std::string text = str(op.name, "(", to_string(*node.arguments[0]));
-  if (op.arguments == 2) text += ", " + to_string(*node.arguments[1]);
   if (node.op == ExpressionOp::kCast) text += ", " + node.name;
   return text + ")";
 }
@@ -245,6 +297,17 @@ Expression Expression::of_unsigned(uint64_t value) {
   return data::make_literal(data::integer_literal(value));
 }
 Expression Expression::of_double(double value) { return data::make_literal(value); }
+Expression Expression::of_duration(int64_t count, int64_t numerator, int64_t denominator) {
+  data::DurationLiteral literal;
+  while (literal.per_second % denominator != 0) literal.per_second *= 1000;
+  if (__builtin_mul_overflow(count, numerator * (literal.per_second / denominator),
+                             &literal.count)) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("a duration of ", count, " times ", numerator, "/", denominator,
+                    " seconds does not fit into 64 bits"));
+  }
+  return data::make_literal(literal);
+}
 Expression Expression::of_bool(bool value) { return data::make_literal(value); }
 
 Expression Expression::is_null() const { return make(ExpressionOp::kIsNull, {*this}); }
@@ -263,6 +326,7 @@ E operator+(const E& a, const E& b) { return make(ExpressionOp::kAdd, {a, b}); }
 E operator-(const E& a, const E& b) { return make(ExpressionOp::kSubtract, {a, b}); }
 E operator*(const E& a, const E& b) { return make(ExpressionOp::kMultiply, {a, b}); }
 E operator/(const E& a, const E& b) { return make(ExpressionOp::kDivide, {a, b}); }
+E operator%(const E& a, const E& b) { return make(ExpressionOp::kModulo, {a, b}); }
 E operator-(const E& a) { return make(ExpressionOp::kNegate, {a}); }
 E operator==(const E& a, const E& b) { return make(ExpressionOp::kEqual, {a, b}); }
 E operator!=(const E& a, const E& b) { return make(ExpressionOp::kNotEqual, {a, b}); }
@@ -276,10 +340,5 @@ E operator!(const E& a) { return make(ExpressionOp::kNot, {a}); }
 
 Expression col(const std::string& name) { return make(ExpressionOp::kColumn, {}, name); }
 Expression lit(const Expression& value) { return value; }
-Expression seconds_between(const Expression& begin, const Expression& end) {
-  return make(ExpressionOp::kSecondsBetween, {begin, end});
-}
-Expression hour(const Expression& time) { return make(ExpressionOp::kHour, {time}); }
-Expression day_of_week(const Expression& time) { return make(ExpressionOp::kDayOfWeek, {time}); }
 
 }  // namespace manta

@@ -9,6 +9,7 @@
 #include "manta/core/archive_json.h"
 #include "manta/data/expression.h"
 #include "manta/data/piece_internal.h"
+#include "manta/data/unknown_column_internal.h"
 
 namespace arrow {
 class Array;
@@ -24,6 +25,7 @@ enum class ExpressionOp {
   kSubtract,
   kMultiply,
   kDivide,
+  kModulo,
   kNegate,
   kEqual,
   kNotEqual,
@@ -37,13 +39,21 @@ enum class ExpressionOp {
   kIsNull,
   kIsValid,
   kCast,
-  kSecondsBetween,
-  kHour,
-  kDayOfWeek,
+  kFunction,  ///< Of the table in expression_function_internal.h.
+};
+
+struct ExpressionFunction;
+
+/// So many seconds, milliseconds, ...: of which there are `per_second` in a second (1 to 10^9).
+struct DurationLiteral {
+  int64_t count = 0;
+  int64_t per_second = 1;
+
+  bool operator==(const DurationLiteral&) const = default;
 };
 
 /// A uint64_t only if it does not fit into an int64_t.
-using Literal = std::variant<int64_t, uint64_t, double, bool, std::string>;
+using Literal = std::variant<int64_t, uint64_t, double, bool, std::string, DurationLiteral>;
 
 /// Operators inside each other, with what they are applied to. In the JSON of a plan each takes two
 /// levels, behind three of the plan, and the last one level: together as many as travel.
@@ -51,7 +61,8 @@ inline constexpr int kMaxExpressionDepth = (kMaxJsonNesting - 3 + 1) / 2;
 
 struct ExpressionNode {
   ExpressionOp op = ExpressionOp::kLiteral;
-  std::string name;  ///< Of a column, or of the type of a cast.
+  std::string name;                              ///< Of a column, or of the type of a cast.
+  const ExpressionFunction* function = nullptr;  ///< Of kFunction.
   Literal literal = int64_t{0};
   /// Two or more of && and ||: a chain of them is one node.
   std::vector<std::shared_ptr<const ExpressionNode>> arguments;
@@ -62,6 +73,10 @@ struct ExpressionNode {
 void collect_columns(const ExpressionNode& node, std::vector<std::string>& names);
 std::string to_string(const ExpressionNode& node);
 
+/// The type of that name: "int32", "timestamp[us, tz=UTC]", "decimal128(10, 2)". Throws
+/// Error(kInvalidArgument) with the names that there are, beginning with `doing`.
+std::shared_ptr<arrow::DataType> type_by_name(const std::string& name, const std::string& doing);
+
 /// Makes those of Arrow's functions known that it does not have from the start; again costs
 /// nothing.
 void start_compute();
@@ -69,10 +84,5 @@ void start_compute();
 /// The expression's value for each row. Throws Error(kNotFound) for a column that is not there and
 /// Error(kInvalidArgument) for types that do not go together, naming columns, types and expression.
 std::shared_ptr<arrow::Array> evaluate(const Expression& expression, const Piece& piece);
-
-/// "there is no column 'x'; there are 'a', 'b'".
-std::string no_such_column(const std::string& name, const std::vector<std::string>& there);
-/// Throws Error(kInvalidArgument) if a column is named twice.
-void require_distinct(const std::vector<std::string>& names, const std::string& doing);
 
 }  // namespace manta::data

@@ -194,7 +194,6 @@ TEST(ExpressionTest, ErrorsNameColumnTypeAndExpression) {
       {-col("s"), invalid, {"-s", "column 's' of type string"}},
       {hour(col("i64")), invalid, {"hour(i64)", "column 'i64' of type int64", "timestamps"}},
       {seconds_between(col("begin"), col("f64")), invalid, {"column 'f64' of type double"}},
-      {col("begin") - col("end"), invalid, {"begin - end", "timestamp[us]"}},
       {col("begin") < "soon", invalid, {"soon", "timestamp[us]", "2020-01-31"}},
       {col("i32").cast("number"), invalid, {"'number'", "float64"}},
       {col("s").cast("int32"), invalid, {"cast(s, int32)"}},

@@ -45,7 +45,7 @@ std::unique_ptr<Stream> FeedReader::open_stream(const Pass& pass) {
     return pass.stopping;
   };
   // May read all of the data; what is wrong with that is not the position's fault.
-  auto plan = last_stage(plans_.at(open.dataset), open.from.epoch, options, stopping);
+  auto plan = stage_of(open, options, stopping);
   if (!plan) return nullptr;
   try {
     return std::make_unique<Stream>(
@@ -55,6 +55,19 @@ std::unique_ptr<Stream> FeedReader::open_stream(const Pass& pass) {
     if (error.kind() != ErrorKind::kCorrupt || open.from.rows == 0) throw;
     throw_bad_position(open.from, open.dataset, error.what());
   }
+}
+
+// Passes of one data set that begin at the same time wait here for the one that makes the rows.
+std::shared_ptr<const Plan> FeedReader::stage_of(const OpenPass& open, const StreamOptions& options,
+                                                 const std::function<bool()>& stopping) {
+  const auto& plan = plans_.at(open.dataset);
+  if (!plan->last_materialising() || stages_depend_on_epoch(*plan)) {
+    return last_stage(plan, open.from.epoch, options, stopping);
+  }
+  std::lock_guard lock(stages_mutex_);
+  auto& stage = stages_[open.dataset];
+  if (!stage) stage = last_stage(plan, open.from.epoch, options, stopping);
+  return stage;
 }
 
 void FeedReader::pump(Pass& pass) {

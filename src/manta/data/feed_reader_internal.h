@@ -1,8 +1,10 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -82,6 +84,8 @@ class FeedReader {
   void pump(Pass& pass);
   /// Null if nobody wants the pass any more.
   std::unique_ptr<Stream> open_stream(const Pass& pass);
+  std::shared_ptr<const Plan> stage_of(const OpenPass& open, const StreamOptions& options,
+                                       const std::function<bool()>& stopping);
   bool wait_for_rows(const Pass& pass, const Stream& stream, const BlockCollector& collected);
   void send_schema(const Pass& pass, const arrow::Schema& schema);
   bool send_block(Pass& pass, const BlockRows& rows, int64_t whole = INT64_MAX);
@@ -107,6 +111,10 @@ class FeedReader {
 
   const FeedOptions options_;
   const std::map<std::string, std::shared_ptr<const Plan>> plans_;
+
+  /// By data set: the last stage over rows that are the same in every epoch, once they were made.
+  std::mutex stages_mutex_;
+  std::map<std::string, std::shared_ptr<const Plan>> stages_;
 
   EventLoop loop_;  // its mutex guards what follows
   std::vector<std::shared_ptr<AsyncChannel>> channels_;

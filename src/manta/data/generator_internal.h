@@ -12,7 +12,14 @@ namespace manta::data {
 
 /// What numbers are drawn for: a part of their key, so that equal seeds do not give equal numbers
 /// to different things.
-enum RandomPurpose : uint64_t { kFragmentOrder = 1, kRowOrder = 2, kSplitRows = 3 };
+enum RandomPurpose : uint64_t {
+  kFragmentOrder = 1,
+  kRowOrder = 2,
+  kSplitRows = 3,
+  kShuffleKeys = 4,
+  kBlockOrder = 5,
+  kStrata = 6,
+};
 
 /// Random numbers that are a function of (key, counter): number i of a key is
 /// mix(key + (i + 1) * 0x9e3779b97f4a7c15), where mix is SplitMix64's finaliser. Orders of rows
@@ -25,6 +32,8 @@ class Generator {
   }
 
   uint64_t next() { return mix(key_ + ++counter_ * kStep); }
+  /// As if `next` had been called so often.
+  void skip(uint64_t numbers) { counter_ += numbers; }
 
   /// From [0, n), each equally likely (Lemire's multiplication with rejection). `n` is not 0.
   uint64_t below(uint64_t n) {

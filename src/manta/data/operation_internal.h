@@ -11,12 +11,14 @@
 #include "manta/base/json.h"
 #include "manta/data/bounds_internal.h"
 #include "manta/data/piece_internal.h"
+#include "manta/data/plan_function.h"
 #include "manta/data/row_mask_internal.h"
 #include "manta/data/source_internal.h"
 
 namespace arrow {
 class DataType;
 class Schema;
+class Table;
 }  // namespace arrow
 
 namespace manta {
@@ -26,7 +28,6 @@ class JsonFields;
 
 namespace manta::data {
 
-class PlanFunction;
 struct Plan;
 
 /// Row groups are decoded and computed in pieces of so many rows: few enough that a piece's columns
@@ -37,7 +38,11 @@ inline constexpr int64_t kPieceRows = 32 * 1024;
 using ColumnNames = std::optional<std::vector<std::string>>;
 using SchemaPtr = std::shared_ptr<arrow::Schema>;
 /// The functions of a plan. Its JSON names them by their place in this list.
-using PlanFunctions = std::vector<PlanFunction>;
+struct PlanFunctions : std::vector<PlanFunction> {
+  /// Rows in memory (from_arrow) of the plans inside of this one, which JSON does not hold, either.
+  /// Their sources name them by their places.
+  std::vector<std::shared_ptr<arrow::Table>> tables;
+};
 
 /// One step of a plan: its text, its JSON, its rules and, in one of the four classes below, how it
 /// runs. A new operation is one file, `operation_<name>.cc`, and its name in operation_table.cc.
@@ -63,6 +68,8 @@ class Operation {
                                             std::optional<int64_t> before) const = 0;
   /// Whether it may give more rows than go in.
   virtual bool may_add_rows() const = 0;
+  /// Plans whose rows it reads beside those that go in: the right side of a join.
+  virtual std::vector<std::shared_ptr<const Plan>> inner_plans() const { return {}; }
   /// Adds what holds for every row that it lets through and can be told from the file's columns.
   /// False if conditions that come after it say nothing about rows of the file.
   virtual bool add_bounds(FileBounds& bounds) const = 0;
@@ -108,24 +115,52 @@ class WindowOperation : public Operation {
 /// The rows that go into an operation: the next ones, never an empty batch; null at the end.
 using NextBatch = std::function<std::shared_ptr<arrow::RecordBatch>()>;
 
+/// What a materialising operation works with.
+struct AllRows {
+  NextBatch next;    ///< Gives null, too, once somebody wants it to stop.
+  SchemaPtr schema;  ///< Of these rows; null if it is known from the rows only.
+  ColumnNames live;  ///< The columns of the result that are used later. It may give others, too.
+  int64_t epoch = 0;
+  int threads = 1;  ///< That it may use, and that read other plans for it.
+  /// Once it is true, `run` should return soon; what it has given is thrown away.
+  std::function<bool()> stopping = {};
+};
+
+/// Where it puts the rows that it gives.
+class RowSink {
+ public:
+  virtual ~RowSink() = default;
+  /// In any batches: they are cut into fragments of the next stage by the rows alone.
+  virtual void add(const std::shared_ptr<arrow::RecordBatch>& batch) = 0;
+  /// A fragment ends here; without rows, there is none.
+  virtual void end_fragment() = 0;
+  /// From now on fragments end there only.
+  virtual void cut_only_where_told() = 0;
+};
+
+class StoredRows;
+
 /// Must see all rows before it gives the first one, as a sort does. It ends a stage of the plan:
-/// what comes before it runs as a stream of its own, and the rows that it gives are the source of
-/// what follows (stage_internal.h). A pass over the plan runs it once, when the pass begins, and
-/// owns its rows to the end of the pass; so it runs again for each epoch, and in each process that
-/// makes passes: the data reader of a training run, the driver in iter_batches and its kin.
+/// what comes before it runs as a stream of its own, and the rows that it gives, in a temporary
+/// file, are the source of what follows (stage_internal.h). The data reader of a training run runs
+/// it once, however many workers and epochs it feeds, unless its rows depend on the epoch; in the
+/// driver each pass runs it, and keeps its rows to the end of the pass, unless they are held.
 ///
 /// Filters that follow rule out fragments of the files only if `add_bounds` says so. An operation
 /// that knows the rows of each fragment, such as a split, cannot follow.
 class MaterialisingOperation : public Operation {
  public:
-  /// All rows of an epoch, in order. Each batch is a fragment of the next stage, so it should have
-  /// about kPieceRows rows, and memory of its own: a slice of something larger would count as the
-  /// whole in the next stage's byte budget. Rows, order and cut must depend on the rows that go in
-  /// and on the epoch only, not on how those are cut into batches: a training run goes on in the
-  /// middle of them.
-  virtual Batches run(const NextBatch& next, int64_t epoch) const = 0;
+  /// All rows of an epoch, in order. Rows and their order must depend on the rows that go in and,
+  /// if `depends_on_epoch`, on the epoch; not on how those are cut into batches: a training run
+  /// goes on in the middle of them.
+  virtual void run(const AllRows& rows, RowSink& sink) const = 0;
   /// How many rows it gives in all if `before` go in. Nothing: known only by running.
   virtual std::optional<int64_t> rows_of_all(std::optional<int64_t> before) const = 0;
+  virtual bool depends_on_epoch() const { return false; }
+  /// What it may use; reading ahead for it takes a part of that. 0: it holds no rows.
+  virtual int64_t memory_bytes() const { return 0; }
+  /// The rows that it gives, if this process has them already (`Dataset::materialize`).
+  virtual std::shared_ptr<const StoredRows> held_rows() const { return nullptr; }
 
   void check_after(const Plan&) const override {}
   std::optional<int64_t> rows_after(size_t, std::optional<int64_t>) const final {

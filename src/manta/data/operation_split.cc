@@ -203,6 +203,7 @@ std::pair<Dataset, Dataset> Dataset::split_fraction(double fraction,
                 str("train_test_split: a test_size of ", fraction,
                     " is not between 0 and 1; give a fraction, or a number of rows as an integer"));
   }
+  if (!options.stratify.empty()) return data::stratified_split(*this, fraction, 0, options);
   data::require_fragments_of_source(*plan_);
   auto rows = data::rows_per_fragment(plan_);
   auto all = std::accumulate(rows.begin(), rows.end(), int64_t{0});
@@ -212,6 +213,14 @@ std::pair<Dataset, Dataset> Dataset::split_fraction(double fraction,
 
 std::pair<Dataset, Dataset> Dataset::split_rows(int64_t rows,
                                                 const TrainTestSplitOptions& options) const {
+  if (!options.stratify.empty()) {
+    if (rows < 1 || rows >= count()) {
+      throw Error(ErrorKind::kInvalidArgument,
+                  str("train_test_split: a test_size of ", rows, " rows of ", count(),
+                      " leaves one of the parts empty"));
+    }
+    return data::stratified_split(*this, std::nullopt, rows, options);
+  }
   data::require_fragments_of_source(*plan_);
   return data::split(*this, data::rows_per_fragment(plan_), rows, options);
 }

@@ -16,7 +16,19 @@ namespace manta::data {
   EACH(drop_na)                \
   EACH(map_batches)            \
   EACH(split)                  \
-  EACH(window_shuffle)
+  EACH(window_shuffle)         \
+  EACH(sort)                   \
+  EACH(random_shuffle)         \
+  EACH(randomize_block_order)  \
+  EACH(repartition)            \
+  EACH(materialize)            \
+  EACH(slice)                  \
+  EACH(join)                   \
+  EACH(union)                  \
+  EACH(zip)                    \
+  EACH(group_by)               \
+  EACH(map_groups)             \
+  EACH(stratified_split)
 
 #define MANTA_DECLARE(name) OperationPtr read_##name(const JsonFields&, const PlanFunctions&);
 MANTA_OPERATIONS(MANTA_DECLARE)

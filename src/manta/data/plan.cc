@@ -15,24 +15,36 @@ namespace {
 
 constexpr int kPlanVersion = 1;
 
+Json source_json(const Plan& plan, PlanFunctions& functions) {
+  Json json = source_to_json(*plan.source);
+  if (auto table = rows_in_memory(*plan.source)) {
+    json["table"] = functions.tables.size();
+    functions.tables.push_back(std::move(table));
+  }
+  return json;
+}
+
 Json to_json(const Plan& plan, PlanFunctions& functions) {
   Json list = Json::array();
   for (const auto& operation : plan.operations) list.push_back(operation->to_json(functions));
   return {{"version", kPlanVersion},
-          {"source", source_to_json(*plan.source)},
+          {"source", source_json(plan, functions)},
           {"columns", plan.columns},
           {"operations", list}};
 }
 
 JsonDocument the_plan() { return {"the plan", ErrorKind::kInvalidArgument}; }
 
-// `source`: that of the plan, if JSON cannot hold it.
-std::shared_ptr<const Plan> from_json(const Json& json, const PlanFunctions& functions,
-                                      std::shared_ptr<Source> source = nullptr) {
-  JsonFields fields(json, the_plan());
+std::shared_ptr<Source> source_from_json(const JsonFields& fields, const PlanFunctions& functions) {
+  if (functions.tables.empty() || !fields.has("table")) return read_source(fields);
+  auto last = static_cast<int64_t>(functions.tables.size()) - 1;
+  return arrow_source(functions.tables[static_cast<size_t>(fields.integer("table", 0, last))]);
+}
+
+std::shared_ptr<const Plan> from_json(const JsonFields& fields, const PlanFunctions& functions) {
   fields.integer("version", kPlanVersion, kPlanVersion);
   auto plan = std::make_shared<Plan>();
-  plan->source = source ? std::move(source) : read_source(fields.object("source"));
+  plan->source = source_from_json(fields.object("source"), functions);
   plan->columns = fields.texts("columns", kLongestName);
   require_distinct(plan->columns, "the columns of a plan");
   size_t operations = fields.array("operations").size();
@@ -98,6 +110,7 @@ std::string Plan::why_not_stored() const {
     }
   }
   if (auto why = source->why_not_stored(); !why.empty()) return why;
+  if (!functions.tables.empty()) return arrow_source(functions.tables[0])->why_not_stored();
   if (is_utf8(json)) return {};
   return "the name of a column is not UTF-8. Write the file with other names";
 }
@@ -123,20 +136,34 @@ std::shared_ptr<const Plan> Plan::from_json(const Json& json) {
     for (size_t i = 0; i < count; ++i) {
       functions.push_back(PlanFunction::from_json(fields.element("functions", i)));
     }
-    return data::from_json(json, functions);
+    return data::from_json(fields, functions);
   });
 }
 
 WirePlan::WirePlan(const Plan& plan) {
-  json = data::to_json(plan, functions);
-  rows = to_value(rows_in_memory(*plan.source));
+  PlanFunctions parts;
+  json = data::to_json(plan, parts);
+  for (const auto& table : parts.tables) tables.push_back(to_value(table));
+  functions = std::move(parts);
 }
 
 std::shared_ptr<const Plan> WirePlan::plan() const {
   return reading([&] {
-    auto table = from_value<std::shared_ptr<arrow::Table>>(rows);
-    return data::from_json(json, functions, table ? arrow_source(table) : nullptr);
+    PlanFunctions parts;
+    parts.assign(functions.begin(), functions.end());
+    for (const auto& table : tables) {
+      parts.tables.push_back(from_value<std::shared_ptr<arrow::Table>>(table));
+      if (!parts.tables.back()) throw Error(ErrorKind::kInvalidArgument, "a plan without its rows");
+    }
+    return data::from_json(JsonFields(json, the_plan()), parts);
   });
+}
+
+Json inner_to_json(const Plan& plan, PlanFunctions& functions) { return to_json(plan, functions); }
+
+std::shared_ptr<const Plan> inner_from_json(const JsonFields& fields, const std::string& key,
+                                            const PlanFunctions& functions) {
+  return from_json(fields.object(key), functions);
 }
 
 const WindowOperation* Plan::window_operation() const {

@@ -57,8 +57,10 @@ struct Plan {
 /// functions, and rows in memory.
 struct WirePlan {
   Json json;
-  PlanFunctions functions;
-  Value rows;  ///< The table of from_arrow, through shared memory if it is large; null of others.
+  std::vector<PlanFunction> functions;
+  /// The tables of from_arrow, of this plan and those inside of it, through shared memory if they
+  /// are large.
+  std::vector<Value> tables;
 
   WirePlan() = default;
   explicit WirePlan(const Plan& plan);
@@ -66,9 +68,15 @@ struct WirePlan {
 
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(json, functions, rows);
+    archive(json, functions, tables);
   }
 };
+
+/// A plan inside of another, as an operation holds it (the right side of a join): its JSON, whose
+/// functions and tables are among those of the plan around it.
+Json inner_to_json(const Plan& plan, PlanFunctions& functions);
+std::shared_ptr<const Plan> inner_from_json(const JsonFields& fields, const std::string& key,
+                                            const PlanFunctions& functions);
 
 /// The schema before each operation, and at the end. Null after a map_batches, whose result nobody
 /// knows beforehand. Throws what is wrong with an operation.

@@ -71,6 +71,13 @@ class Source {
   virtual std::string describe(size_t fragment) const = 0;
 };
 
+/// A source whose fragments are each of one file.
+class FileSource : public Source {
+ public:
+  virtual std::vector<std::string> files() const = 0;
+  virtual size_t file_of(size_t fragment) const = 0;  ///< Its index.
+};
+
 /// The source in a plan's JSON. Opens no file. Plans from before sources had names read Parquet.
 std::shared_ptr<Source> read_source(const JsonFields& fields);
 Json source_to_json(Source& source);

@@ -15,6 +15,7 @@
 #include "manta/data/dataset.h"
 #include "manta/data/expression_internal.h"
 #include "manta/data/open_files_internal.h"
+#include "manta/data/part_files_internal.h"
 #include "manta/data/plan_limits_internal.h"
 #include "manta/data/source_internal.h"
 #include "manta/io/checksum_internal.h"
@@ -115,23 +116,27 @@ void require_same(const FileContent& before, const FileContent& now, const std::
 /// Parquet files whose rows follow each other; a fragment is a row group. Footers are read when
 /// something needs them, once; a file that has changed since then, or since the plan was stored, is
 /// Error(kCorrupt). Threads read different files at the same time.
-class ParquetSource final : public Source {
+class ParquetSource final : public FileSource {
  public:
-  /// `paths` are files, folders and patterns: see `find_files`. `columns`: those that must be
-  /// there, of equal types in all files; none: all of the first file's.
-  ParquetSource(const std::vector<std::string>& paths, std::vector<std::string> columns);
+  /// `columns`: those that must be there, of equal types in all files; none: all of the first
+  /// file's.
+  ParquetSource(const std::vector<FoundFile>& files, std::vector<std::string> columns);
   explicit ParquetSource(const JsonFields& fields);
 
   std::string_view name() const override { return "parquet"; }
   std::string to_string() override;
   Json to_json() override;
-  std::string why_not_stored() const override;
+  std::string why_not_stored() const override { return data::why_not_stored(files_); }
   std::shared_ptr<arrow::Schema> schema() override;
   const std::vector<Fragment>& fragments() override;
   bool rules_out(size_t fragment, const std::vector<Bound>& bounds) override;
   void read(size_t fragment, const std::vector<std::string>& columns, int64_t piece_rows,
             const TakeBatch& take) override;
   std::string describe(size_t fragment) const override;
+  std::vector<std::string> files() const override { return files_; }
+  size_t file_of(size_t fragment) const override {
+    return static_cast<size_t>(row_groups_[fragment].file);
+  }
 
  private:
   struct RowGroup {
@@ -164,14 +169,10 @@ class ParquetSource final : public Source {
   bool all_known_ = false;  // the two before it, which then never change
 };
 
-ParquetSource::ParquetSource(const std::vector<std::string>& paths,
-                             std::vector<std::string> columns)
+ParquetSource::ParquetSource(const std::vector<FoundFile>& files, std::vector<std::string> columns)
     : columns_(std::move(columns)) {
-  if (paths.empty()) {
-    throw Error(ErrorKind::kInvalidArgument, "read_parquet: no path was given");
-  }
   require_distinct(columns_, "the columns of read_parquet");
-  for (auto& path : find_files(kParquet, paths)) add_file(std::move(path));
+  for (const auto& file : files) add_file(file.path);
   schema();
 }
 
@@ -325,7 +326,8 @@ void ParquetSource::read(size_t index, const std::vector<std::string>& columns, 
     if (std::find(columns.begin(), columns.end(), root) != columns.end()) leaves.push_back(i);
   }
   parquet::ArrowReaderProperties properties(/*use_threads=*/false);
-  properties.set_pre_buffer(false);
+  // Few large requests, instead of one for each column.
+  properties.set_pre_buffer(is_remote(files_[static_cast<size_t>(fragment.file)]));
   std::string doing = str("reading ", describe(index));
   auto get = [&](auto call) {
     auto result = reading(doing, call);
@@ -356,6 +358,8 @@ void ParquetSource::read(size_t index, const std::vector<std::string>& columns, 
                     rows, "; the file is damaged: write it again, or leave it out"));
   }
   batches.reset();
+  // Each read of a remote file is a request, which gets what is there by then.
+  if (is_remote(files_[static_cast<size_t>(fragment.file)])) open_unchanged(fragment.file);
   open_files_.put(fragment.file, std::move(reader));
 }
 
@@ -368,15 +372,6 @@ std::string ParquetSource::describe(size_t fragment) const {
 std::string ParquetSource::to_string() {
   return str("read_parquet: ", files_.size(), " files, ", fragments().size(),
              " row groups; first file '", files_[0], "'");
-}
-
-std::string ParquetSource::why_not_stored() const {
-  for (const auto& path : files_) {
-    if (!is_utf8(path)) {
-      return str("the path ", short_text(path), " is not UTF-8. Rename the file or its folder");
-    }
-  }
-  return {};
 }
 
 Json ParquetSource::to_json() {
@@ -402,8 +397,7 @@ ParquetSource::ParquetSource(const JsonFields& fields)
   size_t count = fields.array("files").size();
   for (size_t index = 0; index < count; ++index) {
     JsonFields file = fields.element("files", index);
-    auto path = file.text("path");
-    if (path.empty() || path[0] != '/') file.fail("path", "an absolute path");
+    auto path = file_path(file);
     FileContent content{row_counts(file, "row_groups"), {}, {}};
     for (size_t i = 0; i < content.row_groups.size(); ++i) {
       int64_t rows = content.row_groups[i];
@@ -435,7 +429,7 @@ Dataset read_parquet(const std::string& path, const ReadParquetOptions& options)
 }
 
 Dataset read_parquet(const std::vector<std::string>& paths, const ReadParquetOptions& options) {
-  return dataset_of(std::make_shared<ParquetSource>(paths, options.columns));
+  return dataset_of(std::make_shared<ParquetSource>(find_files(kParquet, paths), options.columns));
 }
 
 }  // namespace manta::data

@@ -170,10 +170,10 @@ TEST(SourceTest, LinksToFilesAreRead) {
               HasSubstr(folder.file("c.parquet")));
 }
 
-TEST(SourceTest, AddressesAreRefused) {
-  for (const char* path : {"s3://bucket/a.parquet", "gs://b/*.parquet", "file:///tmp/a.parquet"}) {
+TEST(SourceTest, AddressesThatNobodyUnderstandsAreRefused) {
+  for (const char* path : {"s3://key:secret@bucket/a", "nosuch://b/c", "file:///tmp/a.parquet"}) {
     EXPECT_THAT(message_of(ErrorKind::kInvalidArgument, [&] { read_parquet(path); }),
-                AllOf(HasSubstr(path), HasSubstr("only local files are read today")));
+                HasSubstr("read_parquet: "));
   }
 }
 

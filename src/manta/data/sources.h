@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "manta/base/json.h"
@@ -45,11 +47,88 @@ struct ReadCsvOptions {
 /// sample; the files are read once more when the parts are needed, to find where records end.
 ///
 /// Throws Error(kNotFound) for a file or a column that does not exist, Error(kInvalidArgument) for
-/// two columns of the same name and for addresses such as s3://, which cannot be read today. When
-/// rows are read: Error(kCorrupt) for a line with too few or too many values, and
-/// Error(kInvalidArgument) for a value that is not of its column's type; both name file and line.
+/// two columns of the same name. When rows are read: Error(kCorrupt) for a line with too few or too
+/// many values, and Error(kInvalidArgument) for a value that is not of its column's type; both name
+/// file and line.
 Dataset read_csv(const std::string& path, const ReadCsvOptions& options = {});
 Dataset read_csv(const std::vector<std::string>& paths, const ReadCsvOptions& options = {});
+
+struct ReadJsonOptions {
+  std::vector<std::string> columns = {};  ///< In this order; other fields are skipped. None: all.
+  /// Types by column, instead of those that are inferred: names as for read_csv, or nested ones as
+  /// {{"list", type}} and {{"struct", {{name, type}, ...}}}. Where the type is "string", numbers
+  /// and booleans are taken, too, as they are written. A column that no line has is one of nulls.
+  std::map<std::string, Json> column_types = {};
+  /// Skip fields that the first lines do not have, in objects within lines, too. Default: an error.
+  bool ignore_unknown_fields = false;
+  /// A file is read in parts of about so many bytes, several at a time.
+  int64_t fragment_bytes = 8 << 20;
+};
+
+/// Rows of files of JSON objects, one a line. Paths are as for read_parquet, with *.json, *.jsonl
+/// and *.ndjson files in folders. Objects and lists within a line become structs and lists; a field
+/// that a line does not have is null there; blank lines do not count.
+///
+/// Types are those of the first lines of the first file that has any (1 MiB): booleans, int64,
+/// uint64, float64, texts as date32, time32[s], timestamp[s], timestamp[ns] (also with a time zone)
+/// or string, as in read_csv, lists, structs. Integers of more than 64 bits need a type from you.
+///
+/// Throws Error(kNotFound) for a file or a column that does not exist, Error(kInvalidArgument) for
+/// a field with values of different kinds. When rows are read: Error(kCorrupt) for a line that is
+/// no JSON object, Error(kInvalidArgument) for a value that is not of its column's type, and for a
+/// field that the first lines do not have; all name file and line.
+Dataset read_json(const std::string& path, const ReadJsonOptions& options = {});
+Dataset read_json(const std::vector<std::string>& paths, const ReadJsonOptions& options = {});
+
+struct ReadTextOptions {
+  bool drop_empty_lines = true;
+  /// A file is read in parts of about so many bytes, several at a time.
+  int64_t fragment_bytes = 8 << 20;
+};
+
+/// The lines of text files, in a column "text", without \\n and \\r\\n. Paths are as for
+/// read_parquet, with *.txt files in folders. When rows are read, a line that is not UTF-8 is
+/// Error(kInvalidArgument), which names it.
+Dataset read_text(const std::string& path, const ReadTextOptions& options = {});
+Dataset read_text(const std::vector<std::string>& paths, const ReadTextOptions& options = {});
+
+struct ReadBinaryFilesOptions {
+  bool include_paths = false;  ///< Adds a column "path".
+};
+
+/// A row for each file: its bytes, in a column "bytes". Paths are as for read_parquet, with all
+/// files in folders. A file that has changed since (its size, or the time of its last change) is
+/// Error(kCorrupt) when it is read.
+Dataset read_binary_files(const std::string& path, const ReadBinaryFilesOptions& options = {});
+Dataset read_binary_files(const std::vector<std::string>& paths,
+                          const ReadBinaryFilesOptions& options = {});
+
+/// The rows of arrays in .npy files, along their first dimension, in a column "data": numbers, or
+/// fixed-size lists of the further dimensions. Paths are as for read_parquet, with *.npy files in
+/// folders. Arrays are of booleans, integers or floating-point numbers, little-endian, in C order;
+/// others are Error(kInvalidArgument), and so are files whose rows differ in type or shape. Reads
+/// the first file's header; the others' when rows or their number are needed.
+Dataset read_numpy(const std::string& path);
+Dataset read_numpy(const std::vector<std::string>& paths);
+
+struct ReadImagesOptions {
+  /// Height and width to which all images are resized, by Pillow's bicubic filter. None: all must
+  /// have the size of the first.
+  std::optional<std::pair<int64_t, int64_t>> size = std::nullopt;
+  std::string mode = "RGB";    ///< Or "RGBA", "L" (grey, without a dimension for channels).
+  bool include_paths = false;  ///< Adds a column "path".
+};
+
+/// A row for each PNG or JPEG file: its pixels, in a column "image" of uint8 as fixed-size lists
+/// [height][width][channels], of which `iter_torch_batches` makes one tensor. Paths are as for
+/// read_parquet, with *.png, *.jpg and *.jpeg files in folders. Images have at most 64 Mi pixels;
+/// their orientation tags are not looked at. Throws Error(kCorrupt) for a damaged file,
+/// Error(kInvalidArgument) for one of another format or size, when its row is read.
+Dataset read_images(const std::string& path, const ReadImagesOptions& options = {});
+Dataset read_images(const std::vector<std::string>& paths, const ReadImagesOptions& options = {});
+
+/// The numbers 0 to `rows` - 1, in a column "id" of int64.
+Dataset range(int64_t rows);
 
 /// The rows of a table, or of batches with the same columns, in memory. Copies nothing but small
 /// batches, while they are read. A run sends them to its data reader through shared memory, but

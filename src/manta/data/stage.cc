@@ -1,33 +1,39 @@
 #include <arrow/api.h>
 
+#include <algorithm>
+
 #include "manta/base/error_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/data/operation_internal.h"
+#include "manta/data/row_store_internal.h"
 #include "manta/data/stage_internal.h"
 
 namespace manta::data {
 namespace {
 
-/// What a materialising operation gave: each batch is a fragment. It is never stored, and never
-/// leaves the process: a restored or resumed run makes the rows anew.
+/// What a materialising operation gave, in a temporary file. It is never stored, and never leaves
+/// the process: a restored or resumed run makes the rows anew.
 class MaterialisedSource final : public Source {
  public:
-  /// `schema`: null if it is known from the rows only.
-  MaterialisedSource(std::string operation, SchemaPtr schema, Batches batches, int64_t rows_decoded)
+  /// `schema`: of all columns, also of those that nobody needs and `rows` does not have; null if it
+  /// is known from the rows only.
+  MaterialisedSource(std::string operation, SchemaPtr schema,
+                     std::shared_ptr<const StoredRows> rows, int64_t rows_decoded)
       : operation_(std::move(operation)),
-        schema_(std::move(schema)),
-        batches_(std::move(batches)),
+        rows_(std::move(rows)),
+        schema_(schema ? std::move(schema)
+                       : (rows_->schema() ? rows_->schema() : arrow::schema({}))),
         rows_decoded_(rows_decoded) {
-    if (!schema_) schema_ = batches_.empty() ? arrow::schema({}) : batches_[0]->schema();
-    for (const auto& batch : batches_) fragments_.push_back({batch->num_rows(), batch->num_rows()});
+    for (const auto& extent : rows_->extents()) fragments_.push_back({extent.rows, extent.rows});
   }
 
   int64_t rows_decoded() const { return rows_decoded_; }
+  const std::shared_ptr<const StoredRows>& rows() const { return rows_; }
 
   std::string_view name() const override { return "materialised"; }
   std::string to_string() override { return "rows of " + operation_; }
   Json to_json() override { return {{"rows_of", operation_}}; }
-  std::string why_not_stored() const override { return "its rows are in memory only"; }
+  std::string why_not_stored() const override { return "its rows are in a temporary file only"; }
   SchemaPtr schema() override { return schema_; }
   const std::vector<Fragment>& fragments() override { return fragments_; }
   bool rules_out(size_t, const std::vector<Bound>&) override { return false; }
@@ -37,18 +43,17 @@ class MaterialisedSource final : public Source {
 
   void read(size_t fragment, const std::vector<std::string>& columns, int64_t piece_rows,
             const TakeBatch& take) override {
-    Piece piece = to_piece(*batches_[fragment]);
-    pick_columns(piece, columns, operation_);
-    auto batch = to_batch(std::move(piece));
-    for (int64_t row = 0; row < batch->num_rows(); row += piece_rows) {
-      take(batch->Slice(row, piece_rows));
+    for (const auto& batch : rows_->read(fragment, columns)) {
+      for (int64_t row = 0; row < batch->num_rows(); row += piece_rows) {
+        take(batch->Slice(row, piece_rows));
+      }
     }
   }
 
  private:
   const std::string operation_;
-  SchemaPtr schema_;
-  const Batches batches_;
+  const std::shared_ptr<const StoredRows> rows_;
+  const SchemaPtr schema_;
   const int64_t rows_decoded_;
   std::vector<Fragment> fragments_;
 };
@@ -83,27 +88,39 @@ std::shared_ptr<const Plan> last_stage(const std::shared_ptr<const Plan>& plan, 
                                        const std::function<bool()>& stopping) {
   auto place = plan->last_materialising();
   if (!place) return plan;
-  auto head = last_stage(stage_before(plan, *place), epoch, options, stopping);
-  if (!head) return nullptr;
   const auto& operation = dynamic_cast<const MaterialisingOperation&>(*plan->operations[*place]);
-
-  Stream stream(head, {.epoch = epoch}, options);
-  bool stopped = false;
-  Batches batches = operation.run(
-      [&]() -> std::shared_ptr<arrow::RecordBatch> {
-        stopped = stopped || (stopping && stopping());
-        auto block = stopped ? std::nullopt : stream.next();
-        return block ? std::move(block->batch) : nullptr;
-      },
-      epoch);
-  if (stopped) return nullptr;  // what it gave is of some of the rows only
-  std::erase_if(batches, [](const auto& batch) { return batch->num_rows() == 0; });
+  std::shared_ptr<const StoredRows> rows = operation.held_rows();
+  int64_t rows_decoded = 0;
+  if (!rows) {
+    auto before = stage_before(plan, *place);
+    auto head = last_stage(before, epoch, options, stopping);
+    if (!head) return nullptr;
+    SchemaPtr schema = schema_of(*before);
+    StreamOptions read_ahead = options;
+    if (int64_t memory = operation.memory_bytes(); memory > 0) {
+      read_ahead.byte_budget = std::min(options.byte_budget, memory / 8);
+    }
+    Stream stream(head, {.epoch = epoch}, read_ahead);
+    bool stopped = false;
+    auto is_stopping = [&] { return stopped = stopped || (stopping && stopping()); };
+    auto next = [&]() -> std::shared_ptr<arrow::RecordBatch> {
+      auto block = is_stopping() ? std::nullopt : stream.next();
+      return block ? std::move(block->batch) : nullptr;
+    };
+    RowStore store(schemas_of(*plan)[*place + 1], "the rows of " + operation.to_string());
+    operation.run(
+        {next, schema, columns_used(*plan).live_after[*place], epoch, options.threads, is_stopping},
+        store);
+    if (is_stopping()) return nullptr;  // what it gave is of some of the rows only
+    rows = store.finish();
+    rows_decoded = stream.rows_decoded();
+  }
 
   auto rest = std::make_shared<Plan>();
   SchemaPtr schema = schemas_of(*plan)[*place + 1];
-  bool nothing_known = !schema && batches.empty();
+  bool nothing_known = !schema && !rows->schema();
   auto source = std::make_shared<MaterialisedSource>(operation.to_string(), std::move(schema),
-                                                     std::move(batches), stream.rows_decoded());
+                                                     std::move(rows), rows_decoded);
   rest->columns = source->schema()->field_names();
   rest->source = std::move(source);
   if (!nothing_known) {  // else there is no row for them, and no column that they could ask for
@@ -111,6 +128,22 @@ std::shared_ptr<const Plan> last_stage(const std::shared_ptr<const Plan>& plan, 
                             plan->operations.end());
   }
   return rest;
+}
+
+bool stages_depend_on_epoch(const Plan& plan) {
+  auto last = plan.last_materialising();
+  for (size_t i = 0; last && i <= *last; ++i) {
+    auto* operation = plan.operations[i].get();
+    if (dynamic_cast<const WindowOperation*>(operation)) return true;
+    auto* materialising = dynamic_cast<const MaterialisingOperation*>(operation);
+    if (materialising && materialising->depends_on_epoch()) return true;
+  }
+  return false;
+}
+
+std::shared_ptr<const StoredRows> stored_rows(const Source& source) {
+  auto* materialised = dynamic_cast<const MaterialisedSource*>(&source);
+  return materialised ? materialised->rows() : nullptr;
 }
 
 std::optional<int64_t> rows_decoded_for(const Source& source) {

@@ -10,6 +10,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/data/compare_internal.h"
+#include "manta/data/expression_function_internal.h"
 #include "manta/data/expression_internal.h"
 #include "manta/data/pipeline_internal.h"
 #include "manta/io/arrow_status_internal.h"
@@ -19,10 +20,24 @@ namespace {
 
 using Node = std::shared_ptr<const ExpressionNode>;
 
+// `column.is_in({...})`.
+bool is_in_constants(const ExpressionNode& node) {
+  if (node.op != ExpressionOp::kFunction || std::string_view(node.function->name) != "is_in" ||
+      node.arguments[0]->op != ExpressionOp::kColumn) {
+    return false;
+  }
+  return std::all_of(node.arguments.begin() + 1, node.arguments.end(),
+                     [](const Node& argument) { return argument->op == ExpressionOp::kLiteral; });
+}
+
 void add_bounds(const Node& node, const std::set<std::string>& file_columns,
                 std::vector<Bound>& bounds) {
   if (node->op == ExpressionOp::kAnd) {
     for (const auto& argument : node->arguments) add_bounds(argument, file_columns, bounds);
+    return;
+  }
+  if (is_in_constants(*node) && file_columns.contains(node->arguments[0]->name)) {
+    bounds.push_back({node->arguments[0]->name, Expression(node)});
     return;
   }
   bool compares = node->op == ExpressionOp::kEqual ||
@@ -53,6 +68,12 @@ bool holds(const ExpressionNode& comparison, ExpressionOp op, const std::string&
 // Whether no value from smallest to largest fulfils the comparison.
 bool none_holds(const Bound& bound, const arrow::Scalar& smallest, const arrow::Scalar& largest) {
   const ExpressionNode& node = bound.comparison.node();
+  if (is_in_constants(node)) {
+    return std::all_of(node.arguments.begin() + 1, node.arguments.end(), [&](const Node& constant) {
+      Bound equal{bound.column, Expression(node.arguments[0]) == Expression(constant)};
+      return none_holds(equal, smallest, largest);
+    });
+  }
   bool column_first = node.arguments[0]->op == ExpressionOp::kColumn;
   auto at = [&](ExpressionOp op, const arrow::Scalar& value) {
     return holds(node, op, bound.column, value);

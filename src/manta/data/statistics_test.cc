@@ -134,6 +134,36 @@ TEST_F(StatisticsTest, NoRowGroupWithAMatchingRowIsLeftOut) {
   }
 }
 
+TEST_F(StatisticsTest, ListsLeaveOutWhatNoneOfTheirConstantsIsIn) {
+  auto dataset = read_parquet(write("a.parquet", true));
+  auto& source = *dataset.plan()->source;
+  for (const auto& column : columns_) {
+    int left_out = 0;
+    auto constants = constants_for(column);
+    for (size_t first = 0; first + 1 < constants.size(); ++first) {
+      std::vector<std::pair<Expression, Known>> two = {constants[first], constants[first + 1]};
+      auto condition = col(column.name).is_in({two[0].first, two[1].first});
+      for (size_t group = 0; group < source.fragments().size(); ++group) {
+        if (!source.rules_out(group, {{column.name, condition}})) continue;
+        ++left_out;
+        for (int64_t i = 0; i < kGroupRows; ++i) {
+          const auto& each =
+              column.values[group * static_cast<size_t>(kGroupRows) + static_cast<size_t>(i)];
+          for (const auto& [constant, value] : two) {
+            ASSERT_FALSE(each && fulfils(order(*each, value), ExpressionOp::kEqual))
+                << condition.to_string() << " in row group " << group << ", row " << i;
+          }
+        }
+      }
+    }
+    if (column.family == "number" && column.column->type_id() != arrow::Type::HALF_FLOAT) {
+      EXPECT_GT(left_out, 0) << column.column->type()->ToString();
+    }
+  }
+  EXPECT_THAT(dataset.filter(col("id").is_in({-5, -7})).explain(),
+              testing::Not(testing::HasSubstr("skips 0 of")));
+}
+
 // The whole way: rows of real files, with statistics, without, and where they cannot be used
 // because the column is a copy.
 TEST_F(StatisticsTest, FiltersKeepTheSameRowsWithAndWithoutStatistics) {

@@ -9,11 +9,9 @@ namespace manta::data {
 /// How many of it are in a second.
 int64_t per_second(arrow::TimeUnit::type unit);
 
-/// What is asked of `n` times, each a count of 1/`per_second` seconds since 1970 (1, 1000, 10^6 or
-/// 10^9). Times before 1970 are rounded towards the past, as a calendar does.
+/// The seconds from one time to another without the whole days, of `n` times, each a count of
+/// 1/`per_second` seconds since 1970 (1, 1000, 10^6 or 10^9).
 void seconds_of_difference(const int64_t* begin, int64_t begin_per_second, const int64_t* end,
                            int64_t end_per_second, int64_t n, int32_t* out);
-void hours_of_day(const int64_t* times, int64_t n, int64_t per_second, int32_t* out);
-void days_of_week(const int64_t* times, int64_t n, int64_t per_second, int32_t* out);
 
 }  // namespace manta::data

@@ -1,23 +1,17 @@
 #include <arrow/api.h>
-#include <arrow/io/file.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <random>
 
 #include "manta/base/error_internal.h"
+#include "manta/data/output_folder_internal.h"
 #include "manta/data/plan_limits_internal.h"
 #include "manta/data/processors_internal.h"
 #include "manta/data/stream_internal.h"
 #include "manta/data/write_files_internal.h"
-#include "manta/io/arrow_status_internal.h"
-#include "manta/io/new_file_internal.h"
 
 namespace manta::data {
 namespace {
-
-namespace fs = std::filesystem;
 
 // In names, so that files are in the order of their rows when they are sorted.
 constexpr size_t kDigits = 5;
@@ -26,13 +20,18 @@ constexpr size_t kDigits = 5;
 class FilesInProgress {
  public:
   FilesInProgress(const FilesToWrite& files, const MakeWriter& make) : files_(files), make_(make) {
-    make_folder();
+    naming_writer([&] { folder_ = open_output_folder(files.folder); });
     find_existing();
   }
 
   ~FilesInProgress() {
     if (done_) return;
-    for (const auto& name : written_) static_cast<void>(remove(name));
+    for (const auto& name : written_) {
+      try {
+        folder_->remove(name);
+      } catch (const Error&) {  // NOLINT: what failed before is what the user must know
+      }
+    }
   }
 
   void write(const std::shared_ptr<arrow::RecordBatch>& batch) {
@@ -51,46 +50,39 @@ class FilesInProgress {
     if (file_) end_file();
     done_ = true;
     for (const auto& name : existing_) {
-      if (auto error = remove(name)) {
+      try {
+        folder_->remove(name);
+      } catch (const Error& error) {
         throw Error(ErrorKind::kIo,
                     str(files_.writer, ": all rows are written to '", files_.folder,
-                        "', but the old file '", name, "' cannot be removed: ", error.message(),
+                        "', but the old file '", name, "' cannot be removed: ", error.what(),
                         "; remove it: whoever reads the folder would read its rows, too"));
       }
     }
   }
 
  private:
-  void make_folder() {
-    std::error_code error;
-    fs::create_directories(files_.folder, error);
-    if (error) {
-      throw Error(ErrorKind::kIo, str(files_.writer, ": making the folder '", files_.folder,
-                                      "': ", error.message()));
+  template <class Call>
+  void naming_writer(Call call) const {
+    try {
+      call();
+    } catch (const Error& error) {
+      throw Error(error.kind(), str(files_.writer, ": ", error.what()));
     }
   }
 
   // The files that whoever reads the folder would read, too.
   void find_existing() {
-    try {
-      for (auto at = fs::recursive_directory_iterator(files_.folder); at != fs::end(at); ++at) {
-        std::string name = at->path().filename();
-        bool hidden = name.starts_with(".") || name.starts_with("_");
-        if (hidden) at.disable_recursion_pending();
-        if (hidden || at->path().extension() != files_.extension || at->is_directory()) continue;
-        if (at.depth() > 0) throw_below(at->path());
-        existing_.push_back(name);
-      }
-    } catch (const fs::filesystem_error& error) {
-      throw Error(ErrorKind::kIo,
-                  str(files_.writer, ": listing '", files_.folder, "': ", error.what()));
+    naming_writer([&] { existing_ = folder_->existing(files_.extensions); });
+    for (const auto& name : existing_) {
+      if (name.find('/') != std::string::npos) throw_below(name);
     }
     if (existing_.empty()) return;
     std::sort(existing_.begin(), existing_.end());
     if (!files_.overwrite) {
       throw Error(ErrorKind::kInvalidArgument,
                   str(files_.writer, ": '", files_.folder, "' has ", existing_.size(), " files *",
-                      files_.extension, " already, first '", existing_[0],
+                      extension(), " already, first '", existing_[0],
                       "'; choose another folder, or set .overwrite to have them replaced"));
     }
     // Other names than those that are there, which may be what is being read.
@@ -100,7 +92,7 @@ class FilesInProgress {
 
   [[noreturn]] void throw_below(const std::string& path) const {
     throw Error(ErrorKind::kInvalidArgument,
-                str(files_.writer, ": '", files_.folder, "' has a file *", files_.extension,
+                str(files_.writer, ": '", files_.folder, "' has a file *", extension(),
                     " in a folder below it, '", path,
                     "', which whoever reads the folder would read, too; choose another folder"));
   }
@@ -114,34 +106,26 @@ class FilesInProgress {
               " rows, which would need more than ", files_.most_files,
               " files; give it more .rows_per_file"));
     }
-    file_ = std::make_unique<NewFile>(files_.folder);
-    // The stream closes a descriptor of its own.
-    int copy = ::dup(file_->fd());
-    if (copy < 0) throw_errno(str(files_.writer, ": writing to '", files_.folder, "'"));
-    stream_ = check(arrow::io::FileOutputStream::Open(copy), doing());
-    writing([&] { writer_ = make_(stream_, schema); });
+    std::string number = str(written_.size());
+    name_ = prefix_ + std::string(kDigits - number.size(), '0') + number + extension();
+    naming_writer([&] { file_ = folder_->create(name_); });
+    writing([&] { writer_ = make_(file_->stream(), schema); });
   }
 
   void end_file() {
     writing([&] { writer_->finish(); });
-    check(stream_->Close(), doing());
-    // Once the old files are gone, there is nothing else.
-    if (!existing_.empty() && ::fsync(file_->fd()) != 0) throw_errno(doing());
-    std::string number = str(written_.size());
-    std::string zeros(kDigits - number.size(), '0');
-    std::string name = prefix_ + zeros + number + files_.extension;
-    file_->publish(name);
-    written_.push_back(std::move(name));
     writer_.reset();
-    stream_.reset();
+    // Once the old files are gone, there is nothing else.
+    writing([&] { file_->publish(!existing_.empty()); });
+    written_.push_back(std::move(name_));
     file_.reset();
     rows_in_file_ = 0;
   }
 
-  std::error_code remove(const std::string& name) const {
-    std::error_code error;
-    fs::remove(files_.folder + "/" + name, error);
-    return error;
+  // That files are written with: the first of those that readers know.
+  std::string extension() const {
+    std::string_view all = files_.extensions;
+    return std::string(all.substr(0, all.find(' ')));
   }
 
   std::string doing() const {
@@ -161,8 +145,9 @@ class FilesInProgress {
   std::string prefix_ = "part-";
   std::vector<std::string> existing_;
   std::vector<std::string> written_;
-  std::unique_ptr<NewFile> file_;
-  std::shared_ptr<arrow::io::OutputStream> stream_;
+  std::unique_ptr<OutputFolder> folder_;
+  std::string name_;
+  std::unique_ptr<OutputFile> file_;
   std::unique_ptr<FileWriter> writer_;
   int64_t rows_in_file_ = 0;
   bool done_ = false;

@@ -26,8 +26,9 @@ using MakeWriter = std::function<std::unique_ptr<FileWriter>(
 
 struct FilesToWrite {
   std::string folder;
-  const char* writer = "";     ///< How messages begin: "write_parquet".
-  const char* extension = "";  ///< ".parquet".
+  const char* writer = "";  ///< How messages begin: "write_parquet".
+  /// That readers of the folder know: ".json .jsonl". Files are written with the first.
+  const char* extensions = "";
   int64_t rows_per_file = 0;
   bool overwrite = false;
   /// As many as have names that sort as their rows do.

@@ -178,7 +178,7 @@ TEST(WriteFilesTest, FilesAreNotMoreThanTheirNamesCanOrder) {
     return write_files(from_arrow(table_of_ids(rows, rows)),
                        {.folder = folder / str(rows),
                         .writer = "write_toy",
-                        .extension = ".toy",
+                        .extensions = ".toy",
                         .rows_per_file = 2,
                         .most_files = 3},
                        make);

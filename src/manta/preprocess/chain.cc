@@ -5,12 +5,21 @@
 #include "manta/base/error_internal.h"
 #include "manta/base/json_input_internal.h"
 #include "manta/data/operation_internal.h"
+#include "manta/preprocess/learning.h"
+#include "manta/preprocess/repartitioner.h"
 
 namespace manta {
 namespace {
 
 void add_name(std::vector<std::string>& names, std::string name) {
   if (!data::contains(names, name)) names.push_back(std::move(name));
+}
+
+bool changes_blocks(const Preprocessor& preprocessor) {
+  const auto* chain = dynamic_cast<const Chain*>(&preprocessor);
+  if (!chain) return dynamic_cast<const Repartitioner*>(&preprocessor) != nullptr;
+  return std::any_of(chain->parts().begin(), chain->parts().end(),
+                     [](const auto& part) { return changes_blocks(*part); });
 }
 
 }  // namespace
@@ -24,18 +33,22 @@ Chain::Chain(std::vector<AnyPreprocessor> parts) : parts_(std::move(parts)) {
 }
 
 void Chain::fit(const Dataset& dataset) {
-  auto parts = parts_;
-  Dataset so_far = dataset;
-  for (auto& part : parts) {
-    part->fit(so_far);
-    if (&part != &parts.back()) so_far = part->transform(so_far);
-  }
-  parts_ = std::move(parts);
+  Chain fitted = *this;
+  internal::fit_preprocessor(fitted, dataset);
+  parts_ = std::move(fitted.parts_);
 }
 
 bool Chain::is_fitted() const {
   return std::all_of(parts_.begin(), parts_.end(),
                      [](const auto& part) { return part->is_fitted(); });
+}
+
+Dataset Chain::transform(const Dataset& dataset) const {
+  if (!changes_blocks(*this)) return Preprocessor::transform(dataset);
+  require_fitted(*this);
+  Dataset rows = dataset;
+  for (const auto& part : parts_) rows = part->transform(rows);
+  return rows;
 }
 
 data::BatchPtr Chain::transform_batch(const data::BatchPtr& batch) const {
@@ -58,9 +71,21 @@ std::vector<std::string> Chain::input_columns() const {
 std::vector<std::string> Chain::output_columns() const {
   std::vector<std::string> made;
   for (const auto& part : parts_) {
+    auto removed = part->removed_columns();
+    std::erase_if(made, [&](const auto& name) { return data::contains(removed, name); });
     for (auto& name : part->output_columns()) add_name(made, std::move(name));
   }
   return made;
+}
+
+std::vector<std::string> Chain::removed_columns() const {
+  std::vector<std::string> removed;
+  for (const auto& part : parts_) {
+    auto made = part->output_columns();
+    std::erase_if(removed, [&](const auto& name) { return data::contains(made, name); });
+    for (auto& name : part->removed_columns()) add_name(removed, std::move(name));
+  }
+  return removed;
 }
 
 std::string Chain::to_string() const {

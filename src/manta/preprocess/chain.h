@@ -8,10 +8,14 @@
 
 namespace manta {
 
-/// Preprocessors one after the other, each fitted to what those before it make of the data: `fit`
-/// reads the data once for each. A part may be a Chain.
+/// Preprocessors one after the other, each fitted to what those before it make of the data. A part
+/// may be a Chain.
 ///
-///     Chain(StandardScaler({"age"}), MinMaxScaler({"fare"}))
+///     Chain(SimpleImputer({"age"}), OneHotEncoder({"city"}), StandardScaler({"age", "fare"}))
+///
+/// `fit` reads the data as often as the parts depend on each other, not once for each: parts that
+/// look at columns which no earlier part makes or changes learn in one pass. Here the first two
+/// share a pass, and the scaler needs a second one for "age".
 class Chain final : public Preprocessor {
  public:
   /// Throws Error(kInvalidArgument) if there is none, or one of them is empty.
@@ -22,22 +26,29 @@ class Chain final : public Preprocessor {
       : Chain(std::vector<AnyPreprocessor>{std::move(first), std::move(second),
                                            std::move(more)...}) {}
 
-  /// Fits every part, also those that are fitted.
+  /// Fits every part, also those that are fitted. If it throws, nothing has changed.
   void fit(const Dataset& dataset) override;
   bool is_fitted() const override;
+  /// One operation of the plan, unless a part is a Repartitioner: then one for each part.
+  Dataset transform(const Dataset& dataset) const override;
   data::BatchPtr transform_batch(const data::BatchPtr& batch) const override;
   /// Without those that one part makes for another.
   std::vector<std::string> input_columns() const override;
   std::vector<std::string> output_columns() const override;
+  std::vector<std::string> removed_columns() const override;
   std::string name() const override { return "Chain"; }
   Json state() const override;
   std::string to_string() const override;
   static Chain from_state(const Json& state);
 
   const std::vector<AnyPreprocessor>& parts() const { return parts_; }
+  size_t size() const { return parts_.size(); }
+  Preprocessor& part(size_t index) { return *parts_.at(index); }
 
  private:
   std::vector<AnyPreprocessor> parts_;
 };
+
+using Pipeline = Chain;
 
 }  // namespace manta

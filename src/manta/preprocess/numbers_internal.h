@@ -1,9 +1,10 @@
 #pragma once
 
+#include <arrow/array/array_primitive.h>
+#include <arrow/buffer.h>
 #include <arrow/type_fwd.h>
 
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,31 +22,36 @@ std::shared_ptr<arrow::DoubleArray> numbers_of(const std::shared_ptr<arrow::Arra
 /// Which rows of a column are not null, from bit 0; null if all are not.
 std::shared_ptr<arrow::Buffer> validity_of(const arrow::Array& column);
 
-/// What some values of a column come to; null and NaN do not count.
-struct Summary {
-  int64_t count = 0;
-  double mean = 0;
-  /// What is missing in `mean`, which is rounded: of values far from 0 that differ little, rounding
-  /// it can cost more than they differ by.
-  double mean_rest = 0;
-  double squares = 0;  ///< The sum of (x - mean - mean_rest)^2.
-  double min = std::numeric_limits<double>::infinity();
-  double max = -std::numeric_limits<double>::infinity();
+/// Throws Error(kInvalidArgument), as numbers_of does, if the type has no numbers.
+void require_numbers(const arrow::DataType& type, const std::string& name, const std::string& who);
+/// The same for columns of a schema, all of which must be there.
+void require_numbers(const arrow::Schema& schema, const std::vector<std::string>& names,
+                     const std::string& who);
 
-  bool is_constant() const { return min == max; }
-};
-Summary summary_of(const arrow::DoubleArray& values);
-/// Adds what `more` values come to. Loses no more than rounding (Chan, Golub and LeVeque 1979).
-void merge(Summary& all, const Summary& more);
-
-/// The columns of a data set, each with at least one value. Throws Error(kNotFound) or
-/// Error(kInvalidArgument), which begin with `who` and name the column, if one is not there, has no
-/// numbers, or no value.
-std::vector<Summary> summarise(const Dataset& dataset, const std::vector<std::string>& columns,
-                               const std::string& who);
+/// float64 of the same rows and nulls: `make(x)` of each.
+template <class Make>
+std::shared_ptr<arrow::DoubleArray> map_numbers(const arrow::DoubleArray& column, Make make);
 
 /// The places of columns in a batch. Throws Error(kNotFound) that names all that are missing.
 std::vector<int> places_of(const std::vector<std::string>& columns, const arrow::Schema& schema,
                            const std::string& who);
+
+/// Of a column that has nothing but nulls and NaN.
+[[noreturn]] void throw_nothing_to_learn(const std::string& column, const std::string& who);
+
+// ---- How it is done.
+
+std::shared_ptr<arrow::Buffer> new_buffer(int64_t bytes);
+
+template <class Make>
+std::shared_ptr<arrow::DoubleArray> map_numbers(const arrow::DoubleArray& column, Make make) {
+  int64_t rows = column.length();
+  auto buffer = new_buffer(rows * 8);
+  const double* from = column.raw_values();
+  auto* to = reinterpret_cast<double*>(buffer->mutable_data());
+  for (int64_t i = 0; i < rows; ++i) to[i] = make(from[i]);
+  return std::make_shared<arrow::DoubleArray>(rows, std::move(buffer), validity_of(column),
+                                              column.null_count());
+}
 
 }  // namespace manta::preprocess

@@ -12,24 +12,34 @@ namespace {
 using data::ColumnNames;
 using data::SchemaPtr;
 
-/// A fitted preprocessor as an operation of a plan: `transform_batch` on each piece.
+/// A fitted preprocessor as an operation of a plan: `transform_batch` on each piece, or its
+/// inverse.
 class Preprocess final : public data::RowOperation {
  public:
-  explicit Preprocess(AnyPreprocessor preprocessor) : preprocessor_(std::move(preprocessor)) {}
+  Preprocess(AnyPreprocessor preprocessor, bool inverse)
+      : preprocessor_(std::move(preprocessor)), inverse_(inverse) {
+    if (inverse_ && !dynamic_cast<const Invertible*>(&*preprocessor_)) {
+      throw Error(ErrorKind::kInvalidArgument,
+                  str(preprocessor_->to_string(), " has no inverse_transform"));
+    }
+    require_fitted(*preprocessor_);
+  }
 
   std::string to_string() const override {
-    return str("transform(", preprocessor_->to_string(), ")");
+    return str(inverse_ ? "inverse_transform(" : "transform(", preprocessor_->to_string(), ")");
   }
   Json to_json(data::PlanFunctions&) const override {
-    return {{"op", "preprocess"}, {"preprocessor", preprocessor_->to_json()}};
+    Json json = {{"op", "preprocess"}, {"preprocessor", preprocessor_->to_json()}};
+    if (inverse_) json["inverse"] = true;
+    return json;
   }
   SchemaPtr schema_after(const SchemaPtr& before) const override {
     auto empty = check(arrow::RecordBatch::MakeEmpty(before), "making a batch without rows");
-    return transform_rows(*preprocessor_, empty)->schema();
+    return rewritten(empty)->schema();
   }
   ColumnNames columns_needed(ColumnNames live) const override {
     if (!live) return live;
-    for (auto& name : preprocessor_->input_columns()) {
+    for (auto& name : inverse_ ? preprocessor_->output_columns() : preprocessor_->input_columns()) {
       if (!data::contains(*live, name)) live->push_back(std::move(name));
     }
     return live;
@@ -43,16 +53,23 @@ class Preprocess final : public data::RowOperation {
   void run(data::Piece& piece, data::RowMask& mask, const ColumnNames&) const override {
     // A preprocessor of the user's may fail on rows that are not there any more.
     mask.apply(piece);
-    piece = data::to_piece(*transform_rows(*preprocessor_, data::to_batch(std::move(piece))));
+    piece = data::to_piece(*rewritten(data::to_batch(std::move(piece))));
   }
 
  private:
+  data::BatchPtr rewritten(const data::BatchPtr& rows) const {
+    return inverse_ ? dynamic_cast<const Invertible&>(*preprocessor_).inverse_transform_batch(rows)
+                    : transform_rows(*preprocessor_, rows);
+  }
+
   const AnyPreprocessor preprocessor_;
+  const bool inverse_;
 };
 
 data::OperationPtr read_preprocess(const JsonFields& fields, const data::PlanFunctions&) {
+  bool inverse = fields.has("inverse") && fields.boolean("inverse");
   return std::make_shared<Preprocess>(
-      AnyPreprocessor::from_json(fields.any("preprocessor"), "the plan, preprocessor"));
+      AnyPreprocessor::from_json(fields.any("preprocessor"), "the plan, preprocessor"), inverse);
 }
 
 // RecordBatch::Validate, except for columns that were passed on as they came.
@@ -110,13 +127,24 @@ std::string Preprocessor::to_string() const {
   return str(name(), "(", data::join(input_columns()), ")");
 }
 
+void internal::require_fitted(const Preprocessor& preprocessor) {
+  if (preprocessor.is_fitted()) return;
+  throw Error(ErrorKind::kInvalidArgument,
+              str(preprocessor.to_string(), " is not fitted: call fit(dataset) first"));
+}
+
 Dataset Preprocessor::transform(const Dataset& dataset) const {
-  if (!is_fitted()) {
-    throw Error(ErrorKind::kInvalidArgument,
-                str(to_string(), " is not fitted: call fit(dataset) before transform"));
-  }
+  require_fitted(*this);
   return data::then(dataset, std::make_shared<Preprocess>(
-                                 AnyPreprocessor::from_json(to_json(), "a preprocessor")));
+                                 AnyPreprocessor::from_json(to_json(), "a preprocessor"), false));
+}
+
+Dataset Invertible::inverse_transform(const Dataset& dataset) const {
+  const auto& self = dynamic_cast<const Preprocessor&>(*this);
+  require_fitted(self);
+  return data::then(dataset,
+                    std::make_shared<Preprocess>(
+                        AnyPreprocessor::from_json(self.to_json(), "a preprocessor"), true));
 }
 
 }  // namespace manta

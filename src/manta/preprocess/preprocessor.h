@@ -15,8 +15,9 @@ namespace manta {
 /// to a trainer: it is fitted to the data set "train", applied to all data sets on their way to the
 /// workers, kept in each checkpoint, and applied by predictors.
 ///
-/// To write one of your own, derive from it, define what is pure virtual below and a `static T
-/// from_state(const Json&)`, and register it by name:
+/// To write one of your own, derive from it (or from LearningPreprocessor, learning.h, to share
+/// passes over the data with others, or from StatelessPreprocessor), define what is pure virtual
+/// and a `static T from_state(const Json&)`, and register it by name:
 ///
 ///     static const bool log_is_known = register_preprocessor<LogScaler>("LogScaler");
 class Preprocessor {
@@ -39,6 +40,8 @@ class Preprocessor {
   /// what a row must have for a model: its features, unless they are made here, and what they are
   /// made of.
   virtual std::vector<std::string> output_columns() const = 0;
+  /// The columns that come in and do not come out.
+  virtual std::vector<std::string> removed_columns() const { return {}; }
   /// The name under which it is registered.
   virtual std::string name() const = 0;
   /// Its options and what it has learned, as `from_state` takes them.
@@ -47,8 +50,9 @@ class Preprocessor {
   virtual std::string to_string() const;
 
   /// A data set whose rows pass through `transform_batch` when they are read. It holds a copy of
-  /// this preprocessor as it is now. Throws at once if the columns do not fit.
-  Dataset transform(const Dataset& dataset) const;
+  /// this preprocessor as it is now. Throws at once if the columns do not fit. (Virtual for those
+  /// that change how rows lie in blocks, as Repartitioner does; all others define transform_batch.)
+  virtual Dataset transform(const Dataset& dataset) const;
   Dataset fit_transform(const Dataset& dataset) {
     fit(dataset);
     return transform(dataset);
@@ -61,6 +65,30 @@ class Preprocessor {
   Preprocessor() = default;
   Preprocessor(const Preprocessor&) = default;
   Preprocessor& operator=(const Preprocessor&) = default;
+};
+
+/// A preprocessor with nothing to learn.
+class StatelessPreprocessor : public Preprocessor {
+ public:
+  void fit(const Dataset&) final {}
+  bool is_fitted() const final { return true; }
+};
+
+/// What a preprocessor is, too, if its transformation can be undone.
+class Invertible {
+ public:
+  virtual ~Invertible() = default;
+  /// The batch before `transform_batch`, as far as what it made tells: what it made is taken from
+  /// the output columns, and the result is in the input columns.
+  virtual data::BatchPtr inverse_transform_batch(const data::BatchPtr& batch) const = 0;
+  /// A data set whose rows pass through `inverse_transform_batch` when they are read. As
+  /// Preprocessor::transform otherwise.
+  Dataset inverse_transform(const Dataset& dataset) const;
+
+ protected:
+  Invertible() = default;
+  Invertible(const Invertible&) = default;
+  Invertible& operator=(const Invertible&) = default;
 };
 
 /// A preprocessor of any class, or none. Copies are independent: fitting one does not fit another.
@@ -102,6 +130,8 @@ namespace internal {
 /// `transform_batch`, and what it must keep to: as many rows, and a batch that is valid. Throws
 /// Error(kUserCode) naming the preprocessor otherwise. Training and prediction call this one.
 data::BatchPtr transform_rows(const Preprocessor& preprocessor, const data::BatchPtr& rows);
+/// Throws Error(kInvalidArgument) if it may not transform yet.
+void require_fitted(const Preprocessor& preprocessor);
 
 using MakePreprocessor = AnyPreprocessor (*)(const Json& state);
 void add_preprocessor(const std::string& name, MakePreprocessor make);

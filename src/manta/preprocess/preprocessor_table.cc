@@ -3,8 +3,17 @@
 #include "manta/base/error_internal.h"
 #include "manta/base/json_input_internal.h"
 #include "manta/preprocess/chain.h"
+#include "manta/preprocess/concatenator.h"
+#include "manta/preprocess/discretizers.h"
+#include "manta/preprocess/encoders.h"
+#include "manta/preprocess/function_transformer.h"
 #include "manta/preprocess/preprocessor.h"
+#include "manta/preprocess/repartitioner.h"
+#include "manta/preprocess/robust_scaler.h"
+#include "manta/preprocess/row_transformers.h"
 #include "manta/preprocess/scalers.h"
+#include "manta/preprocess/simple_imputer.h"
+#include "manta/preprocess/text_preprocessors.h"
 
 namespace manta {
 namespace {
@@ -19,6 +28,25 @@ std::map<std::string, internal::MakePreprocessor>& preprocessors() {
   static std::map<std::string, internal::MakePreprocessor> by_name = {
       {"StandardScaler", make_preprocessor<StandardScaler>},
       {"MinMaxScaler", make_preprocessor<MinMaxScaler>},
+      {"MaxAbsScaler", make_preprocessor<MaxAbsScaler>},
+      {"RobustScaler", make_preprocessor<RobustScaler>},
+      {"Normalizer", make_preprocessor<Normalizer>},
+      {"PowerTransformer", make_preprocessor<PowerTransformer>},
+      {"SimpleImputer", make_preprocessor<SimpleImputer>},
+      {"OrdinalEncoder", make_preprocessor<OrdinalEncoder>},
+      {"OneHotEncoder", make_preprocessor<OneHotEncoder>},
+      {"MultiHotEncoder", make_preprocessor<MultiHotEncoder>},
+      {"LabelEncoder", make_preprocessor<LabelEncoder>},
+      {"Categorizer", make_preprocessor<Categorizer>},
+      {"UniformKBinsDiscretizer", make_preprocessor<UniformKBinsDiscretizer>},
+      {"CustomKBinsDiscretizer", make_preprocessor<CustomKBinsDiscretizer>},
+      {"Tokenizer", make_preprocessor<Tokenizer>},
+      {"CountVectorizer", make_preprocessor<CountVectorizer>},
+      {"HashingVectorizer", make_preprocessor<HashingVectorizer>},
+      {"FeatureHasher", make_preprocessor<FeatureHasher>},
+      {"Concatenator", make_preprocessor<Concatenator>},
+      {"FunctionTransformer", make_preprocessor<FunctionTransformer>},
+      {"Repartitioner", make_preprocessor<Repartitioner>},
       {"Chain", make_preprocessor<Chain>},
   };
   return by_name;

@@ -7,79 +7,16 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/base/json_input_internal.h"
-#include "manta/data/expression_internal.h"
-#include "manta/data/plan_limits_internal.h"
-#include "manta/io/arrow_status_internal.h"
+#include "manta/preprocess/exact_moments_internal.h"
+#include "manta/preprocess/number_tally_internal.h"
 #include "manta/preprocess/numbers_internal.h"
 
 namespace manta {
 namespace {
 
-using preprocess::Summary;
-
-constexpr double kMost = std::numeric_limits<double>::max();
-// Below it, sums of squares lose digits, and become 0 at last.
-constexpr double kLeast = std::numeric_limits<double>::min();
-
-std::shared_ptr<arrow::Array> scaled(const arrow::DoubleArray& column, double offset,
-                                     double divisor) {
-  int64_t rows = column.length();
-  auto buffer = check(arrow::AllocateBuffer(rows * 8), "scaling a column");
-  const double* from = column.raw_values();
-  auto* to = reinterpret_cast<double*>(buffer->mutable_data());
-  for (int64_t i = 0; i < rows; ++i) to[i] = (from[i] - offset) / divisor;
-  return std::make_shared<arrow::DoubleArray>(rows, std::move(buffer),
-                                              preprocess::validity_of(column), column.null_count());
-}
-
-// The same object if nothing changes, which is usual: then nobody looks columns up again.
-std::shared_ptr<arrow::Schema> scaled_schema(std::shared_ptr<arrow::Schema> schema,
-                                             const std::vector<int>& places) {
-  auto is_double = [&](int place) {
-    return schema->field(place)->type()->id() == arrow::Type::DOUBLE;
-  };
-  if (!schema->HasMetadata() && std::all_of(places.begin(), places.end(), is_double)) return schema;
-  auto fields = schema->fields();
-  for (int place : places) {
-    auto& field = fields[static_cast<size_t>(place)];
-    if (!is_double(place)) field = arrow::field(field->name(), arrow::float64());
-  }
-  return arrow::schema(std::move(fields));
-}
-
-[[noreturn]] void throw_not_finite(const std::string& scaler, const std::string& column,
-                                   const std::string& what, const Summary& summary) {
-  throw Error(ErrorKind::kInvalidArgument,
-              str(scaler, ": the values of column '", column, "' lie between ", summary.min,
-                  " and ", summary.max, ", too far apart for a ", what,
-                  "; remove infinite and huge values with a filter before"));
-}
-
-void require_fitted(const Preprocessor& preprocessor) {
-  if (preprocessor.is_fitted()) return;
-  throw Error(ErrorKind::kInvalidArgument,
-              str(preprocessor.to_string(), " is not fitted: call fit(dataset) first"));
-}
-
-// Two numbers for each column, in arrays; neither array is there before fit.
-template <class Learned>
-std::vector<Learned> read_learned(const JsonFields& fields, size_t columns, const char* first,
-                                  const char* second) {
-  std::vector<Learned> learned;
-  if (!fields.has(first) && !fields.has(second)) return learned;
-  for (const char* key : {first, second}) {
-    bool fits = fields.array(key).size() == columns;
-    for (const Json& value : fields.array(key)) {
-      fits = fits && value.is_number() && std::isfinite(value.get<double>());
-    }
-    if (!fits) fields.fail(key, str(columns, " finite numbers, one for each column"));
-  }
-  for (size_t i = 0; i < columns; ++i) {
-    learned.push_back(
-        {fields.array(first)[i].get<double>(), fields.array(second)[i].get<double>()});
-  }
-  return learned;
-}
+using preprocess::ExactMoments;
+using preprocess::Extremes;
+using preprocess::NumberTally;
 
 JsonFields fields_of(const Json& state) { return JsonFields(state, JsonDocument("it")); }
 
@@ -87,144 +24,197 @@ JsonFields fields_of(const Json& state) { return JsonFields(state, JsonDocument(
 
 namespace internal {
 
-ColumnScaler::ColumnScaler(const std::string& name, std::vector<std::string> columns)
-    : columns_(std::move(columns)) {
-  if (columns_.empty()) {
-    throw Error(ErrorKind::kInvalidArgument, str(name, " was given no columns to scale"));
+void ColumnScaler::check_columns(const arrow::Schema& schema) const {
+  preprocess::require_numbers(schema, columns_.inputs(), name());
+}
+
+data::BatchPtr ColumnScaler::mapped(const Columns& columns, const data::BatchPtr& batch,
+                                    bool inverse) const {
+  require_fitted(*this);
+  auto arrays = columns.of(*batch);
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    auto numbers = preprocess::numbers_of(arrays[i], columns.inputs()[i], columns.who());
+    auto [offset, divisor] = scales_[i];
+    arrays[i] =
+        inverse
+            ? preprocess::map_numbers(*numbers, [=](double x) { return x * divisor + offset; })
+            : preprocess::map_numbers(*numbers, [=](double x) { return (x - offset) / divisor; });
   }
-  data::require_distinct(columns_, name);
+  return columns.with(batch, std::move(arrays));
 }
 
 data::BatchPtr ColumnScaler::transform_batch(const data::BatchPtr& batch) const {
+  return mapped(columns_, batch, false);
+}
+
+data::BatchPtr ColumnScaler::inverse_transform_batch(const data::BatchPtr& batch) const {
+  return mapped(before_, batch, true);
+}
+
+void ColumnScaler::set(std::vector<Learned> learned, std::vector<Scale> scales) {
+  learned_ = std::move(learned);
+  scales_ = std::move(scales);
+}
+
+Json ColumnScaler::stats() const {
   require_fitted(*this);
-  auto schema = batch->schema();
-  auto columns = batch->column_data();
-  std::string scaler = name();
-  auto places = preprocess::places_of(columns_, *schema, scaler);
-  for (size_t i = 0; i < places.size(); ++i) {
-    auto numbers = preprocess::numbers_of(batch->column(places[i]), columns_[i], scaler);
-    columns[static_cast<size_t>(places[i])] =
-        scaled(*numbers, scales_[i].offset, scales_[i].divisor)->data();
+  Json stats;
+  for (const auto& [name, values] : learned_) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      stats[str(name, "(", columns_.inputs()[i], ")")] = values[i];
+    }
   }
-  return arrow::RecordBatch::Make(scaled_schema(std::move(schema), places), batch->num_rows(),
-                                  std::move(columns));
+  return stats;
+}
+
+Json ColumnScaler::state() const {
+  Json state;
+  columns_.write(state);
+  for (const auto& [name, values] : learned_) state[name] = values;
+  return state;
+}
+
+std::vector<double> ColumnScaler::read(const JsonFields& fields, const std::string& name) const {
+  if (!fields.has(name)) return {};
+  std::vector<double> values;
+  for (const Json& value : fields.array(name)) {
+    if (value.is_number()) values.push_back(value.get<double>());
+    if (!value.is_number() || !std::isfinite(values.back())) values.clear();
+    if (values.empty()) break;
+  }
+  if (values.size() != columns_.size()) {
+    fields.fail(name, str(columns_.size(), " finite numbers, one for each column"));
+  }
+  return values;
+}
+
+void ColumnScaler::require_range(size_t column, double min, double max) const {
+  if (std::isfinite(max - min)) return;
+  throw Error(ErrorKind::kInvalidArgument,
+              str(name(), ": the values of column '", columns_.inputs()[column], "' lie between ",
+                  min, " and ", max,
+                  ", too far apart for a float64; remove infinite and huge values with a filter "
+                  "before"));
 }
 
 }  // namespace internal
 
-StandardScaler::StandardScaler(std::vector<std::string> columns)
-    : ColumnScaler("StandardScaler", std::move(columns)) {}
+StandardScaler::StandardScaler(std::vector<std::string> columns, const ScalerOptions& options)
+    : ColumnScaler(internal::Columns::in_pairs("StandardScaler", std::move(columns),
+                                               options.output_columns)) {}
 
-void StandardScaler::fit(const Dataset& dataset) {
-  std::vector<Learned> learned;
-  for (const Summary& summary : preprocess::summarise(dataset, columns_, name())) {
-    double std = std::sqrt(summary.squares / static_cast<double>(summary.count));
-    if (summary.is_constant()) {  // exactly: the sums are rounded
-      learned.push_back({summary.min, 0});
-    } else {
-      learned.push_back({summary.mean, std});
-    }
-    const std::string& column = columns_[learned.size() - 1];
-    if (!std::isfinite(learned.back().mean) || !std::isfinite(learned.back().std)) {
-      throw_not_finite(name(), column, "mean and a standard deviation", summary);
-    }
-    if (!summary.is_constant() && summary.squares < kLeast) {
-      throw Error(ErrorKind::kInvalidArgument,
-                  str(name(), ": the values of column '", column, "' lie between ", summary.min,
-                      " and ", summary.max,
-                      ", too close together for a standard deviation; multiply them by a large "
-                      "number before, or use MinMaxScaler"));
-    }
-  }
-  set(std::move(learned));
+std::unique_ptr<Tally> StandardScaler::start_tally() const {
+  return std::make_unique<NumberTally<ExactMoments>>(columns_);
 }
 
-void StandardScaler::set(std::vector<Learned> learned) {
+bool StandardScaler::finish_tally(Tally& all) {
+  std::vector<double> means, stds;
+  for (const auto& moments : static_cast<NumberTally<ExactMoments>&>(all).parts()) {
+    require_range(means.size(), moments.min(), moments.max());
+    means.push_back(moments.mean());
+    stds.push_back(moments.std());
+  }
+  set_learned(std::move(means), std::move(stds));
+  return true;
+}
+
+void StandardScaler::set_learned(std::vector<double> means, std::vector<double> stds) {
   std::vector<Scale> scales;
-  for (const auto& [mean, std] : learned) scales.push_back({mean, std == 0 ? 1 : std});
-  set_scales(std::move(scales));
-  learned_ = std::move(learned);
-}
-
-Json StandardScaler::stats() const {
-  require_fitted(*this);
-  Json stats;
-  for (size_t i = 0; i < columns_.size(); ++i) {
-    stats[str("mean(", columns_[i], ")")] = learned_[i].mean;
-    stats[str("std(", columns_[i], ")")] = learned_[i].std;
-  }
-  return stats;
-}
-
-Json StandardScaler::state() const {
-  Json state = {{"columns", columns_}};
-  for (const auto& [mean, std] : learned_) {
-    state["mean"].push_back(mean);
-    state["std"].push_back(std);
-  }
-  return state;
+  for (size_t i = 0; i < means.size(); ++i)
+    scales.push_back({means[i], stds[i] == 0 ? 1 : stds[i]});
+  set({{"mean", std::move(means)}, {"std", std::move(stds)}}, std::move(scales));
 }
 
 StandardScaler StandardScaler::from_state(const Json& state) {
   JsonFields fields = fields_of(state);
-  StandardScaler scaler(fields.texts("columns", data::kLongestName));
-  auto learned = read_learned<Learned>(fields, scaler.columns_.size(), "mean", "std");
-  for (const auto& [mean, std] : learned) {
+  StandardScaler scaler(internal::Columns::read("StandardScaler", fields));
+  if (!fields.has("mean") && !fields.has("std")) return scaler;
+  fields.array("mean");
+  fields.array("std");
+  auto means = scaler.read(fields, "mean"), stds = scaler.read(fields, "std");
+  for (double std : stds) {
     if (std < 0) fields.fail("std", "no negative number");
   }
-  scaler.set(std::move(learned));
+  scaler.set_learned(std::move(means), std::move(stds));
   return scaler;
 }
 
-MinMaxScaler::MinMaxScaler(std::vector<std::string> columns)
-    : ColumnScaler("MinMaxScaler", std::move(columns)) {}
+MinMaxScaler::MinMaxScaler(std::vector<std::string> columns, const ScalerOptions& options)
+    : ColumnScaler(internal::Columns::in_pairs("MinMaxScaler", std::move(columns),
+                                               options.output_columns)) {}
 
-void MinMaxScaler::fit(const Dataset& dataset) {
-  std::vector<Learned> learned;
-  for (const Summary& summary : preprocess::summarise(dataset, columns_, name())) {
-    learned.push_back({summary.min, summary.max});
-    if (!(summary.max - summary.min <= kMost) || !(std::abs(summary.min) <= kMost)) {
-      throw_not_finite(name(), columns_[learned.size() - 1], "range", summary);
-    }
-  }
-  set(std::move(learned));
+std::unique_ptr<Tally> MinMaxScaler::start_tally() const {
+  return std::make_unique<NumberTally<Extremes>>(columns_);
 }
 
-void MinMaxScaler::set(std::vector<Learned> learned) {
+bool MinMaxScaler::finish_tally(Tally& all) {
+  std::vector<double> mins, maxs;
+  for (const auto& extremes : static_cast<NumberTally<Extremes>&>(all).parts()) {
+    require_range(mins.size(), extremes.min(), extremes.max());
+    mins.push_back(extremes.min());
+    maxs.push_back(extremes.max());
+  }
+  set_learned(std::move(mins), std::move(maxs));
+  return true;
+}
+
+void MinMaxScaler::set_learned(std::vector<double> mins, std::vector<double> maxs) {
   std::vector<Scale> scales;
-  for (const auto& [min, max] : learned) scales.push_back({min, min == max ? 1 : max - min});
-  set_scales(std::move(scales));
-  learned_ = std::move(learned);
-}
-
-Json MinMaxScaler::stats() const {
-  require_fitted(*this);
-  Json stats;
-  for (size_t i = 0; i < columns_.size(); ++i) {
-    stats[str("min(", columns_[i], ")")] = learned_[i].min;
-    stats[str("max(", columns_[i], ")")] = learned_[i].max;
+  for (size_t i = 0; i < mins.size(); ++i) {
+    scales.push_back({mins[i], mins[i] == maxs[i] ? 1 : maxs[i] - mins[i]});
   }
-  return stats;
-}
-
-Json MinMaxScaler::state() const {
-  Json state = {{"columns", columns_}};
-  for (const auto& [min, max] : learned_) {
-    state["min"].push_back(min);
-    state["max"].push_back(max);
-  }
-  return state;
+  set({{"min", std::move(mins)}, {"max", std::move(maxs)}}, std::move(scales));
 }
 
 MinMaxScaler MinMaxScaler::from_state(const Json& state) {
   JsonFields fields = fields_of(state);
-  MinMaxScaler scaler(fields.texts("columns", data::kLongestName));
-  auto learned = read_learned<Learned>(fields, scaler.columns_.size(), "min", "max");
-  for (const auto& [min, max] : learned) {
-    if (!(max - min >= 0 && max - min <= kMost))
+  MinMaxScaler scaler(internal::Columns::read("MinMaxScaler", fields));
+  if (!fields.has("min") && !fields.has("max")) return scaler;
+  fields.array("min");
+  fields.array("max");
+  auto mins = scaler.read(fields, "min"), maxs = scaler.read(fields, "max");
+  for (size_t i = 0; i < mins.size(); ++i) {
+    if (!(maxs[i] >= mins[i] && std::isfinite(maxs[i] - mins[i]))) {
       fields.fail("max", "numbers from min on, at finite distances of it");
+    }
   }
-  scaler.set(std::move(learned));
+  scaler.set_learned(std::move(mins), std::move(maxs));
+  return scaler;
+}
+
+MaxAbsScaler::MaxAbsScaler(std::vector<std::string> columns, const ScalerOptions& options)
+    : ColumnScaler(internal::Columns::in_pairs("MaxAbsScaler", std::move(columns),
+                                               options.output_columns)) {}
+
+std::unique_ptr<Tally> MaxAbsScaler::start_tally() const {
+  return std::make_unique<NumberTally<Extremes>>(columns_);
+}
+
+bool MaxAbsScaler::finish_tally(Tally& all) {
+  std::vector<double> abs_maxs;
+  for (const auto& extremes : static_cast<NumberTally<Extremes>&>(all).parts()) {
+    abs_maxs.push_back(std::max(std::abs(extremes.min()), std::abs(extremes.max())));
+    require_range(abs_maxs.size() - 1, std::min(0., extremes.min()), std::max(0., extremes.max()));
+  }
+  set_learned(std::move(abs_maxs));
+  return true;
+}
+
+void MaxAbsScaler::set_learned(std::vector<double> abs_maxs) {
+  std::vector<Scale> scales;
+  for (double most : abs_maxs) scales.push_back({0, most == 0 ? 1 : most});
+  set({{"abs_max", std::move(abs_maxs)}}, std::move(scales));
+}
+
+MaxAbsScaler MaxAbsScaler::from_state(const Json& state) {
+  JsonFields fields = fields_of(state);
+  MaxAbsScaler scaler(internal::Columns::read("MaxAbsScaler", fields));
+  if (!fields.has("abs_max")) return scaler;
+  auto abs_maxs = scaler.read(fields, "abs_max");
+  for (double most : abs_maxs) {
+    if (most < 0) fields.fail("abs_max", "no negative number");
+  }
+  scaler.set_learned(std::move(abs_maxs));
   return scaler;
 }
 

@@ -3,34 +3,65 @@
 #include <string>
 #include <vector>
 
-#include "manta/preprocess/preprocessor.h"
+#include "manta/preprocess/columns.h"
+#include "manta/preprocess/learning.h"
 
 namespace manta {
+
+/// What all scalers may be given.
+struct ScalerOptions {
+  /// One for each column. None: the columns are replaced.
+  std::vector<std::string> output_columns = {};
+};
+
 namespace internal {
 
 /// What the scalers share: columns of numbers, each of which becomes (x - offset) / scale as
 /// float64. Integers and decimals are rounded to float64, true is 1. Null stays null, NaN stays
-/// NaN.
-class ColumnScaler : public Preprocessor {
+/// NaN. The inverse is x * scale + offset.
+class ColumnScaler : public LearningPreprocessor, public Invertible {
  public:
   bool is_fitted() const final { return !scales_.empty(); }
+  void check_columns(const arrow::Schema& schema) const final;
   data::BatchPtr transform_batch(const data::BatchPtr& batch) const final;
-  std::vector<std::string> input_columns() const final { return columns_; }
-  std::vector<std::string> output_columns() const final { return columns_; }
+  data::BatchPtr inverse_transform_batch(const data::BatchPtr& batch) const final;
+  std::vector<std::string> input_columns() const final { return columns_.inputs(); }
+  std::vector<std::string> output_columns() const final { return columns_.outputs(); }
+  std::string name() const final { return columns_.who(); }
+  /// What it has learned, by the names that Ray gives: {"mean(a)": 2.5, "std(a)": 0.5}. Throws
+  /// Error(kInvalidArgument) before fit.
+  Json stats() const;
+  Json state() const override;
 
  protected:
   struct Scale {
     double offset = 0;
     double divisor = 1;
   };
-  /// Throws Error(kInvalidArgument), for a scaler of that name, if there is no column, or one is
-  /// named twice.
-  ColumnScaler(const std::string& name, std::vector<std::string> columns);
-  void set_scales(std::vector<Scale> scales) { scales_ = std::move(scales); }
+  /// What is learned of a column, by name. One table for all columns: ("min", [1, 2]).
+  struct Learned {
+    std::string name;
+    std::vector<double> by_column;
+  };
+  /// Throws Error(kInvalidArgument) if there is no column, or one is named twice.
+  explicit ColumnScaler(Columns columns)
+      : columns_(std::move(columns)),
+        before_(columns_.who(), columns_.outputs(), columns_.inputs()) {}
 
-  std::vector<std::string> columns_;
+  void set(std::vector<Learned> learned, std::vector<Scale> scales);
+  /// The numbers of that name, one for each column; empty before fit.
+  std::vector<double> read(const JsonFields& fields, const std::string& name) const;
+  /// Throws Error(kInvalidArgument) that says so of a column whose values are infinite, or too far
+  /// apart to be subtracted.
+  void require_range(size_t column, double min, double max) const;
+
+  Columns columns_;
 
  private:
+  data::BatchPtr mapped(const Columns& columns, const data::BatchPtr& batch, bool inverse) const;
+
+  Columns before_;  // from outputs to inputs
+  std::vector<Learned> learned_;
   std::vector<Scale> scales_;  // by column; none before fit
 };
 
@@ -41,30 +72,24 @@ class ColumnScaler : public Preprocessor {
 ///
 /// Nulls and NaN are left out when it learns, and stay what they are when it transforms. A column
 /// of one value only, whose std is 0, becomes 0. `fit` throws Error(kNotFound) for a column that is
-/// not there, Error(kInvalidArgument) for one that has no numbers, nothing but nulls, or values so
-/// far apart or so close together that a float64 cannot hold mean and std. The result has the same
-/// bits for any number of threads.
+/// not there, Error(kInvalidArgument) for one that has no numbers, nothing but nulls, infinite
+/// values, or values so far apart that a float64 cannot hold their difference. Mean and std are
+/// computed without rounding on the way: they have all digits, and the same bits for any cut of the
+/// rows into batches and any number of threads.
 class StandardScaler final : public internal::ColumnScaler {
  public:
-  explicit StandardScaler(std::vector<std::string> columns);
+  explicit StandardScaler(std::vector<std::string> columns, const ScalerOptions& options = {});
 
-  void fit(const Dataset& dataset) override;
-  std::string name() const override { return "StandardScaler"; }
-  /// What it has learned: {"mean(a)": 2.5, "std(a)": 0.5}. Throws Error(kInvalidArgument) before
-  /// fit.
-  Json stats() const;
-  Json state() const override;
+  std::unique_ptr<Tally> start_tally() const override;
+  bool finish_tally(Tally& all) override;
   static StandardScaler from_state(const Json& state);
 
  private:
-  struct Learned {
-    double mean = 0;
-    double std = 0;
-  };
-  void set(std::vector<Learned> learned);
-
-  std::vector<Learned> learned_;  // by column
+  explicit StandardScaler(internal::Columns columns) : ColumnScaler(std::move(columns)) {}
+  void set_learned(std::vector<double> means, std::vector<double> stds);
 };
+
+using Scaler = StandardScaler;
 
 /// Brings each column to the range from 0 to 1: (x - min) / (max - min), as float64. What lies
 /// outside of the range that it learned from is not cut off: it becomes less than 0 or more than 1.
@@ -73,23 +98,30 @@ class StandardScaler final : public internal::ColumnScaler {
 /// StandardScaler.
 class MinMaxScaler final : public internal::ColumnScaler {
  public:
-  explicit MinMaxScaler(std::vector<std::string> columns);
+  explicit MinMaxScaler(std::vector<std::string> columns, const ScalerOptions& options = {});
 
-  void fit(const Dataset& dataset) override;
-  std::string name() const override { return "MinMaxScaler"; }
-  /// What it has learned: {"min(a)": -1, "max(a)": 4}. Throws Error(kInvalidArgument) before fit.
-  Json stats() const;
-  Json state() const override;
+  std::unique_ptr<Tally> start_tally() const override;
+  bool finish_tally(Tally& all) override;
   static MinMaxScaler from_state(const Json& state);
 
  private:
-  struct Learned {
-    double min = 0;
-    double max = 0;
-  };
-  void set(std::vector<Learned> learned);
+  explicit MinMaxScaler(internal::Columns columns) : ColumnScaler(std::move(columns)) {}
+  void set_learned(std::vector<double> mins, std::vector<double> maxs);
+};
 
-  std::vector<Learned> learned_;  // by column
+/// Divides each column by its greatest absolute value, so that it lies between -1 and 1, and 0
+/// stays 0. A column of zeros stays 0. Nulls, NaN and errors are as for StandardScaler.
+class MaxAbsScaler final : public internal::ColumnScaler {
+ public:
+  explicit MaxAbsScaler(std::vector<std::string> columns, const ScalerOptions& options = {});
+
+  std::unique_ptr<Tally> start_tally() const override;
+  bool finish_tally(Tally& all) override;
+  static MaxAbsScaler from_state(const Json& state);
+
+ private:
+  explicit MaxAbsScaler(internal::Columns columns) : ColumnScaler(std::move(columns)) {}
+  void set_learned(std::vector<double> abs_maxs);
 };
 
 }  // namespace manta

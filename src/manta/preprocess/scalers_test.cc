@@ -153,33 +153,6 @@ TEST(ScalersTest, ADataSetAndABatchGiveTheSameBits) {
   }
 }
 
-TEST(ScalersTest, LearnsTheSameBitsOnAnyNumberOfThreads) {
-  data::ParquetFolder folder;
-  std::mt19937_64 random(1);
-  std::lognormal_distribution<double> values(0, 3);
-  Json column = Json::array();
-  for (int i = 0; i < 20000; ++i) column.push_back(values(random));
-  Dataset dataset = dataset_of(folder, *batch_of({{"x", arrow::float64(), column}}), 37);
-  auto learn = [&](int threads) {
-    Summary all;
-    internal::fold_in_order(
-        dataset,
-        [](const data::BatchPtr& batch) -> std::any {
-          return summary_of(static_cast<const arrow::DoubleArray&>(*batch->column(0)));
-        },
-        [&](const std::any& part) { merge(all, std::any_cast<const Summary&>(part)); }, threads);
-    return all;
-  };
-  Summary one = learn(1);
-  EXPECT_EQ(one.count, 20000);
-  for (int threads : {2, 3, 8}) {
-    for (int again = 0; again < 5; ++again) {
-      Summary many = learn(threads);
-      EXPECT_EQ(std::memcmp(&one, &many, sizeof(one)), 0) << threads << " threads";
-    }
-  }
-}
-
 TEST(ScalersTest, OtherColumnsPassAndOrderStays) {
   data::ParquetFolder folder;
   auto batch = batch_of({{"text", arrow::utf8(), {"a", nullptr, "c"}},
@@ -261,9 +234,7 @@ TEST(ScalersTest, WhatCannotBeScaledIsAnErrorThatNamesIt) {
               AllOf(HasSubstr("'text'"), HasSubstr("string"), HasSubstr("no numbers")));
   EXPECT_THAT(fitting({"none"}, dataset).what(), HasSubstr("'none' has nothing but nulls"));
   EXPECT_THAT(fitting({"huge"}, dataset).what(), HasSubstr("too far apart"));
-  EXPECT_THAT(fitting({"tiny"}, dataset).what(), HasSubstr("too close together"));
-  EXPECT_THAT(message_of([&] { MinMaxScaler({"huge"}).fit(dataset); }),
-              HasSubstr("too far apart for a range"));
+  EXPECT_THAT(message_of([&] { MinMaxScaler({"huge"}).fit(dataset); }), HasSubstr("too far apart"));
   EXPECT_THAT(fitting({"x"}, dataset.filter(col("x") > 5)).what(), HasSubstr("without rows"));
   EXPECT_THAT(fitting({}, dataset).what(), HasSubstr("no columns"));
   EXPECT_THAT(fitting({"x", "x"}, dataset).what(), HasSubstr("twice"));

@@ -22,7 +22,7 @@ namespace {
   throw Error(
       ErrorKind::kInvalidArgument,
       manta::str("column '", copy.name, "' of type ", copy.array.type()->ToString(), ": row ",
-                 copy.first_row + row, " of the batch holds ", value, ", which ",
+                 copy.first_row + row / copy.row_width, " of the batch holds ", value, ", which ",
                  dtype_name(copy.dtype), " cannot hold: ", advice, advice.empty() ? "" : "or ",
                  "change it in the data set, or ask for the nearest value by giving "
                  "Inexact::kAllowed to column() or columns()"));
@@ -31,8 +31,9 @@ namespace {
 [[noreturn]] void refuse_null(const ColumnCopy& copy, int64_t row) {
   throw Error(
       ErrorKind::kInvalidArgument,
-      manta::str("column '", copy.name, "' has a null in row ", copy.first_row + row,
-                 " of the batch, which ", dtype_name(copy.dtype),
+      manta::str("column '", copy.name, "' has a null in row ",
+                 copy.first_row + row / copy.row_width, " of the batch, which ",
+                 dtype_name(copy.dtype),
                  " cannot hold: use drop_na(), or a floating-point dtype, where it is NaN"));
 }
 
@@ -188,7 +189,15 @@ std::string dtype_name(torch::Dtype dtype) {
   return type ? type->name : c10::toString(dtype);
 }
 
+std::optional<int64_t> vector_width(const arrow::DataType& type) {
+  if (type.id() != arrow::Type::FIXED_SIZE_LIST) return std::nullopt;
+  return static_cast<const arrow::FixedSizeListType&>(type).list_size();
+}
+
 torch::Dtype own_dtype(const arrow::DataType& type, const std::string& column) {
+  if (vector_width(type)) {
+    return own_dtype(*static_cast<const arrow::FixedSizeListType&>(type).value_type(), column);
+  }
   torch::Dtype own = torch::kInt64;
   bool known = with_stored_type(type.id(), [&]<class T>(T*) {
     if constexpr (std::is_same_v<T, uint16_t>) {
@@ -205,8 +214,41 @@ torch::Dtype own_dtype(const arrow::DataType& type, const std::string& column) {
                          ", which is no tensor's: ", advice));
 }
 
+namespace {
+
+// Row by row, unless nothing else lies between the rows.
+void copy_vectors(const ColumnCopy& copy, int64_t width) {
+  const auto& vectors = static_cast<const arrow::FixedSizeListArray&>(copy.array);
+  for (int64_t row = 0; vectors.null_count() > 0 && row < copy.rows; ++row) {
+    if (vectors.IsNull(copy.offset + row)) refuse_null(copy, row);
+  }
+  const auto& elements = *vectors.values();
+  int64_t first = (vectors.offset() + copy.offset) * width;
+  auto size = static_cast<int64_t>(c10::elementSize(copy.dtype));
+  auto copy_rows = [&](int64_t row, int64_t rows) {
+    copy_column({.name = copy.name,
+                 .array = elements,
+                 .offset = first + row * width,
+                 .rows = rows * width,
+                 .first_row = copy.first_row + row,
+                 .to = static_cast<char*>(copy.to) + row * copy.stride * size,
+                 .stride = 1,
+                 .dtype = copy.dtype,
+                 .inexact = copy.inexact,
+                 .row_width = width});
+  };
+  if (copy.stride == width) return copy_rows(0, copy.rows);
+  for (int64_t row = 0; row < copy.rows; ++row) copy_rows(row, 1);
+}
+
+}  // namespace
+
 void copy_column(const ColumnCopy& copy) {
   own_dtype(*copy.array.type(), copy.name);
+  if (auto width = vector_width(*copy.array.type())) {
+    if (copy.rows > 0 && *width > 0) copy_vectors(copy, *width);
+    return;
+  }
   const TensorType* type = find_type(copy.dtype);
   if (!type) {
     std::string names;

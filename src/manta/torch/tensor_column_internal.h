@@ -2,6 +2,7 @@
 
 #include <torch/types.h>
 
+#include <optional>
 #include <string>
 
 #include "manta/torch/torch_batches.h"
@@ -20,7 +21,10 @@ std::string dtype_name(torch::Dtype dtype);
 /// Error(kInvalidArgument) naming the column if there is none.
 torch::Dtype own_dtype(const arrow::DataType& type, const std::string& column);
 
-/// Some rows of a column, and where they go.
+/// How many elements a row has, if the column is of vectors (fixed_size_list).
+std::optional<int64_t> vector_width(const arrow::DataType& type);
+
+/// Some rows of a column, and where they go. The elements of a vector go side by side.
 struct ColumnCopy {
   const std::string& name;
   const arrow::Array& array;
@@ -31,6 +35,7 @@ struct ColumnCopy {
   int64_t stride = 1;       ///< Every how manieth place.
   torch::Dtype dtype = {};  /// What lies there.
   Inexact inexact = Inexact::kRefused;
+  int64_t row_width = 1;  ///< So many of `rows` are a row of the batch, for messages.
 };
 
 /// Throws Error(kInvalidArgument) naming column, row and value if it is not exact and must be, or

@@ -49,6 +49,12 @@ torch::Dtype TorchBatch::common_dtype(const std::vector<std::string>& names) con
   return common.value_or(torch::kFloat32);
 }
 
+std::optional<int64_t> TorchBatch::vector_width(const std::string& name) const {
+  if (parts_.empty()) return std::nullopt;
+  const arrow::Schema& schema = *parts_[0].batch->schema();
+  return detail::vector_width(*schema.field(index_of(schema, name))->type());
+}
+
 void TorchBatch::fill(const std::string& name, torch::Tensor& result, int64_t place,
                       Inexact inexact) const {
   int64_t stride = result.dim() == 2 ? result.size(1) : 1;
@@ -82,7 +88,9 @@ torch::Tensor TorchBatch::operator[](const std::string& name) const {
 
 torch::Tensor TorchBatch::column(const std::string& name, torch::Dtype dtype,
                                  Inexact inexact) const {
-  auto result = torch::empty({rows_}, dtype);
+  std::vector<int64_t> shape = {rows_};
+  if (auto width = vector_width(name)) shape.push_back(*width);
+  auto result = torch::empty(shape, dtype);
   fill(name, result, 0, inexact);
   return result;
 }
@@ -93,9 +101,14 @@ torch::Tensor TorchBatch::columns(const std::vector<std::string>& names) const {
 
 torch::Tensor TorchBatch::columns(const std::vector<std::string>& names, torch::Dtype dtype,
                                   Inexact inexact) const {
-  auto width = static_cast<int64_t>(names.size());
+  int64_t width = 0;
+  for (const auto& name : names) width += vector_width(name).value_or(1);
   auto result = torch::empty({rows_, width}, dtype);
-  for (int64_t i = 0; i < width; ++i) fill(names[static_cast<size_t>(i)], result, i, inexact);
+  int64_t place = 0;
+  for (const auto& name : names) {
+    fill(name, result, place, inexact);
+    place += vector_width(name).value_or(1);
+  }
   return result;
 }
 

@@ -63,20 +63,22 @@ struct TorchBatchOptions {
 /// tensor it is an error.
 ///
 /// All of them throw Error(kNotFound) listing the columns that there are, and
-/// Error(kInvalidArgument) if a column is not of numbers, bool, or times: decimals, text, lists,
-/// dictionaries.
+/// Error(kInvalidArgument) if a column is not of numbers, bool, times, or vectors (fixed_size_list)
+/// of them, as OneHotEncoder and Concatenator make them: decimals, text, lists of different
+/// lengths, dictionaries.
 class TorchBatch {
  public:
   TorchBatch() = default;
   /// Of rows in memory.
   explicit TorchBatch(std::shared_ptr<arrow::RecordBatch> batch, TorchDtypes dtypes = {});
 
-  /// One column: a tensor of shape [rows], of its own type or of the one that `dtypes` gives.
+  /// One column: a tensor of shape [rows], or [rows, elements] for vectors, of its own type or of
+  /// the one that `dtypes` gives.
   torch::Tensor operator[](const std::string& column) const;
   torch::Tensor column(const std::string& name, torch::Dtype dtype,
                        Inexact inexact = Inexact::kRefused) const;
-  /// Several columns side by side: [rows, columns]; float32, unless `dtypes` gives one type for all
-  /// of them.
+  /// Several columns side by side: [rows, columns], a vector as so many columns as it has elements;
+  /// float32, unless `dtypes` gives one type for all of them.
   torch::Tensor columns(const std::vector<std::string>& names) const;
   torch::Tensor columns(const std::vector<std::string>& names, torch::Dtype dtype,
                         Inexact inexact = Inexact::kRefused) const;
@@ -93,6 +95,7 @@ class TorchBatch {
   };
   void check_dtypes() const;
   torch::Dtype common_dtype(const std::vector<std::string>& names) const;
+  std::optional<int64_t> vector_width(const std::string& name) const;
   void fill(const std::string& name, torch::Tensor& result, int64_t place, Inexact inexact) const;
 
   std::vector<Part> parts_;

@@ -5,6 +5,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/base/error_of_internal.h"
+#include "manta/data/parquet_fixture_internal.h"
 #include "manta/io/arrow_status_internal.h"
 
 namespace manta {
@@ -208,6 +209,26 @@ TEST(TorchBatch, OtherTypesAreRefused) {
   TorchBatch numbers(batch_of({{"n", int64s({1})}}));
   EXPECT_THAT(message_of([&] { numbers.column("n", torch::kComplexFloat); }),
               AllOf(HasSubstr("type ComplexFloat"), HasSubstr("torch::kInt16")));
+}
+
+TEST(TorchBatch, VectorsAreSeveralColumns) {
+  auto vectors = data::array_from_json(arrow::fixed_size_list(arrow::int16(), 2),
+                                       {{1, 2}, {3, 4}, {5, 600}, {7, 8}});
+  auto numbers = data::array_from_json(arrow::float64(), {0.5, 1.5, 2.5, 3.5});
+  auto batch = arrow::RecordBatch::Make(
+      arrow::schema({arrow::field("v", vectors->type()), arrow::field("x", numbers->type())}), 4,
+      {vectors, numbers});
+  TorchBatch rows(batch->Slice(1, 3));
+  EXPECT_TRUE(torch::equal(rows["v"], torch::tensor({{3, 4}, {5, 600}, {7, 8}}, torch::kInt16)));
+  EXPECT_TRUE(torch::equal(rows.columns({"v"}),
+                           torch::tensor({{3, 4}, {5, 600}, {7, 8}}, torch::kFloat32)));
+  EXPECT_TRUE(torch::equal(
+      rows.columns({"x", "v"}),
+      torch::tensor({{1.5, 3., 4.}, {2.5, 5., 600.}, {3.5, 7., 8.}}, torch::kFloat32)));
+  std::string message = message_of([&] { rows.column("v", torch::kUInt8); });
+  EXPECT_NE(message.find("row 1 of the batch holds 600"), std::string::npos) << message;
+  message = message_of([&] { rows.columns({"x", "v"}, torch::kUInt8, Inexact::kRefused); });
+  EXPECT_NE(message.find("'x'"), std::string::npos) << message;
 }
 
 }  // namespace

@@ -90,7 +90,8 @@ AnyPreprocessor Checkpoint::get_preprocessor() const {
   auto names = files();
   if (std::find(names.begin(), names.end(), train::kPreprocessorFile) == names.end()) return {};
   std::string path = file(train::kPreprocessorFile);
-  return AnyPreprocessor::from_json(train::read_json(path), str("'", path, "'"));
+  return AnyPreprocessor::from_json(train::read_json(path, train::kPreprocessorLimits),
+                                    str("'", path, "'"));
 }
 
 Json Checkpoint::metrics() const { return *this ? manifest_["metrics"] : Json(); }

@@ -146,8 +146,9 @@ class Run {
       Preprocessor& preprocessor = *training_.preprocessor;
       if (!preprocessor.is_fitted()) preprocessor.fit(training_.datasets.at("train"));
       for (auto& [name, dataset] : prepared_.datasets) dataset = preprocessor.transform(dataset);
-      prepared_.checkpoint_files[kPreprocessorFile] = readable_text(
-          preprocessor.to_json(), "what the preprocessor has learned", "let it keep less");
+      prepared_.checkpoint_files[kPreprocessorFile] =
+          readable_text(preprocessor.to_json(), "what the preprocessor has learned",
+                        "let it keep less", kPreprocessorLimits);
     }
     Json params = params_of(training_);
     if (params != folder_->params()) folder_->set_params(std::move(params));

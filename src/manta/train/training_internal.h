@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "manta/base/json_input_internal.h"
 #include "manta/base/names_internal.h"
 #include "manta/core/function.h"
 #include "manta/data/dataset.h"
@@ -77,6 +78,8 @@ Training training_from_params(const std::string& run_folder,
 
 /// The file of a checkpoint that keeps the preprocessor.
 inline constexpr const char* kPreprocessorFile = "preprocessor.json";
+/// How much of it is read, and so written: the categories of several columns.
+inline constexpr JsonLimits kPreprocessorLimits = {.bytes = size_t{128} << 20, .values = 8'000'000};
 
 /// What a restored run does otherwise. What is not set is as it was.
 struct RestoreChanges {

@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "manta/base/json_input_internal.h"
@@ -179,6 +181,36 @@ std::string Booster::attribute(const std::string& key) const {
   int found = 0;
   check_call(XGBoosterGetAttr(handle(), key.c_str(), &value, &found), "reading a model");
   return found ? value : "";
+}
+
+std::string vector_widths(const std::vector<FeatureColumn>& columns) {
+  Json widths = Json::object();
+  for (const auto& [name, width] : columns) {
+    if (width > 0) widths[name] = width;
+  }
+  return widths.empty() ? "" : widths.dump();
+}
+
+std::vector<FeatureColumn> feature_columns(const Booster& booster, const std::string& path) {
+  auto names = booster.feature_names();
+  std::string text = booster.attribute(kVectorsAttribute);
+  std::string what = str("the model in '", path, "', attribute ", kVectorsAttribute);
+  Json widths = text.empty() ? Json::object() : parse_json(text, what);
+  JsonFields fields(widths, JsonDocument(what));
+  std::map<std::string, FeatureColumn> by_first;  // feature
+  for (const auto& [name, width] : widths.items()) {
+    by_first[name + "_0"] = {name, fields.integer(name, 1, static_cast<int64_t>(names.size()))};
+  }
+  std::vector<FeatureColumn> columns;
+  for (size_t i = 0; i < names.size();) {
+    auto vector = by_first.find(names[i]);
+    columns.push_back(vector == by_first.end() ? FeatureColumn{names[i], 0} : vector->second);
+    i += static_cast<size_t>(std::max<int64_t>(columns.back().width, 1));
+  }
+  if (feature_names(columns) != names) {
+    throw Error(ErrorKind::kCorrupt, str(what, " is ", text, ", which does not fit its features"));
+  }
+  return columns;
 }
 
 }  // namespace manta::xgboost

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "manta/base/json.h"
+#include "manta/xgboost/float_rows_internal.h"
 #include "manta/xgboost/library_internal.h"
 
 namespace manta::xgboost {
@@ -57,5 +58,12 @@ class Booster {
 /// The file of a checkpoint that holds the model, and its attribute that names the label.
 inline constexpr const char* kModelFile = "model.ubj";
 inline constexpr const char* kLabelAttribute = "manta.label_column";
+/// Its attribute that says which columns are vectors, as JSON: {"v": 3}.
+inline constexpr const char* kVectorsAttribute = "manta.vector_columns";
+/// Its text; empty if there are none.
+std::string vector_widths(const std::vector<FeatureColumn>& columns);
+/// The columns that the model's features are of. Throws Error(kCorrupt) if names and attribute do
+/// not fit.
+std::vector<FeatureColumn> feature_columns(const Booster& booster, const std::string& path);
 
 }  // namespace manta::xgboost

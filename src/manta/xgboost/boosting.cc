@@ -104,9 +104,12 @@ class Training {
         checkpoint ? Booster::load(checkpoint.file(kModelFile), handles) : Booster(handles);
     booster.set(with_defaults(config_.at("params"), arrow::GetCpuThreadPoolCapacity()));
     if (!checkpoint) {
-      booster.set_feature_names(columns_.features);
+      booster.set_feature_names(feature_names(columns_.features));
       booster.set_attribute(kLabelAttribute, columns_.label);
-    } else if (booster.feature_names() != columns_.features) {
+      if (std::string widths = vector_widths(columns_.features); !widths.empty()) {
+        booster.set_attribute(kVectorsAttribute, widths);
+      }
+    } else if (booster.feature_names() != feature_names(columns_.features)) {
       throw Error(ErrorKind::kInvalidArgument,
                   str("the model in '", checkpoint.path(), "' was trained on other columns than ",
                       "data set 'train' has"));

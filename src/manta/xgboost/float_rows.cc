@@ -74,12 +74,59 @@ WriteValues writer_of(const arrow::DataType& type) {
   }
 }
 
-bool may_be_infinite(const arrow::DataType& type) { return arrow::is_floating(type.id()); }
+// Of a vector's elements; otherwise its own.
+const arrow::DataType& number_type(const arrow::DataType& type) {
+  if (type.id() != arrow::Type::FIXED_SIZE_LIST) return type;
+  return *static_cast<const arrow::FixedSizeListType&>(type).value_type();
+}
+
+bool may_be_infinite(const arrow::DataType& type) {
+  return arrow::is_floating(number_type(type).id());
+}
+
+void write_vectors(const arrow::ArrayData& column, int64_t offset, int64_t rows, float* out,
+                   int64_t stride, int64_t width) {
+  const arrow::ArrayData& elements = *column.child_data[0];
+  for (int64_t i = 0; i < rows; ++i, out += stride) {
+    if (column.IsNull(offset + i)) {
+      std::fill_n(out, width, kMissing);
+    } else {
+      write_floats(elements, (column.offset + offset + i) * width, width, out, 1);
+    }
+  }
+}
 
 }  // namespace
 
+FeatureColumn feature_column(const arrow::Schema& schema, const std::string& name) {
+  const auto& type = *schema.GetFieldByName(name)->type();
+  if (type.id() != arrow::Type::FIXED_SIZE_LIST) return {name, 0};
+  return {name, static_cast<const arrow::FixedSizeListType&>(type).list_size()};
+}
+
+std::vector<std::string> feature_names(const std::vector<FeatureColumn>& columns) {
+  std::vector<std::string> names;
+  for (const auto& [name, width] : columns) {
+    if (width == 0) names.push_back(name);
+    for (int64_t i = 0; i < width; ++i) names.push_back(str(name, "_", i));
+  }
+  auto sorted = names;
+  std::sort(sorted.begin(), sorted.end());
+  auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  if (twice != sorted.end()) {
+    throw Error(
+        ErrorKind::kInvalidArgument,
+        str("two features would be called '", *twice,
+            "', a column and an element of a vector; give one of the columns another name"));
+  }
+  return names;
+}
+
 bool is_number_column(const arrow::DataType& type) {
-  return type.id() == arrow::Type::NA || writer_of(type) != nullptr;
+  const auto& numbers = number_type(type);
+  bool is_empty_vector = type.id() == arrow::Type::FIXED_SIZE_LIST &&
+                         static_cast<const arrow::FixedSizeListType&>(type).list_size() == 0;
+  return !is_empty_vector && (numbers.id() == arrow::Type::NA || writer_of(numbers) != nullptr);
 }
 
 void require_number_columns(const arrow::Schema& schema, const std::vector<std::string>& names,
@@ -112,12 +159,14 @@ void write_floats(const arrow::ArrayData& column, int64_t offset, int64_t rows, 
   }
 }
 
-FloatRows::FloatRows(const std::vector<std::string>& columns, std::string where)
-    : columns_(columns), where_(std::move(where)) {}
+FloatRows::FloatRows(const std::vector<FeatureColumn>& columns, std::string where)
+    : columns_(columns), where_(std::move(where)) {
+  for (const auto& column : columns_) width_ += std::max<int64_t>(column.width, 1);
+}
 
 void FloatRows::look_up(const arrow::Schema& schema) {
   places_.clear();
-  for (const auto& name : columns_) {
+  for (const auto& [name, width] : columns_) {
     int place = schema.GetFieldIndex(name);
     if (place < 0) {
       throw Error(ErrorKind::kNotFound, str(where_, " has no column '", name, "'; it has ",
@@ -125,6 +174,12 @@ void FloatRows::look_up(const arrow::Schema& schema) {
     }
     if (!is_number_column(*schema.field(place)->type())) {
       require_number_columns(schema, {name}, where_);
+    }
+    if (feature_column(schema, name).width != width) {
+      throw Error(ErrorKind::kInvalidArgument,
+                  str("the column '", name, "' of ", where_, " is of type ",
+                      schema.field(place)->type()->ToString(), ", and the model was trained on ",
+                      width == 0 ? std::string("one number a row") : str("vectors of ", width)));
     }
     places_.push_back(place);
   }
@@ -134,7 +189,7 @@ void FloatRows::look_up(const arrow::Schema& schema) {
 void FloatRows::reserve(int64_t rows) {
   if (rows <= capacity_) return;
   int64_t capacity = std::max(rows, capacity_ + capacity_ / 2);
-  auto bytes = static_cast<size_t>(capacity) * columns_.size() * sizeof(float);
+  auto bytes = static_cast<size_t>(capacity * width_) * sizeof(float);
   auto* grown = static_cast<float*>(std::realloc(data_.get(), std::max<size_t>(bytes, 1)));
   if (!grown) {
     throw Error(ErrorKind::kResources,
@@ -154,22 +209,30 @@ void FloatRows::append(const arrow::RecordBatch& batch, int64_t offset, int64_t 
     schema_ = batch.schema();
   }
   reserve(rows_ + rows);
-  int64_t width = columns();
-  float* begin = data_.get() + rows_ * width;
-  for (int64_t k = 0; k < width; ++k) {
-    int place = places_[static_cast<size_t>(k)];
+  float* begin = data_.get() + rows_ * width_;
+  for (size_t k = 0; k < columns_.size(); ++k) {
+    int place = places_[k];
     const arrow::ArrayData& column = *batch.column_data(place);
-    write_floats(column, offset, rows, begin + k, width);
-    if (!may_be_infinite(*column.type)) continue;
-    for (int64_t i = 0; i < rows; ++i) {
-      if (!std::isinf(begin[i * width + k])) continue;
+    int64_t width = columns_[k].width;
+    if (width == 0) {
+      write_floats(column, offset, rows, begin, width_);
+    } else {
+      write_vectors(column, offset, rows, begin, width_, width);
+    }
+    for (int64_t i = 0; may_be_infinite(*column.type) && i < rows; ++i) {
+      const float* values = begin + i * width_;
+      if (std::none_of(values, values + std::max<int64_t>(width, 1),
+                       [](float x) { return std::isinf(x); })) {
+        continue;
+      }
       throw Error(ErrorKind::kInvalidArgument,
-                  str("the column '", columns_[static_cast<size_t>(k)], "' of ", where_, " has ",
+                  str("the column '", columns_[k].name, "' of ", where_, " has ",
                       batch.column(place)->GetScalar(offset + i).ValueOrDie()->ToString(),
                       " in row ", first_row + i,
                       ", and trees take finite numbers within float32 only: make it null, which "
                       "counts as missing, or filter such rows"));
     }
+    begin += std::max<int64_t>(width, 1);
   }
   rows_ += rows;
 }

@@ -15,8 +15,21 @@ class Schema;
 
 namespace manta::xgboost {
 
+/// A column of features: numbers, or vectors (fixed_size_list) of them, as preprocessors make them.
+struct FeatureColumn {
+  std::string name;
+  int64_t width = 0;  ///< Of a vector; 0: one number a row.
+
+  bool operator==(const FeatureColumn&) const = default;
+};
+/// The column of a schema, which must be there.
+FeatureColumn feature_column(const arrow::Schema& schema, const std::string& name);
+/// What a model calls them: columns by their names, the elements of vector "v" as "v_0", "v_1", ...
+/// Throws Error(kInvalidArgument) if two have the same name.
+std::vector<std::string> feature_names(const std::vector<FeatureColumn>& columns);
+
 /// Whether the library can compute with a column: numbers of up to 64 bits, bool, and columns of
-/// nulls only.
+/// nulls only, and vectors of them.
 bool is_number_column(const arrow::DataType& type);
 /// Throws Error(kInvalidArgument) naming the column, its type and what to change, if one of these
 /// columns is not. `where`: "data set 'train'".
@@ -28,7 +41,7 @@ void require_number_columns(const arrow::Schema& schema, const std::vector<std::
 class FloatRows {
  public:
   /// `columns` must outlive it. `where` is for errors.
-  FloatRows(const std::vector<std::string>& columns, std::string where);
+  FloatRows(const std::vector<FeatureColumn>& columns, std::string where);
 
   /// Adds the rows from `offset` on. `first_row` is the number of the first, for errors. Throws
   /// Error(kInvalidArgument) for a column of another type, and for an infinite value or one beyond
@@ -38,7 +51,7 @@ class FloatRows {
 
   const float* data() const { return data_.get(); }
   int64_t rows() const { return rows_; }
-  int64_t columns() const { return static_cast<int64_t>(columns_.size()); }
+  int64_t columns() const { return width_; }  ///< Values of a row.
 
  private:
   struct Free {
@@ -47,8 +60,9 @@ class FloatRows {
   void reserve(int64_t rows);
   void look_up(const arrow::Schema& schema);
 
-  const std::vector<std::string>& columns_;
+  const std::vector<FeatureColumn>& columns_;
   const std::string where_;
+  int64_t width_ = 0;
   std::shared_ptr<arrow::Schema> schema_;  // of the batch before
   std::vector<int> places_;                // of the columns in it
   std::unique_ptr<float, Free> data_;

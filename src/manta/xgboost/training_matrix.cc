@@ -122,7 +122,7 @@ TrainingColumns TrainingColumns::of(const arrow::Schema& train, const std::strin
     if (name == label) {
       has_label = true;
     } else {
-      columns.features.push_back(name);
+      columns.features.push_back(feature_column(train, name));
     }
   }
   if (!has_label) {
@@ -135,12 +135,18 @@ TrainingColumns TrainingColumns::of(const arrow::Schema& train, const std::strin
                 str("data set 'train' has no column but the label, '", label, "'"));
   }
   require_number_columns(train, train.field_names(), named_set("train"));
+  if (feature_column(train, label).width > 0) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("the label column '", label, "' holds vectors; a label is one number a row"));
+  }
+  feature_names(columns.features);
   return columns;
 }
 
 void TrainingColumns::require_same(const arrow::Schema& schema, const std::string& dataset) const {
   auto there = schema.field_names();
-  auto mine = features;
+  std::vector<std::string> mine;
+  for (const auto& feature : features) mine.push_back(feature.name);
   mine.push_back(label);
   std::vector<std::string> missing, more;
   for (const auto& name : mine) {
@@ -160,6 +166,13 @@ void TrainingColumns::require_same(const arrow::Schema& schema, const std::strin
                                                  "' must have the same columns: ", what));
   }
   require_number_columns(schema, mine, named_set(dataset));
+  for (const auto& feature : features) {
+    if (feature_column(schema, feature.name) == feature) continue;
+    throw Error(ErrorKind::kInvalidArgument,
+                str("the column '", feature.name, "' of ", named_set(dataset), " is of type ",
+                    schema.GetFieldByName(feature.name)->type()->ToString(),
+                    ", and in 'train' it has vectors of another length"));
+  }
 }
 
 TrainingMatrix::TrainingMatrix(const DataShard& shard, const std::string& label,

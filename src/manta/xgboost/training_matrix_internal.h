@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "manta/data/shard.h"
+#include "manta/xgboost/float_rows_internal.h"
 #include "manta/xgboost/library_internal.h"
 
 namespace arrow {
@@ -15,14 +16,14 @@ namespace manta::xgboost {
 
 /// What is trained on and what is predicted, by name.
 struct TrainingColumns {
-  std::vector<std::string> features;  ///< In the order of the model.
+  std::vector<FeatureColumn> features;  ///< In the order of the model.
   std::string label;
 
   /// All columns of the data set "train" but the label are features. Throws Error(kNotFound) if the
   /// label is not there, Error(kInvalidArgument) if nothing else is, or if a column has no numbers.
   static TrainingColumns of(const arrow::Schema& train, const std::string& label);
   /// Throws Error(kInvalidArgument), which names the columns, unless another data set has the same
-  /// ones, in any order.
+  /// ones, in any order, and vectors of the same lengths.
   void require_same(const arrow::Schema& schema, const std::string& dataset) const;
 };
 

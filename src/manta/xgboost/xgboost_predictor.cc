@@ -38,6 +38,12 @@ void* proxy_of_thread() {
   return proxy.get();
 }
 
+std::vector<std::string> names_of(const std::vector<xgboost::FeatureColumn>& columns) {
+  std::vector<std::string> names;
+  for (const auto& column : columns) names.push_back(column.name);
+  return names;
+}
+
 // Valid until the thread predicts again.
 Predictions predict_floats(const Booster& booster, const float* rows, int64_t count,
                            int64_t columns) {
@@ -52,14 +58,15 @@ Predictions predict_floats(const Booster& booster, const float* rows, int64_t co
 }  // namespace
 
 XGBoostPredictor::XGBoostPredictor(AnyPreprocessor preprocessor, std::shared_ptr<Booster> booster,
-                                   std::vector<std::string> features)
-    : Predictor(std::move(preprocessor), features),
+                                   std::vector<xgboost::FeatureColumn> columns)
+    : Predictor(std::move(preprocessor), names_of(columns)),
       booster_(std::move(booster)),
-      features_(std::move(features)),
+      columns_(std::make_shared<const std::vector<xgboost::FeatureColumn>>(std::move(columns))),
+      features_(names_of(*columns_)),
       label_column_(booster_->attribute(xgboost::kLabelAttribute)) {
   // A row of missing values tells how a prediction looks, and makes the library ready for threads.
-  std::vector<float> missing(features_.size(), NAN);
-  auto one = predict_floats(*booster_, missing.data(), 1, static_cast<int64_t>(features_.size()));
+  std::vector<float> missing(xgboost::feature_names(*columns_).size(), NAN);
+  auto one = predict_floats(*booster_, missing.data(), 1, static_cast<int64_t>(missing.size()));
   if (one.dimensions < 2) return;
   width_ = 1;
   for (uint64_t i = 1; i < one.dimensions; ++i) width_ *= static_cast<int64_t>(one.shape[i]);
@@ -69,7 +76,7 @@ XGBoostPredictor XGBoostPredictor::from_checkpoint(const Checkpoint& checkpoint)
   std::string path = checkpoint.file(xgboost::kModelFile);
   auto booster = std::make_shared<Booster>(Booster::load(path));
   booster->set("nthread", "1");
-  auto features = booster->feature_names();
+  auto features = xgboost::feature_columns(*booster, path);
   if (features.empty()) {
     throw Error(ErrorKind::kInvalidArgument,
                 str("the model in '", path,
@@ -84,7 +91,7 @@ data::BatchPtr XGBoostPredictor::predict_features(const data::BatchPtr& features
   auto buffer = check(arrow::AllocateBuffer(numbers * static_cast<int64_t>(sizeof(float))),
                       "memory for predictions");
   if (rows > 0) {
-    FloatRows floats(features_, "what is to be predicted");
+    FloatRows floats(*columns_, "what is to be predicted");
     floats.append(*features, 0, rows, 0);
     auto predictions = predict_floats(*booster_, floats.data(), rows, floats.columns());
     std::memcpy(buffer->mutable_data(), predictions.values, static_cast<size_t>(buffer->size()));

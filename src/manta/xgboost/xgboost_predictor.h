@@ -10,7 +10,8 @@ namespace manta {
 
 namespace xgboost {
 class Booster;
-}
+struct FeatureColumn;
+}  // namespace xgboost
 
 /// A model of XGBoostTrainer, or any other model.ubj of XGBoost that has the names of its features.
 /// The column "predictions" is what XGBoost predicts for the objective: a float32 number, such as
@@ -27,6 +28,8 @@ class XGBoostPredictor final : public Predictor {
 
   /// What it was trained to predict; empty if that is not known.
   const std::string& label_column() const { return label_column_; }
+  /// The columns that the model looks at. Vectors are one column, and several features of the
+  /// model.
   const std::vector<std::string>& feature_columns() const { return features_; }
 
  protected:
@@ -34,10 +37,11 @@ class XGBoostPredictor final : public Predictor {
 
  private:
   XGBoostPredictor(AnyPreprocessor preprocessor, std::shared_ptr<xgboost::Booster> booster,
-                   std::vector<std::string> features);
+                   std::vector<xgboost::FeatureColumn> columns);
 
   std::shared_ptr<xgboost::Booster> booster_;
-  std::vector<std::string> features_;
+  std::shared_ptr<const std::vector<xgboost::FeatureColumn>> columns_;
+  std::vector<std::string> features_;  // their names
   std::string label_column_;
   int64_t width_ = 0;  // numbers of a prediction; 0: not a list
 };

@@ -35,6 +35,33 @@ class XGBoostPredictorTest : public testing::Test {
   XGBoostRuns runs_;
 };
 
+TEST_F(XGBoostPredictorTest, VectorsAreSeveralFeatures) {
+  auto vectors = arrow::fixed_size_list(arrow::float64(), 2);
+  auto rows = batch_of({{"a", arrow::float64(), {1, 2, 3, 4, 5, 6}},
+                        {"v", vectors, {{0, 1}, {1, 0}, {0, 5}, {1, nullptr}, {0, 7}, {1, 2}}},
+                        {"target", arrow::int8(), {0, 1, 0, 1, 0, 1}}});
+  auto flat = batch_of({{"a", arrow::float64(), {1, 2, 3, 4, 5, 6}},
+                        {"v_0", arrow::int8(), {0, 1, 0, 1, 0, 1}},
+                        {"v_1", arrow::float32(), {1, 0, 5, nullptr, 7, 2}},
+                        {"target", arrow::int8(), {0, 1, 0, 1, 0, 1}}});
+  auto predictor = train_on(data::from_arrow(std::vector{rows}));
+  EXPECT_THAT(predictor.feature_columns(), ElementsAre("a", "v"));
+  EXPECT_THAT(predictor.input_columns(), ElementsAre("a", "v"));
+  auto expected = predictions_of(train_on(data::from_arrow(std::vector{flat})), flat);
+  EXPECT_EQ(predictions_of(predictor, rows), expected);
+  EXPECT_EQ(predictions_of(predictor, rows->Slice(3, 2)),
+            std::vector<float>(expected.begin() + 3, expected.begin() + 5));
+
+  auto longer = arrow::fixed_size_list(arrow::float64(), 3);
+  auto others = batch_of({{"a", arrow::float64(), {1}}, {"v", longer, {{0, 1, 2}}}});
+  EXPECT_THAT(message_of([&] { predictor.predict(others); }), HasSubstr("vectors of 2"));
+  auto clash = batch_of({{"v_1", arrow::int8(), {1, 0}},
+                         {"v", vectors, {{0, 1}, {1, 0}}},
+                         {"target", arrow::int8(), {0, 1}}});
+  EXPECT_THAT(message_of([&] { train_on(data::from_arrow(std::vector{clash})); }),
+              HasSubstr("'v_1'"));
+}
+
 TEST_F(XGBoostPredictorTest, FindsFeaturesByNameInAnyOrderAndType) {
   auto rows =
       batch_of({{"a", arrow::float64(), {1, 2, 3, 4, 5, 6, nullptr, 8}},

@@ -1,0 +1,61 @@
+"""Measures Ray Data on the operations of wide_bench.cc: the same figures.
+
+    ray_wide.py <folder> --cpus N
+
+Results are iterated to their end as pyarrow batches in the driver, which Ray's own guides recommend over collecting them.
+Run it with the python that setup_ray.sh prints.
+"""
+
+import argparse
+import json
+import time
+
+from ray_cluster import cluster, say
+
+PASSES = 3  # The first warms up.
+
+
+def seconds_of(what, make):
+    times = []
+    for _ in range(PASSES):
+        start = time.monotonic()
+        rows = sum(batch.num_rows for batch in make().iter_batches(batch_size=None, batch_format="pyarrow"))
+        times.append(time.monotonic() - start)
+        say(f"{what}: {rows} rows in {times[-1]:.2f} s")
+    return times[1:]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("path")
+    parser.add_argument("--cpus", type=int, required=True, help="that Ray is told of")
+    parser.add_argument("--start-ns")
+    options = parser.parse_args()
+    with cluster(options.cpus) as ray:
+        import logging
+
+        logging.getLogger("ray.data").setLevel(logging.ERROR)
+        context = ray.data.DataContext.get_current()
+        context.enable_progress_bars = False
+        # Hash-based operations hold an actor for each partition: as many as there are CPUs do best on one machine.
+        context.max_hash_shuffle_aggregators = options.cpus
+
+        def trips():
+            return ray.data.read_parquet(options.path)
+
+        def mean(key):
+            return trips().groupby(key).mean("fare_amount")
+
+        seconds = mean("tpep_pickup_datetime").materialize()
+        figures = {
+            "sort_s": seconds_of("sort", lambda: trips().sort("trip_distance")),
+            "random_shuffle_s": seconds_of("random_shuffle", lambda: trips().random_shuffle(seed=1)),
+            "groupby_mean_s": seconds_of("groupby", lambda: mean("passenger_count")),
+            "join_s": seconds_of("join", lambda: trips().join(
+                seconds, join_type="inner", num_partitions=2 * options.cpus, on=("tpep_pickup_datetime",))),
+        }  # fmt: skip
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+#include <dlfcn.h>
+
+#include "manta/base/error_internal.h"
+#include "manta/data/duckdb_internal.h"
+
+namespace manta::data {
+namespace {
+
+// By its name: the linker has put the folder that set-up made for it into the program's RPATH.
+constexpr char kDuckDbLibrary[] = "libduckdb.so";
+
+// Its own symbols come first for it, so that it meets neither Arrow's libraries nor libtorch's. The
+// sanitizers do not allow that; its names are hidden from others all the same.
+constexpr int kHowToLoad = RTLD_NOW | RTLD_LOCAL
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+                           | RTLD_DEEPBIND
+#endif
+    ;
+
+[[noreturn]] void throw_no_duckdb() {
+  const char* why = ::dlerror();
+  throw Error(ErrorKind::kNotFound,
+              str("sort, random_shuffle, groupby, join and their kin need ", kDuckDbLibrary,
+                  " of DuckDB 1.5: ", why ? why : "it cannot be loaded",
+                  "; run scripts/setup.sh, or link the program with the CMake package of Manta"));
+}
+
+DuckDb load_duckdb() {
+  void* library = ::dlopen(kDuckDbLibrary, kHowToLoad);
+  if (!library) throw_no_duckdb();
+  DuckDb loaded;
+#define X(result, name, parameters)                                                        \
+  loaded.name = reinterpret_cast<result(*) parameters>(::dlsym(library, "duckdb_" #name)); \
+  if (!loaded.name) throw_no_duckdb();
+  MANTA_DUCKDB_FUNCTIONS(X)
+#undef X
+  return loaded;
+}
+
+}  // namespace
+
+const DuckDb& duckdb() {
+  static const DuckDb loaded = load_duckdb();
+  return loaded;
+}
+
+}  // namespace manta::data

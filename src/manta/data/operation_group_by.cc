@@ -1,0 +1,233 @@
+#include <arrow/api.h>
+
+#include "manta/base/error_internal.h"
+#include "manta/data/aggregate_internal.h"
+#include "manta/data/expression_internal.h"
+#include "manta/data/grouped.h"
+#include "manta/data/plan_internal.h"
+#include "manta/data/plan_limits_internal.h"
+#include "manta/data/wide_internal.h"
+#include "manta/io/arrow_status_internal.h"
+
+namespace manta {
+namespace data {
+namespace {
+
+/// A row for each group, or one row for all if there are no keys.
+class GroupBy final : public MaterialisingOperation {
+ public:
+  GroupBy(std::vector<std::string> keys, std::vector<Aggregate> aggregates, int64_t memory)
+      : keys_(std::move(keys)), aggregates_(std::move(aggregates)), memory_(memory) {
+    std::vector<std::string> names = keys_;
+    for (const auto& aggregate : aggregates_) names.push_back(aggregate.name());
+    require_distinct(names, to_string());
+  }
+
+  std::string to_string() const override {
+    std::vector<std::string> names;
+    for (const auto& aggregate : aggregates_) names.push_back(aggregate.name());
+    std::string all = join(names);
+    if (keys_.empty()) return str("aggregate(", all, ")");
+    return str("groupby(", join(keys_), ")", all.empty() ? "" : str(".aggregate(", all, ")"));
+  }
+  Json to_json(PlanFunctions&) const override {
+    Json list = Json::array();
+    for (const auto& aggregate : aggregates_) list.push_back(aggregate_to_json(aggregate));
+    return {
+        {"op", "group_by"}, {"keys", keys_}, {"aggregates", std::move(list)}, {"memory", memory_}};
+  }
+  SchemaPtr schema_after(const SchemaPtr& before) const override {
+    return Query(*this, *before).schema;
+  }
+  ColumnNames columns_needed(ColumnNames) const override {
+    ColumnNames needed = keys_;
+    for (const auto& aggregate : aggregates_) {
+      const auto& column = aggregate.column();
+      if (!column.empty() && !contains(*needed, column)) needed->push_back(column);
+    }
+    return needed;
+  }
+  std::optional<int64_t> rows_of_all(std::optional<int64_t>) const override {
+    return keys_.empty() ? std::optional<int64_t>(1) : std::nullopt;
+  }
+  bool add_bounds(FileBounds&) const override { return false; }
+  int64_t memory_bytes() const override { return wide_memory(memory_); }
+
+  void run(const AllRows& rows, RowSink& sink) const override {
+    auto first = rows.next();
+    SchemaPtr schema = first ? first->schema() : rows.schema;
+    if (!schema) return;  // no rows, of columns that nobody knows: no groups
+    Query query(*this, *schema);
+    int threads = query.depends_on_order ? 1 : rows.threads;
+    WideQuery engine({memory_bytes(), threads, rows.stopping});
+    engine.add_input("input", query.lanes, [&]() -> std::shared_ptr<arrow::RecordBatch> {
+      auto batch = first ? std::move(first) : rows.next();
+      first = nullptr;
+      return batch ? query.encode(*batch) : nullptr;
+    });
+    engine.run(query.sql, query.result_lanes,
+               [&](const auto& batch) { sink.add(query.decode(*batch)); });
+  }
+
+ private:
+  /// All of it for columns of known types.
+  struct Query {
+    Query(const GroupBy& operation, const arrow::Schema& before) : keys(operation.keys_) {
+      std::string doing = operation.to_string();
+      require_columns(keys, before.field_names(), operation);
+      arrow::FieldVector fields;
+      std::vector<std::string> asked, numbers;
+      for (const auto& name : keys) {
+        auto field = before.GetFieldByName(name);
+        require_key(*field, doing);
+        asked.push_back(str("c", lanes.size()));
+        numbers.push_back(asked.back());
+        lanes.push_back(Key::lane_type(*field->type()));
+        result_lanes.push_back(lanes.back());
+        fields.push_back(arrow::field(name, field->type()));
+      }
+      for (const auto& each : operation.aggregates_) {
+        const auto& aggregate = aggregates.emplace_back(each, before, doing);
+        std::string column = str("c", lanes.size());
+        if (auto lane = aggregate.lane()) lanes.push_back(lane);
+        asked.push_back(aggregate.sql(column));
+        result_lanes.push_back(aggregate.result_lane());
+        fields.push_back(aggregate.field());
+        depends_on_order = depends_on_order || aggregate.depends_on_order();
+      }
+      if (lanes.empty()) lanes.push_back(arrow::uint8());  // rows are counted
+      schema = arrow::schema(fields);
+      sql = str("SELECT ", join(asked), " FROM input()");
+      if (keys.empty()) return;
+      std::string list = join(numbers), order;
+      for (const auto& each : numbers) order += str(order.empty() ? "" : ", ", each, " NULLS LAST");
+      sql += str(" GROUP BY ", list, " ORDER BY ", order);
+    }
+
+    std::shared_ptr<arrow::RecordBatch> encode(const arrow::RecordBatch& batch) const {
+      arrow::ArrayVector all;
+      for (const auto& key : keys) all.push_back(Key::encode(batch.GetColumnByName(key)));
+      for (const auto& aggregate : aggregates) {
+        if (aggregate.lane()) all.push_back(aggregate.encode(batch));
+      }
+      if (all.empty()) {
+        all.push_back(check(arrow::MakeArrayOfNull(arrow::uint8(), batch.num_rows()), "counting"));
+      }
+      return lanes_batch(std::move(all), batch.num_rows());
+    }
+
+    std::shared_ptr<arrow::RecordBatch> decode(const arrow::RecordBatch& batch) const {
+      arrow::ArrayVector columns;
+      for (size_t i = 0; i < result_lanes.size(); ++i) {
+        auto lane = batch.column(static_cast<int>(i));
+        columns.push_back(i < keys.size()
+                              ? Key::decode(lane, schema->field(static_cast<int>(i))->type())
+                              : aggregates[i - keys.size()].decode(lane));
+      }
+      return arrow::RecordBatch::Make(schema, batch.num_rows(), std::move(columns));
+    }
+
+    std::vector<std::string> keys;
+    std::vector<PreparedAggregate> aggregates;
+    std::vector<std::shared_ptr<arrow::DataType>> lanes, result_lanes;
+    SchemaPtr schema;
+    std::string sql;
+    bool depends_on_order = false;
+  };
+
+  const std::vector<std::string> keys_;
+  const std::vector<Aggregate> aggregates_;
+  const int64_t memory_;
+};
+
+}  // namespace
+
+OperationPtr read_group_by(const JsonFields& fields, const PlanFunctions&) {
+  std::vector<Aggregate> aggregates;
+  for (size_t i = 0; i < fields.array("aggregates").size(); ++i) {
+    aggregates.push_back(aggregate_from_json(fields.element("aggregates", i)));
+  }
+  auto keys = fields.texts("keys", kLongestName);
+  if (keys.empty() && aggregates.empty()) fields.fail("keys", "columns, if nothing is aggregated");
+  return std::make_shared<GroupBy>(
+      std::move(keys), std::move(aggregates),
+      checked_memory(fields.integer("memory", 0, kMaxRows), "groupby"));
+}
+
+}  // namespace data
+
+GroupedDataset::GroupedDataset(Dataset dataset, std::vector<std::string> keys,
+                               const GroupByOptions& options)
+    : dataset_(std::move(dataset)),
+      keys_(std::move(keys)),
+      memory_bytes_(data::checked_memory(options.memory_bytes, "groupby")) {
+  if (keys_.empty()) {
+    throw Error(ErrorKind::kInvalidArgument,
+                "groupby needs at least one column; for one result of all rows use aggregate");
+  }
+  // A wrong key is found here, and not only by what is done with the groups.
+  then(dataset_, std::make_shared<data::GroupBy>(keys_, std::vector<Aggregate>{}, memory_bytes_));
+}
+
+Dataset GroupedDataset::aggregate(const std::vector<Aggregate>& aggregates) const {
+  if (aggregates.empty()) {
+    throw Error(ErrorKind::kInvalidArgument, "aggregate needs at least one aggregate");
+  }
+  return then(dataset_, std::make_shared<data::GroupBy>(keys_, aggregates, memory_bytes_));
+}
+
+GroupedDataset Dataset::groupby(const std::vector<std::string>& keys,
+                                const GroupByOptions& options) const {
+  return GroupedDataset(*this, keys, options);
+}
+
+std::shared_ptr<arrow::RecordBatch> Dataset::aggregate(
+    const std::vector<Aggregate>& aggregates) const {
+  if (aggregates.empty()) {
+    throw Error(ErrorKind::kInvalidArgument, "aggregate needs at least one aggregate");
+  }
+  auto table =
+      then(*this, std::make_shared<data::GroupBy>(std::vector<std::string>{}, aggregates, 0))
+          .to_table();
+  if (table->num_rows() == 1) return check(table->CombineChunksToBatch(), "aggregate");
+  throw Error(ErrorKind::kInvalidArgument,
+              "aggregate: the columns of this data set are known from its first row, and it has no "
+              "rows");
+}
+
+namespace {
+
+std::shared_ptr<arrow::Scalar> value_of(const arrow::RecordBatch& row) {
+  return check(row.column(0)->GetScalar(0), "aggregate");
+}
+std::optional<double> number_in(const arrow::RecordBatch& row) {
+  auto& column = static_cast<const arrow::DoubleArray&>(*row.column(0));
+  return column.IsNull(0) ? std::nullopt : std::optional(column.Value(0));
+}
+
+}  // namespace
+
+std::shared_ptr<arrow::Scalar> Dataset::sum(const std::string& column) const {
+  return value_of(*aggregate({agg::sum(column)}));
+}
+std::shared_ptr<arrow::Scalar> Dataset::min(const std::string& column) const {
+  return value_of(*aggregate({agg::min(column)}));
+}
+std::shared_ptr<arrow::Scalar> Dataset::max(const std::string& column) const {
+  return value_of(*aggregate({agg::max(column)}));
+}
+std::optional<double> Dataset::mean(const std::string& column) const {
+  return number_in(*aggregate({agg::mean(column)}));
+}
+std::optional<double> Dataset::std(const std::string& column, int ddof) const {
+  return number_in(*aggregate({agg::std(column, ddof)}));
+}
+
+std::shared_ptr<arrow::ChunkedArray> Dataset::unique(const std::string& column) const {
+  return then(*this, std::make_shared<data::GroupBy>(std::vector<std::string>{column},
+                                                     std::vector<Aggregate>{}, 0))
+      .to_table()
+      ->column(0);
+}
+
+}  // namespace manta

@@ -1,0 +1,288 @@
+#include <arrow/api.h>
+
+#include <array>
+
+#include "manta/base/error_internal.h"
+#include "manta/data/dataset.h"
+#include "manta/data/expression_internal.h"
+#include "manta/data/plan_internal.h"
+#include "manta/data/plan_limits_internal.h"
+#include "manta/data/wide_internal.h"
+
+namespace manta {
+namespace data {
+namespace {
+
+struct JoinKind {
+  JoinType type;
+  const char* name;
+  const char* sql;
+};
+
+constexpr std::array<JoinKind, 8> kJoinKinds = {{
+    {JoinType::kInner, "inner", "JOIN"},
+    {JoinType::kLeft, "left", "LEFT JOIN"},
+    {JoinType::kRight, "right", "RIGHT JOIN"},
+    {JoinType::kOuter, "outer", "FULL JOIN"},
+    {JoinType::kLeftSemi, "left semi", "SEMI JOIN"},
+    {JoinType::kLeftAnti, "left anti", "ANTI JOIN"},
+    {JoinType::kRightSemi, "right semi", "SEMI JOIN"},
+    {JoinType::kRightAnti, "right anti", "ANTI JOIN"},
+}};
+
+const JoinKind& kind_of(JoinType type) { return kJoinKinds[static_cast<size_t>(type)]; }
+
+class Join final : public MaterialisingOperation {
+ public:
+  Join(std::shared_ptr<const Plan> right, std::vector<std::string> on, JoinOptions options)
+      : right_(std::move(right)), on_(std::move(on)), options_(std::move(options)) {
+    if (options_.right_on.empty()) options_.right_on = on_;
+    if (on_.empty() || options_.right_on.size() != on_.size()) {
+      throw Error(ErrorKind::kInvalidArgument,
+                  str("join needs the same number of columns of both sides, at least one, not ",
+                      on_.size(), " and ", options_.right_on.size()));
+    }
+    require_distinct(on_, "the keys of a join");
+    require_distinct(options_.right_on, "the keys of a join's right side");
+  }
+
+  std::string to_string() const override {
+    return str("join(", kind_of(options_.type).name, " on ", join(on_),
+               on_ == options_.right_on ? "" : " = " + join(options_.right_on), ")");
+  }
+  Json to_json(PlanFunctions& functions) const override {
+    return {{"op", "join"},
+            {"type", kind_of(options_.type).name},
+            {"on", on_},
+            {"right_on", options_.right_on},
+            {"left_suffix", options_.left_suffix},
+            {"right_suffix", options_.right_suffix},
+            {"memory", options_.memory_bytes},
+            {"right", inner_to_json(*right_, functions)}};
+  }
+  std::vector<std::shared_ptr<const Plan>> inner_plans() const override { return {right_}; }
+  SchemaPtr schema_after(const SchemaPtr& before) const override {
+    auto right = schema_of(*right_);
+    if (!right) {
+      require_columns(on_, before->field_names(), *this);
+      return nullptr;
+    }
+    return result_of(*before, *right, std::nullopt).schema;
+  }
+  ColumnNames columns_needed(ColumnNames live) const override {
+    auto right = schema_of(*right_);
+    if (!live || !right) return std::nullopt;
+    ColumnNames needed = on_;
+    auto add = [&](const std::string& name) {
+      if (!contains(*needed, name)) needed->push_back(name);
+    };
+    for (const auto& name : *live) {
+      add(name);
+      if (!options_.left_suffix.empty() && name.ends_with(options_.left_suffix)) {
+        add(name.substr(0, name.size() - options_.left_suffix.size()));
+      }
+    }
+    // Whether a name gets a suffix must not depend on who needs it.
+    for (const auto& name : right->field_names()) add(name);
+    return needed;
+  }
+  std::optional<int64_t> rows_of_all(std::optional<int64_t>) const override { return std::nullopt; }
+  bool add_bounds(FileBounds&) const override { return false; }
+  int64_t memory_bytes() const override { return wide_memory(options_.memory_bytes); }
+
+  void run(const AllRows& rows, RowSink& sink) const override {
+    auto first = rows.next();
+    OtherRows others(right_, rows);
+    SchemaPtr left = first ? first->schema() : rows.schema, right = others.schema();
+    if (!left || !right) {
+      throw Error(ErrorKind::kInvalidArgument,
+                  str("in ", to_string(), ": the columns of the ", left ? "right" : "left",
+                      " side are known from its first row, and it has no rows"));
+    }
+    Result result = result_of(*left, *right, rows.live);
+    Side l(left, on_, to_string()), r(right, options_.right_on, to_string());
+    WideQuery query({memory_bytes(), rows.threads, rows.stopping});
+    query.add_input("l", l.lanes(), [&] {
+      auto batch = first ? std::move(first) : rows.next();
+      first = nullptr;
+      return batch ? l.encode(*batch) : nullptr;
+    });
+    query.add_input("r", r.lanes(), [&] {
+      auto batch = others.next();
+      return batch ? r.encode(*batch) : nullptr;
+    });
+    std::vector<std::string> conditions, columns;
+    for (size_t i = 0; i < on_.size(); ++i) {
+      conditions.push_back(str("l.c", l.columns.size() + i, " = r.c", r.columns.size() + i));
+    }
+    std::vector<std::shared_ptr<arrow::DataType>> lanes;
+    for (const auto& column : result.columns) {
+      columns.push_back(column.expression);
+      lanes.push_back(Payload::lane_type(*column.type));
+    }
+    std::string left_place = str("l.c", l.place()), right_place = str("r.c", r.place());
+    bool from_right = is_of_right();
+    std::string order = from_right ? right_place : left_place + " NULLS LAST, " + right_place;
+    if (options_.type == JoinType::kRight) order = right_place + ", " + left_place;
+    if (!from_right && is_of_one()) order = left_place;
+    if (columns.empty()) {  // only so many rows
+      columns.push_back(from_right ? right_place : left_place);
+      lanes.push_back(arrow::int64());
+    }
+    std::string all = from_right ? "r() AS r " : "l() AS l ";
+    std::string sql;
+    for (const auto& each : conditions) sql += (sql.empty() ? "" : " AND ") + each;
+    sql = str("SELECT ", join(columns), " FROM ", all, kind_of(options_.type).sql,
+              from_right ? " l() AS l" : " r() AS r", " ON ", sql, " ORDER BY ", order);
+    WideColumns decoder(result.schema, to_string());
+    query.run(sql, lanes, [&](const auto& batch) { sink.add(decoder.decode(*batch)); });
+  }
+
+ private:
+  /// One side on its way into DuckDB: its columns, the keys, the number of the row.
+  struct Side {
+    Side(SchemaPtr schema, const std::vector<std::string>& on, const std::string& doing)
+        : columns(std::move(schema), doing), keys(on) {}
+    std::vector<std::shared_ptr<arrow::DataType>> lanes() const {
+      auto all = columns.lanes();
+      for (const auto& key : keys) {
+        all.push_back(Key::lane_type(*columns.schema()->GetFieldByName(key)->type()));
+      }
+      all.push_back(arrow::int64());
+      return all;
+    }
+    size_t place() const { return columns.size() + keys.size(); }
+    std::shared_ptr<arrow::RecordBatch> encode(const arrow::RecordBatch& batch) {
+      arrow::ArrayVector all;
+      columns.encode(batch, all);
+      for (const auto& key : keys) all.push_back(Key::encode(batch.GetColumnByName(key)));
+      all.push_back(numbers_from(row, batch.num_rows()));
+      row += batch.num_rows();
+      return lanes_batch(std::move(all), batch.num_rows());
+    }
+
+    WideColumns columns;
+    std::vector<std::string> keys;
+    int64_t row = 0;
+  };
+
+  struct Column {
+    std::string expression;
+    std::shared_ptr<arrow::DataType> type;
+  };
+  struct Result {
+    SchemaPtr schema;
+    std::vector<Column> columns;
+  };
+
+  bool is_of_right() const {
+    return options_.type == JoinType::kRightSemi || options_.type == JoinType::kRightAnti;
+  }
+  bool is_of_one() const { return options_.type >= JoinType::kLeftSemi; }
+
+  void check_keys(const arrow::Schema& left, const arrow::Schema& right) const {
+    require_columns(on_, left.field_names(), *this);
+    for (const auto& name : options_.right_on) {
+      if (right.GetFieldByName(name)) continue;
+      throw Error(ErrorKind::kNotFound, str("in ", to_string(), ": of the right side: ",
+                                            no_such_column(name, right.field_names())));
+    }
+    for (size_t i = 0; i < on_.size(); ++i) {
+      auto l = left.GetFieldByName(on_[i]), r = right.GetFieldByName(options_.right_on[i]);
+      require_key(*l, to_string());
+      require_key(*r, to_string());
+      if (plain_type(l->type())->Equals(*plain_type(r->type()))) continue;
+      throw Error(ErrorKind::kInvalidArgument,
+                  str("in ", to_string(), ": the key '", l->name(), "' is of type ",
+                      l->type()->ToString(), " on the left and ", r->type()->ToString(),
+                      " on the right ('", r->name(), "'); cast one of them"));
+    }
+  }
+
+  // The columns of the result that `live` has, and where they come from.
+  Result result_of(const arrow::Schema& left, const arrow::Schema& right,
+                   const ColumnNames& live) const {
+    check_keys(left, right);
+    Result result;
+    arrow::FieldVector fields;
+    auto add = [&](const std::string& name, const std::string& expression, const auto& type) {
+      if (live && !contains(*live, name)) return;
+      for (const auto& field : fields) {
+        if (field->name() == name) fail_collision(name);
+      }
+      fields.push_back(arrow::field(name, type));
+      result.columns.push_back({expression, type});
+    };
+    if (is_of_one()) {
+      const auto& side = is_of_right() ? right : left;
+      for (int i = 0; i < side.num_fields(); ++i) {
+        add(side.field(i)->name(), str(is_of_right() ? "r.c" : "l.c", i), side.field(i)->type());
+      }
+      result.schema = arrow::schema(fields);
+      return result;
+    }
+    auto key_at = [](const std::vector<std::string>& keys, const std::string& name) {
+      return static_cast<size_t>(std::find(keys.begin(), keys.end(), name) - keys.begin());
+    };
+    for (int i = 0; i < left.num_fields(); ++i) {
+      const auto& field = left.field(i);
+      size_t key = key_at(on_, field->name());
+      if (key < on_.size()) {
+        int other = right.GetFieldIndex(options_.right_on[key]);
+        bool same_lane = Payload::lane_type(*field->type())
+                             ->Equals(*Payload::lane_type(*right.field(other)->type()));
+        MANTA_CHECK(same_lane, "keys of different lanes");
+        add(field->name(), str("coalesce(l.c", i, ", r.c", other, ")"), field->type());
+      } else {
+        bool both =
+            right.GetFieldIndex(field->name()) >= 0 && !contains(options_.right_on, field->name());
+        add(field->name() + (both ? options_.left_suffix : ""), str("l.c", i), field->type());
+      }
+    }
+    for (int i = 0; i < right.num_fields(); ++i) {
+      const auto& field = right.field(i);
+      if (contains(options_.right_on, field->name())) continue;
+      bool both = left.GetFieldIndex(field->name()) >= 0;
+      add(field->name() + (both ? options_.right_suffix : ""), str("r.c", i), field->type());
+    }
+    result.schema = arrow::schema(fields);
+    return result;
+  }
+
+  [[noreturn]] void fail_collision(const std::string& name) const {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("in ", to_string(), ": both sides have a column '", name,
+                    "' that is no key; give left_suffix or right_suffix, or drop one of them"));
+  }
+
+  const std::shared_ptr<const Plan> right_;
+  const std::vector<std::string> on_;
+  JoinOptions options_;
+};
+
+}  // namespace
+
+OperationPtr read_join(const JsonFields& fields, const PlanFunctions& functions) {
+  JoinOptions options;
+  std::string type = fields.text("type");
+  auto found = std::find_if(kJoinKinds.begin(), kJoinKinds.end(),
+                            [&](const auto& kind) { return type == kind.name; });
+  if (found == kJoinKinds.end()) fields.fail("type", "a type of join");
+  options.type = found->type;
+  options.right_on = fields.texts("right_on", kLongestName);
+  options.left_suffix = fields.text("left_suffix", kLongestName);
+  options.right_suffix = fields.text("right_suffix", kLongestName);
+  options.memory_bytes = checked_memory(fields.integer("memory", 0, kMaxRows), "join");
+  return std::make_shared<Join>(inner_from_json(fields, "right", functions),
+                                fields.texts("on", kLongestName), std::move(options));
+}
+
+}  // namespace data
+
+Dataset Dataset::join(const Dataset& right, const std::vector<std::string>& on,
+                      const JoinOptions& options) const {
+  data::checked_memory(options.memory_bytes, "join");
+  return then(*this, std::make_shared<data::Join>(right.plan(), on, options));
+}
+
+}  // namespace manta

@@ -1,0 +1,121 @@
+#include <arrow/io/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "manta/base/error_internal.h"
+#include "manta/data/data_files_internal.h"
+#include "manta/data/output_folder_internal.h"
+#include "manta/io/arrow_status_internal.h"
+#include "manta/io/new_file_internal.h"
+#include "manta/io/remote_files_internal.h"
+
+namespace manta::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+class LocalOutputFile final : public OutputFile {
+ public:
+  LocalOutputFile(const std::string& folder, std::string name)
+      : folder_(folder), name_(std::move(name)), file_(folder) {
+    // The stream closes a descriptor of its own.
+    int copy = ::dup(file_.fd());
+    if (copy < 0) throw_errno(str("writing to '", folder_, "'"));
+    stream_ = check(arrow::io::FileOutputStream::Open(copy), str("writing to '", folder_, "'"));
+  }
+  const std::shared_ptr<arrow::io::OutputStream>& stream() const override { return stream_; }
+  void publish(bool on_disk) override {
+    check(stream_->Close(), str("writing to '", folder_, "'"));
+    if (on_disk && ::fsync(file_.fd()) != 0) throw_errno(str("writing to '", folder_, "'"));
+    file_.publish(name_);
+  }
+
+ private:
+  const std::string folder_;
+  const std::string name_;
+  NewFile file_;
+  std::shared_ptr<arrow::io::OutputStream> stream_;
+};
+
+class LocalOutputFolder final : public OutputFolder {
+ public:
+  explicit LocalOutputFolder(std::string path) : path_(std::move(path)) {
+    std::error_code error;
+    fs::create_directories(path_, error);
+    if (error) {
+      throw Error(ErrorKind::kIo, str("making the folder '", path_, "': ", error.message()));
+    }
+  }
+  std::vector<std::string> existing(const char* extensions) const override {
+    std::vector<std::string> files;
+    try {
+      for (auto at = fs::recursive_directory_iterator(path_); at != fs::end(at); ++at) {
+        std::string name = at->path().filename();
+        bool hidden = name.starts_with(".") || name.starts_with("_");
+        if (hidden) at.disable_recursion_pending();
+        if (hidden || !has_extension(extensions, name) || at->is_directory()) continue;
+        files.push_back(at->path().lexically_relative(path_));
+      }
+    } catch (const fs::filesystem_error& error) {
+      throw Error(ErrorKind::kIo, str("listing '", path_, "': ", error.what()));
+    }
+    return files;
+  }
+  std::unique_ptr<OutputFile> create(const std::string& name) override {
+    return std::make_unique<LocalOutputFile>(path_, name);
+  }
+  void remove(const std::string& name) override {
+    std::error_code error;
+    fs::remove(path_ + "/" + name, error);
+    if (error) throw Error(ErrorKind::kIo, error.message());
+  }
+
+ private:
+  const std::string path_;
+};
+
+class RemoteOutputFile final : public OutputFile {
+ public:
+  explicit RemoteOutputFile(const RemoteAddress& address) : file_(address) {}
+  const std::shared_ptr<arrow::io::OutputStream>& stream() const override { return file_.stream(); }
+  void publish(bool) override { file_.publish(); }
+
+ private:
+  NewRemoteFile file_;
+};
+
+class RemoteOutputFolder final : public OutputFolder {
+ public:
+  explicit RemoteOutputFolder(RemoteAddress address) : address_(std::move(address)) {}
+  std::vector<std::string> existing(const char* extensions) const override {
+    std::vector<std::string> files;
+    for (const auto& info : list_files_below(address_)) {
+      std::string below = info.address.path.substr(
+          address_.path.empty() ? 0 : std::min(address_.path.size() + 1, info.address.path.size()));
+      fs::path parts(below);
+      bool hidden = std::any_of(parts.begin(), parts.end(), [](const auto& part) {
+        return part.string().starts_with(".") || part.string().starts_with("_");
+      });
+      if (!hidden && has_extension(extensions, parts.filename())) files.push_back(below);
+    }
+    return files;
+  }
+  std::unique_ptr<OutputFile> create(const std::string& name) override {
+    return std::make_unique<RemoteOutputFile>(address_.child(name));
+  }
+  void remove(const std::string& name) override { remove_remote(address_.child(name)); }
+
+ private:
+  const RemoteAddress address_;
+};
+
+}  // namespace
+
+std::unique_ptr<OutputFolder> open_output_folder(const std::string& path) {
+  if (auto address = remote_address(path)) return std::make_unique<RemoteOutputFolder>(*address);
+  return std::make_unique<LocalOutputFolder>(path);
+}
+
+}  // namespace manta::data

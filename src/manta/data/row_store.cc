@@ -1,0 +1,270 @@
+#include <arrow/api.h>
+#include <arrow/buffer.h>
+#include <arrow/extension_type.h>
+#include <arrow/io/memory.h>
+#include <arrow/ipc/api.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "manta/base/error_internal.h"
+#include "manta/core/session_folder_internal.h"
+#include "manta/data/row_store_internal.h"
+#include "manta/io/arrow_status_internal.h"
+
+namespace manta::data {
+namespace {
+
+constexpr int64_t kLargestFragment = 32 << 20;
+constexpr int64_t kPage = 4096;
+constexpr const char* kReadingRows = "reading rows of a temporary file";
+
+/// A part of the file, mapped for as long as somebody holds it.
+class MappedBuffer final : public arrow::Buffer {
+ public:
+  MappedBuffer(std::shared_ptr<const NewFile> file, const uint8_t* data, int64_t size)
+      : arrow::Buffer(data, size), file_(std::move(file)) {}
+  ~MappedBuffer() override { ::munmap(const_cast<uint8_t*>(data()), static_cast<size_t>(size())); }
+
+ private:
+  std::shared_ptr<const NewFile> file_;
+};
+
+/// Writes to a descriptor, and says where it is.
+class DescriptorStream final : public arrow::io::OutputStream {
+ public:
+  DescriptorStream(int fd, int64_t at) : fd_(fd), begin_(at), at_(at) {}
+  arrow::Status Close() override { return arrow::Status::OK(); }
+  bool closed() const override { return false; }
+  arrow::Result<int64_t> Tell() const override { return at_ - begin_; }
+  using arrow::io::OutputStream::Write;
+  arrow::Status Write(const void* data, int64_t size) override {
+    auto* from = static_cast<const char*>(data);
+    while (size > 0) {
+      ssize_t written = ::pwrite(fd_, from, static_cast<size_t>(size), at_);
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return arrow::Status::IOError(errno_text(errno));
+      from += written;
+      at_ += written;
+      size -= written;
+    }
+    return arrow::Status::OK();
+  }
+  int64_t at() const { return at_; }
+
+ private:
+  const int fd_;
+  const int64_t begin_;
+  int64_t at_;
+};
+
+// About how many bytes the rows [first, end) of a column take. The same rows give the same number
+// in whatever batch they are.
+int64_t bytes_of_rows(const arrow::ArrayData& data, int64_t first, int64_t end) {
+  using arrow::Type;
+  if (end <= first) return 0;
+  int64_t from = data.offset + first, to = data.offset + end;
+  switch (data.type->id()) {
+    case Type::STRING:
+    case Type::BINARY: {
+      auto* offsets = data.GetValues<int32_t>(1, 0);
+      return 4 * (to - from) + offsets[to] - offsets[from];
+    }
+    case Type::LARGE_STRING:
+    case Type::LARGE_BINARY: {
+      auto* offsets = data.GetValues<int64_t>(1, 0);
+      return 8 * (to - from) + offsets[to] - offsets[from];
+    }
+    case Type::LIST:
+    case Type::MAP: {
+      auto* offsets = data.GetValues<int32_t>(1, 0);
+      return 4 * (to - from) + bytes_of_rows(*data.child_data[0], offsets[from], offsets[to]);
+    }
+    case Type::LARGE_LIST: {
+      auto* offsets = data.GetValues<int64_t>(1, 0);
+      return 8 * (to - from) + bytes_of_rows(*data.child_data[0], offsets[from], offsets[to]);
+    }
+    case Type::FIXED_SIZE_LIST: {
+      int64_t size = static_cast<const arrow::FixedSizeListType&>(*data.type).list_size();
+      return bytes_of_rows(*data.child_data[0], from * size, to * size);
+    }
+    case Type::STRUCT: {
+      int64_t bytes = 0;
+      for (const auto& child : data.child_data) bytes += bytes_of_rows(*child, from, to);
+      return bytes;
+    }
+    case Type::STRING_VIEW:
+    case Type::BINARY_VIEW: {
+      auto* views = data.GetValues<arrow::BinaryViewType::c_type>(1, 0);
+      int64_t bytes = 0;
+      for (int64_t i = from; i < to; ++i) bytes += 16 + views[i].size();
+      return bytes;
+    }
+    default: {
+      int width = data.type->bit_width();
+      return (to - from) * (width > 0 ? std::max(width / 8, 1) : 32);
+    }
+  }
+}
+
+// The same data under a type of the same layout: Arrow's reader gives extension types that the
+// program has not registered as what they are stored as.
+std::shared_ptr<arrow::ArrayData> retyped(const std::shared_ptr<arrow::ArrayData>& data,
+                                          const std::shared_ptr<arrow::DataType>& type) {
+  if (data->type->Equals(*type)) return data;
+  auto result = data->Copy();
+  result->type = type;
+  const arrow::DataType* storage = type.get();
+  while (storage->id() == arrow::Type::EXTENSION) {
+    storage = static_cast<const arrow::ExtensionType*>(storage)->storage_type().get();
+  }
+  for (size_t i = 0; i < result->child_data.size(); ++i) {
+    result->child_data[i] =
+        retyped(result->child_data[i], storage->field(static_cast<int>(i))->type());
+  }
+  if (storage->id() == arrow::Type::DICTIONARY) {
+    result->dictionary = retyped(result->dictionary,
+                                 static_cast<const arrow::DictionaryType*>(storage)->value_type());
+  }
+  return result;
+}
+
+int64_t bytes_of_rows(const arrow::RecordBatch& batch, int64_t first, int64_t end) {
+  int64_t bytes = 0;
+  for (const auto& column : batch.columns()) bytes += bytes_of_rows(*column->data(), first, end);
+  return bytes;
+}
+
+}  // namespace
+
+Batches StoredRows::read(size_t fragment, const std::vector<std::string>& columns) const {
+  const Extent& extent = extents_[fragment];
+  if (columns.empty()) {
+    return {arrow::RecordBatch::Make(arrow::schema({}), extent.rows, arrow::ArrayVector())};
+  }
+  void* mapped = ::mmap(nullptr, static_cast<size_t>(extent.size), PROT_READ, MAP_SHARED,
+                        file_->fd(), extent.offset);
+  if (mapped == MAP_FAILED) throw_errno("mapping rows of a temporary file");
+  auto buffer =
+      std::make_shared<MappedBuffer>(file_, static_cast<const uint8_t*>(mapped), extent.size);
+  auto options = arrow::ipc::IpcReadOptions::Defaults();
+  for (const auto& name : columns) options.included_fields.push_back(schema_->GetFieldIndex(name));
+  options.use_threads = false;
+  auto reader = check(arrow::ipc::RecordBatchStreamReader::Open(
+                          std::make_shared<arrow::io::BufferReader>(buffer), options),
+                      kReadingRows);
+  Batches batches;
+  while (true) {
+    std::shared_ptr<arrow::RecordBatch> batch;
+    check(reader->ReadNext(&batch), kReadingRows);
+    if (!batch) return batches;
+    Piece piece = to_piece(*batch);
+    pick_columns(piece, columns, "rows of a temporary file");
+    for (size_t i = 0; i < columns.size(); ++i) {
+      auto type = schema_->GetFieldByName(columns[i])->type();
+      piece.columns[i] = arrow::MakeArray(retyped(piece.columns[i]->data(), type));
+    }
+    batches.push_back(to_batch(std::move(piece)));
+  }
+}
+
+RowStore::RowStore(SchemaPtr schema, std::string what)
+    : what_(std::move(what)), folder_(temporary_folder()), stored_(new StoredRows) {
+  stored_->schema_ = std::move(schema);
+  stored_->file_ = std::make_shared<NewFile>(folder_);
+}
+
+RowStore::~RowStore() = default;
+
+void RowStore::add(const std::shared_ptr<arrow::RecordBatch>& batch) {
+  if (!begun_) stored_->schema_ = batch->schema();
+  begun_ = true;
+  int64_t rows = batch->num_rows();
+  for (int64_t first = 0; first < rows;) {
+    int64_t end = std::min(rows, first + kPieceRows - waiting_rows_);
+    int64_t bytes = bytes_of_rows(*batch, first, end);
+    if (waiting_bytes_ + bytes > kLargestFragment) {
+      // One row always fits. Else the last end for which there is room.
+      int64_t low = first + (waiting_rows_ == 0 ? 1 : 0), high = end;
+      while (low < high) {
+        int64_t middle = (low + high + 1) / 2;
+        if (waiting_bytes_ + bytes_of_rows(*batch, first, middle) > kLargestFragment) {
+          high = middle - 1;
+        } else {
+          low = middle;
+        }
+      }
+      end = low;
+      bytes = bytes_of_rows(*batch, first, end);
+    }
+    bool full = end < rows || waiting_rows_ + end - first == kPieceRows;
+    if (end > first) waiting_.push_back(batch->Slice(first, end - first));
+    waiting_rows_ += end - first;
+    waiting_bytes_ += bytes;
+    first = end;
+    if (!full) continue;
+    flush();
+    if (!blocks_only_) close_fragment();
+  }
+}
+
+void RowStore::end_fragment() {
+  flush();
+  close_fragment();
+}
+
+void RowStore::flush() {
+  if (waiting_rows_ == 0) return;
+  auto batch = concatenate(waiting_);
+  waiting_.clear();
+  waiting_rows_ = waiting_bytes_ = 0;
+  write(*batch);
+}
+
+struct RowStore::OpenFragment {
+  OpenFragment(int fd, int64_t offset) : out(fd, offset), at(offset) {}
+  DescriptorStream out;
+  int64_t at;
+  int64_t rows = 0;
+  std::shared_ptr<arrow::ipc::RecordBatchWriter> writer;
+};
+
+void RowStore::write(const arrow::RecordBatch& batch) {
+  if (!open_) {
+    const auto& extents = stored_->extents_;
+    int64_t at = extents.empty() ? 0 : extents.back().offset + extents.back().size;
+    open_ = std::make_unique<OpenFragment>(stored_->file_->fd(), (at + kPage - 1) / kPage * kPage);
+    auto options = arrow::ipc::IpcWriteOptions::Defaults();
+    options.alignment = 64;
+    options.use_threads = false;
+    options.unify_dictionaries = false;
+    open_->writer = written(arrow::ipc::MakeStreamWriter(&open_->out, batch.schema(), options));
+  }
+  written(open_->writer->WriteRecordBatch(batch));
+  open_->rows += batch.num_rows();
+}
+
+void RowStore::close_fragment() {
+  if (!open_) return;
+  written(open_->writer->Close());
+  int64_t size = open_->out.at() - open_->at;
+  stored_->extents_.push_back({open_->at, size, open_->rows});
+  stored_->rows_ += open_->rows;
+  stored_->bytes_ += size;
+  open_ = nullptr;
+}
+
+void RowStore::written(const arrow::Status& status) const {
+  if (status.ok()) return;
+  throw Error(ErrorKind::kIo,
+              str("writing ", what_, " to a temporary file in '", folder_, "': ", status.message(),
+                  "; set TMPDIR or InitOptions::temporary_folder to a disk with more room"));
+}
+
+std::shared_ptr<const StoredRows> RowStore::finish() {
+  end_fragment();
+  return stored_;
+}
+
+}  // namespace manta::data

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <string>
+
+#include "manta/base/error_internal.h"
+#include "manta/io/unique_fd.h"
+
+namespace manta::data {
+
+/// For tests: a server of S3 in a process of its own, which ends with this object, or with this
+/// process. It has one bucket, "bucket". Needs what scripts/setup.sh installs.
+class S3Server {
+ public:
+  S3Server() {
+    // What the library would ask otherwise: a machine's metadata, the user's own files.
+    ::setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
+    ::setenv("AWS_CONFIG_FILE", "/nonexistent", 1);
+    ::setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent", 1);
+    ::setenv("AWS_ACCESS_KEY_ID", "user", 1);
+    ::setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
+    int in[2], out[2];
+    if (::pipe2(in, O_CLOEXEC) != 0 || ::pipe2(out, O_CLOEXEC) != 0) throw_errno("making pipes");
+    UniqueFd child_in(in[0]), child_out(out[1]), from_server(out[0]);
+    to_server_ = UniqueFd(in[1]);
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_adddup2(&actions, child_in.get(), 0);
+    ::posix_spawn_file_actions_adddup2(&actions, child_out.get(), 1);
+    std::string python = MANTA_COUNTERPARTS, script = MANTA_S3_SERVER, bucket = "bucket";
+    char* arguments[] = {python.data(), script.data(), bucket.data(), nullptr};
+    int error = ::posix_spawn(&pid_, python.c_str(), &actions, nullptr, arguments, environ);
+    ::posix_spawn_file_actions_destroy(&actions);
+    if (error != 0) throw Error(ErrorKind::kIo, str("starting ", python, ": ", errno_text(error)));
+    child_out.reset();
+    char c = 0;
+    while (::read(from_server.get(), &c, 1) == 1 && c != '\n') port_ += c;
+    if (port_.empty()) throw Error(ErrorKind::kIo, "the server of S3 did not start");
+  }
+  ~S3Server() {
+    to_server_.reset();
+    ::waitpid(pid_, nullptr, 0);
+  }
+  S3Server(const S3Server&) = delete;
+  S3Server& operator=(const S3Server&) = delete;
+
+  /// s3://bucket/<path>?... for this server.
+  std::string address(const std::string& path, const std::string& authority = "bucket") const {
+    return str("s3://", authority, "/", path, "?region=us-east-1&scheme=http",
+               "&endpoint_override=127.0.0.1:", port_);
+  }
+  /// "/-/fault?cut=1", and so on: see tests/s3_server.py. Returns what it answers.
+  std::string tell(const std::string& path) const {
+    UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(std::stoi(port_)));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
+      throw_errno("connecting to the server of S3");
+    }
+    std::string request = str("GET ", path, " HTTP/1.0\r\n\r\n"), answer;
+    if (::write(socket.get(), request.data(), request.size()) < 0) throw_errno("asking it");
+    char buffer[4096];
+    for (ssize_t n = 0; (n = ::read(socket.get(), buffer, sizeof(buffer))) > 0;) {
+      answer.append(buffer, static_cast<size_t>(n));
+    }
+    return answer;
+  }
+
+ private:
+  pid_t pid_ = -1;
+  UniqueFd to_server_;
+  std::string port_;
+};
+
+}  // namespace manta::data

@@ -1,0 +1,198 @@
+#include <arrow/api.h>
+
+#include <algorithm>
+
+#include "manta/base/error_internal.h"
+#include "manta/data/expression_internal.h"
+#include "manta/data/plan_internal.h"
+#include "manta/data/plan_limits_internal.h"
+#include "manta/data/stream_internal.h"
+#include "manta/data/wide_internal.h"
+#include "manta/io/arrow_status_internal.h"
+
+namespace manta::data {
+namespace {
+
+// NaN as the last number, or as the first one, whatever the direction.
+std::shared_ptr<arrow::Array> place_nans(const std::shared_ptr<arrow::Array>& keys, bool descending,
+                                         bool nulls_first) {
+  if (descending == nulls_first) return keys;
+  arrow::Int64Builder builder;
+  check(builder.Reserve(keys->length()), "keys of a sort");
+  auto& numbers = static_cast<const arrow::Int64Array&>(*keys);
+  for (int64_t i = 0; i < numbers.length(); ++i) {
+    if (numbers.IsNull(i)) {
+      builder.UnsafeAppendNull();
+    } else {
+      builder.UnsafeAppend(numbers.Value(i) == kNanKey ? INT64_MIN : numbers.Value(i));
+    }
+  }
+  return check(builder.Finish(), "keys of a sort");
+}
+
+}  // namespace
+
+WideColumns::WideColumns(SchemaPtr schema, const std::string& doing) : schema_(std::move(schema)) {
+  for (const auto& field : schema_->fields()) {
+    try {
+      lanes_.push_back(Payload::lane_type(*field->type()));
+    } catch (const Error& error) {
+      throw Error(error.kind(),
+                  str("in ", doing, ": column '", field->name(), "': ", error.what()));
+    }
+  }
+}
+
+void WideColumns::encode(const arrow::RecordBatch& batch, arrow::ArrayVector& lanes) const {
+  for (const auto& column : batch.columns()) lanes.push_back(Payload::encode(column));
+}
+
+std::shared_ptr<arrow::RecordBatch> WideColumns::decode(const arrow::RecordBatch& lanes,
+                                                        int first) const {
+  arrow::ArrayVector columns;
+  for (int i = 0; i < schema_->num_fields(); ++i) {
+    try {
+      columns.push_back(Payload::decode(lanes.column(first + i), schema_->field(i)->type()));
+    } catch (const Error& error) {
+      throw Error(error.kind(), str("column '", schema_->field(i)->name(), "': ", error.what()));
+    }
+  }
+  return arrow::RecordBatch::Make(schema_, lanes.num_rows(), std::move(columns));
+}
+
+void require_key(const arrow::Field& field, const std::string& doing) {
+  if (Key::lane_type(*field.type())) return;
+  throw Error(
+      ErrorKind::kInvalidArgument,
+      str("in ", doing, ": column '", field.name(), "' is of type ", field.type()->ToString(),
+          ", whose values cannot be compared; use numbers, times, texts or booleans"));
+}
+
+std::vector<OrderKey> order_keys(const arrow::Schema& schema,
+                                 const std::vector<std::string>& columns,
+                                 const std::vector<bool>& descending, Nulls nulls,
+                                 const std::string& doing) {
+  std::vector<OrderKey> keys;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    auto field = schema.GetFieldByName(columns[i]);
+    if (!field) {
+      throw Error(ErrorKind::kNotFound,
+                  str("in ", doing, ": ", no_such_column(columns[i], schema.field_names())));
+    }
+    require_key(*field, doing);
+    keys.push_back({Key::lane_type(*field->type()), descending[i], nulls == Nulls::kFirst});
+  }
+  return keys;
+}
+
+KeysOf keys_of_columns(const std::vector<std::string>& columns, const std::vector<bool>& descending,
+                       Nulls nulls) {
+  return [=](const arrow::RecordBatch& batch, int64_t) {
+    arrow::ArrayVector keys;
+    for (size_t i = 0; i < columns.size(); ++i) {
+      auto column = batch.GetColumnByName(columns[i]);
+      auto lane = Key::encode(column);
+      bool floating = Key::is_floating(*column->type());
+      keys.push_back(floating ? place_nans(lane, descending[i], nulls == Nulls::kFirst) : lane);
+    }
+    return keys;
+  };
+}
+
+std::string lane_list(const std::string& prefix, size_t first, size_t count) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < count; ++i) names.push_back(str(prefix, "c", first + i));
+  return join(names);
+}
+
+std::shared_ptr<arrow::Array> numbers_from(int64_t first, int64_t count) {
+  arrow::Int64Builder builder;
+  check(builder.Reserve(count), "numbers of rows");
+  for (int64_t i = 0; i < count; ++i) builder.UnsafeAppend(first + i);
+  return check(builder.Finish(), "numbers of rows");
+}
+
+std::shared_ptr<arrow::RecordBatch> lanes_batch(arrow::ArrayVector lanes, int64_t rows) {
+  arrow::FieldVector fields;
+  for (const auto& lane : lanes) fields.push_back(arrow::field("", lane->type()));
+  return arrow::RecordBatch::Make(arrow::schema(fields), rows, std::move(lanes));
+}
+
+int64_t checked_memory(int64_t bytes, const std::string& doing) {
+  constexpr int64_t kLeast = 64 << 20;
+  if (bytes == 0 || (bytes >= kLeast && bytes <= kMaxRows)) return bytes;
+  throw Error(ErrorKind::kInvalidArgument,
+              str(doing, " needs memory_bytes of at least ", kLeast,
+                  ", or 0 for a quarter of the machine's memory, not ", bytes));
+}
+
+bool sort_rows(const AllRows& rows, const std::vector<OrderKey>& keys, const KeysOf& keys_of,
+               int64_t memory_bytes, const std::string& doing,
+               const std::function<void(const std::shared_ptr<arrow::RecordBatch>&)>& take) {
+  auto first = rows.next();
+  if (!first) return !rows.stopping || !rows.stopping();
+  WideColumns columns(first->schema(), doing);
+  auto lanes = columns.lanes();
+  std::vector<std::string> order;
+  for (const auto& key : keys) {
+    order.push_back(str("c", lanes.size(), key.descending ? " DESC" : " ASC",
+                        key.nulls_first ? " NULLS FIRST" : " NULLS LAST"));
+    lanes.push_back(key.lane);
+  }
+  order.push_back(str("c", lanes.size()));  // equal ones as they came
+  lanes.push_back(arrow::int64());
+
+  WideQuery query({wide_memory(memory_bytes), rows.threads, rows.stopping});
+  int64_t row = 0;
+  query.add_input("input", lanes, [&]() -> std::shared_ptr<arrow::RecordBatch> {
+    auto batch = first ? std::move(first) : rows.next();
+    first = nullptr;
+    if (!batch) return nullptr;
+    arrow::ArrayVector all;
+    columns.encode(*batch, all);
+    for (auto& key : keys_of(*batch, row)) all.push_back(std::move(key));
+    all.push_back(numbers_from(row, batch->num_rows()));
+    row += batch->num_rows();
+    return lanes_batch(std::move(all), batch->num_rows());
+  });
+  // Without columns there are only so many rows.
+  bool bare = columns.size() == 0;
+  auto given = bare ? std::vector{lanes.back()} : columns.lanes();
+  std::string sql =
+      str("SELECT ", bare ? str("c", lanes.size() - 1) : lane_list("", 0, given.size()),
+          " FROM input() ORDER BY ", join(order));
+  return query.run(sql, given, [&](const std::shared_ptr<arrow::RecordBatch>& batch) {
+    take(columns.decode(*batch));
+  });
+}
+
+struct OtherRows::Impl {
+  Impl(std::shared_ptr<const Plan> plan, const AllRows& beside)
+      : known(schema_of(*plan)),
+        stopping(beside.stopping),
+        stream(std::move(plan), {.epoch = beside.epoch}, {.threads = beside.threads}) {}
+
+  SchemaPtr known;
+  std::function<bool()> stopping;
+  Stream stream;
+  std::shared_ptr<arrow::RecordBatch> looked_at;
+};
+
+OtherRows::OtherRows(const std::shared_ptr<const Plan>& plan, const AllRows& beside)
+    : impl_(std::make_unique<Impl>(plan, beside)) {}
+OtherRows::~OtherRows() = default;
+
+std::shared_ptr<arrow::RecordBatch> OtherRows::next() {
+  if (impl_->looked_at) return std::move(impl_->looked_at);
+  if (impl_->stopping && impl_->stopping()) return nullptr;
+  auto block = impl_->stream.next();
+  return block ? std::move(block->batch) : nullptr;
+}
+
+SchemaPtr OtherRows::schema() {
+  if (impl_->known) return impl_->known;
+  if (!impl_->looked_at) impl_->looked_at = next();
+  return impl_->looked_at ? impl_->looked_at->schema() : nullptr;
+}
+
+}  // namespace manta::data

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+/// Options of the operations that need all rows at once. Each runs on DuckDB, which is loaded when
+/// the first of them runs, and spills to the run's temporary folder what exceeds `memory_bytes`.
+/// The rows that it gives are written to a temporary file, from which later operations stream.
+namespace manta {
+
+/// Where rows stand whose key is null. NaN stand beside them, towards the other values.
+enum class Nulls { kLast, kFirst };
+
+struct SortOptions {
+  bool descending = false;  ///< By all keys.
+  /// For each key, if they differ; else empty.
+  std::vector<bool> descending_keys = {};
+  Nulls nulls = Nulls::kLast;
+  /// That may be used, about. 0: a quarter of the machine's memory, or of the process's cgroup.
+  int64_t memory_bytes = 0;
+};
+
+struct RandomShuffleOptions {
+  std::optional<uint64_t> seed = std::nullopt;  ///< None: drawn when the plan is built.
+  /// A new order in each epoch. It costs the shuffle again each time; `window_shuffle` after a
+  /// shuffle of all rows costs nothing to speak of.
+  bool reshuffle_each_epoch = false;
+  int64_t memory_bytes = 0;  ///< As in SortOptions.
+};
+
+struct RandomizeBlockOrderOptions {
+  std::optional<uint64_t> seed = std::nullopt;  ///< None: drawn when the plan is built.
+};
+
+/// Which rows a join gives.
+enum class JoinType {
+  kInner,      ///< Pairs of rows with equal keys.
+  kLeft,       ///< And rows of the left without a partner, with nulls on the right.
+  kRight,      ///< And rows of the right without a partner, with nulls on the left.
+  kOuter,      ///< Both.
+  kLeftSemi,   ///< Rows of the left that have a partner, once each, without columns of the right.
+  kLeftAnti,   ///< Rows of the left that have none.
+  kRightSemi,  ///< Rows of the right that have a partner.
+  kRightAnti,  ///< Rows of the right that have none.
+};
+
+struct JoinOptions {
+  JoinType type = JoinType::kInner;
+  /// The keys of the right side, if they have other names there. In the result they have the names
+  /// of the left.
+  std::vector<std::string> right_on = {};
+  /// Appended to names of columns that both sides have, besides the keys. Without them that is an
+  /// error.
+  std::string left_suffix = {};
+  std::string right_suffix = {};
+  int64_t memory_bytes = 0;  ///< As in SortOptions.
+};
+
+struct ZipOptions {
+  std::string suffix = "_1";  ///< For columns of the right whose names the left has, as in Ray.
+};
+
+struct GroupByOptions {
+  int64_t memory_bytes = 0;  ///< As in SortOptions.
+};
+
+struct SplitOptions {
+  /// All parts have the same number of rows, and up to n - 1 rows at the end are left out. Default:
+  /// the first parts have a row more.
+  bool equal = false;
+};
+
+}  // namespace manta

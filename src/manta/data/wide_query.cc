@@ -1,0 +1,240 @@
+#include <arrow/api.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <fstream>
+#include <mutex>
+#include <thread>
+
+#include "manta/base/error_internal.h"
+#include "manta/core/session_folder_internal.h"
+#include "manta/data/lane_columns_internal.h"
+#include "manta/data/wide_query_internal.h"
+#include "manta/data/wide_types_internal.h"
+
+namespace manta::data {
+namespace {
+
+using TypePtr = std::shared_ptr<arrow::DataType>;
+
+constexpr int64_t kLargestBatchBytes = 32 << 20;
+// DuckDB does not count everything that it uses: with a limit of 64 MB, sorting 512 MB took a
+// process of two threads 310 MB in all.
+constexpr double kPartThatItCounts = 0.4;
+constexpr int64_t kSmallestLimit = 64 << 20;  // with less, joins fail
+
+// A text of DuckDB's that says whose fault it is, turned into an Error.
+Error duckdb_error(const std::string& text, const std::string& folder) {
+  auto has = [&](const char* part) { return text.find(part) != std::string::npos; };
+  if (has("No space left on device") || has("max_temp_directory_size") || has("File too large")) {
+    return Error(ErrorKind::kIo,
+                 str("what does not fit into memory cannot be written to '", folder, "': ", text,
+                     "; set TMPDIR or InitOptions::temporary_folder to a disk with more room"));
+  }
+  if (has("Out of Memory")) {
+    return Error(ErrorKind::kResources, str("DuckDB needs more memory than it may use: ", text,
+                                            "; give the operation more with memory_bytes"));
+  }
+  if (has("IO Error")) return Error(ErrorKind::kIo, text);
+  return Error(ErrorKind::kInvalidArgument, text);
+}
+
+}  // namespace
+
+struct WideQuery::Input {
+  std::vector<TypePtr> lanes;
+  NextBatch next;
+  std::mutex mutex;  // of what follows
+  std::shared_ptr<arrow::RecordBatch> batch;
+  int64_t row = 0;
+  bool ended = false;
+  std::exception_ptr error;
+  int threads = 1;
+
+  static void bind(duck::BindInfo info) {
+    auto& input = *static_cast<Input*>(duckdb().bind_get_extra_info(info));
+    for (size_t i = 0; i < input.lanes.size(); ++i) {
+      auto type = duckdb().create_logical_type(lane_of(*input.lanes[i]));
+      duckdb().bind_add_result_column(info, str("c", i).c_str(), type);
+      duckdb().destroy_logical_type(&type);
+    }
+  }
+  static void init(duck::InitInfo info) {
+    auto& input = *static_cast<Input*>(duckdb().init_get_extra_info(info));
+    duckdb().init_set_max_threads(info, static_cast<uint64_t>(input.threads));
+  }
+  static void call(duck::FunctionInfo info, duck::Chunk chunk) {
+    auto& input = *static_cast<Input*>(duckdb().function_get_extra_info(info));
+    std::shared_ptr<arrow::RecordBatch> batch;
+    int64_t first = 0;
+    int64_t rows = 0;
+    try {
+      rows = input.take(&batch, &first);
+    } catch (...) {
+      std::lock_guard lock(input.mutex);
+      if (!input.error) input.error = std::current_exception();
+      duckdb().function_set_error(info, "the rows could not be read");
+    }
+    for (int i = 0; rows > 0 && i < batch->num_columns(); ++i) {
+      fill_vector(duckdb().data_chunk_get_vector(chunk, static_cast<uint64_t>(i)),
+                  *batch->column(i), first, rows);
+    }
+    duckdb().data_chunk_set_size(chunk, static_cast<uint64_t>(rows));
+  }
+
+  // The next rows, as many as a chunk holds.
+  int64_t take(std::shared_ptr<arrow::RecordBatch>* from, int64_t* first) {
+    std::lock_guard lock(mutex);
+    while (!ended && (!batch || row == batch->num_rows())) {
+      batch = next();
+      row = 0;
+      ended = !batch;
+    }
+    if (ended) return 0;
+    int64_t rows = std::min(batch->num_rows() - row, static_cast<int64_t>(duckdb().vector_size()));
+    *from = batch;
+    *first = row;
+    row += rows;
+    return rows;
+  }
+};
+
+struct WideQuery::Impl {
+  explicit Impl(WideLimits given) : limits(std::move(given)), folder(temporary_folder()) {
+    duck::Config config = nullptr;
+    duckdb().create_config(&config);
+    auto set = [&](const char* name, const std::string& value) {
+      MANTA_CHECK(duckdb().set_config(config, name, value.c_str()) == duck::kSuccess, name);
+    };
+    auto counted =
+        static_cast<int64_t>(static_cast<double>(limits.memory_bytes) * kPartThatItCounts);
+    set("memory_limit", str(std::max(counted, kSmallestLimit), "B"));
+    set("threads", str(limits.threads));
+    set("temp_directory", folder.path() + "/spilled");
+    set("preserve_insertion_order", "false");  // what needs an order asks for it
+    set("autoinstall_known_extensions", "false");
+    set("autoload_known_extensions", "false");
+    char* error = nullptr;
+    auto opened = duckdb().open_ext(nullptr, &database, config, &error);
+    duckdb().destroy_config(&config);
+    if (opened != duck::kSuccess) {
+      std::string text = error ? error : "no reason given";
+      duckdb().free(error);
+      throw Error(ErrorKind::kResources, "DuckDB does not start: " + text);
+    }
+    if (duckdb().connect(database, &connection) != duck::kSuccess) {
+      duckdb().close(&database);
+      throw Error(ErrorKind::kResources, "DuckDB does not start");
+    }
+  }
+  ~Impl() {
+    if (connection) duckdb().disconnect(&connection);
+    if (database) duckdb().close(&database);
+  }
+
+  [[noreturn]] void fail(const char* text) const {
+    for (const auto& input : inputs) {
+      std::lock_guard lock(input->mutex);
+      if (input->error) std::rethrow_exception(input->error);
+    }
+    throw duckdb_error(text ? text : "DuckDB failed", folder.path());
+  }
+  bool stopped() const { return limits.stopping && limits.stopping(); }
+
+  const WideLimits limits;
+  const SessionFolder folder;  // removed after the database is closed
+  duck::Database database = nullptr;
+  duck::Connection connection = nullptr;
+  std::vector<std::unique_ptr<Input>> inputs;
+};
+
+WideQuery::WideQuery(WideLimits limits) : impl_(std::make_unique<Impl>(std::move(limits))) {}
+WideQuery::~WideQuery() = default;
+
+void WideQuery::add_input(const std::string& name, std::vector<TypePtr> lanes, NextBatch next) {
+  auto input = std::make_unique<Input>();
+  input->lanes = std::move(lanes);
+  input->next = std::move(next);
+  input->threads = impl_->limits.threads;
+  auto function = duckdb().create_table_function();
+  duckdb().table_function_set_name(function, name.c_str());
+  duckdb().table_function_set_extra_info(function, input.get(), nullptr);
+  duckdb().table_function_set_bind(function, &Input::bind);
+  duckdb().table_function_set_init(function, &Input::init);
+  duckdb().table_function_set_function(function, &Input::call);
+  auto state = duckdb().register_table_function(impl_->connection, function);
+  duckdb().destroy_table_function(&function);
+  MANTA_CHECK(state == duck::kSuccess, "an input of a query that DuckDB refuses");
+  impl_->inputs.push_back(std::move(input));
+}
+
+namespace {
+
+// What a query holds while it runs, released in the order that DuckDB needs.
+struct Running {
+  ~Running() {
+    if (has_result) duckdb().destroy_result(&result);
+    if (pending) duckdb().destroy_pending(&pending);
+    if (prepared) duckdb().destroy_prepare(&prepared);
+  }
+  duck::Prepared prepared = nullptr;
+  duck::Pending pending = nullptr;
+  duck::Result result = {};
+  bool has_result = false;
+};
+
+}  // namespace
+
+bool WideQuery::run(const std::string& sql, const std::vector<TypePtr>& lanes,
+                    const std::function<void(std::shared_ptr<arrow::RecordBatch>)>& take) {
+  Running running;
+  if (duckdb().prepare(impl_->connection, sql.c_str(), &running.prepared) != duck::kSuccess) {
+    impl_->fail(duckdb().prepare_error(running.prepared));
+  }
+  if (duckdb().pending_prepared_streaming(running.prepared, &running.pending) != duck::kSuccess) {
+    impl_->fail(duckdb().pending_error(running.pending));
+  }
+  while (true) {
+    if (impl_->stopped()) return false;
+    auto state = duckdb().pending_execute_task(running.pending);
+    if (state == duck::kFailed) impl_->fail(duckdb().pending_error(running.pending));
+    if (state == duck::kResultReady) break;
+    // The others are at work, or blocked by the one who reads.
+    if (state == duck::kNoTasks) std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  running.has_result = true;
+  if (duckdb().execute_pending(running.pending, &running.result) != duck::kSuccess) {
+    impl_->fail(duckdb().result_error(&running.result));
+  }
+  LaneColumns columns(lanes);
+  while (true) {
+    if (impl_->stopped()) return false;
+    duck::Chunk chunk = duckdb().fetch_chunk(running.result);
+    if (!chunk) break;
+    auto rows = static_cast<int64_t>(duckdb().data_chunk_get_size(chunk));
+    for (int64_t row = 0; row < rows;) {
+      int64_t some = std::min(rows - row, kPieceRows - columns.rows());
+      columns.add(chunk, row, some);
+      row += some;
+      if (columns.rows() == kPieceRows || columns.bytes() > kLargestBatchBytes) {
+        take(columns.take());
+      }
+    }
+    duckdb().destroy_data_chunk(&chunk);
+    if (rows == 0) break;
+  }
+  if (const char* error = duckdb().result_error(&running.result)) impl_->fail(error);
+  if (columns.rows() > 0) take(columns.take());
+  return true;
+}
+
+int64_t default_wide_memory() {
+  int64_t bytes = int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
+  int64_t limit = 0;
+  if (std::ifstream("/sys/fs/cgroup/memory.max") >> limit) bytes = std::min(bytes, limit);
+  return bytes / 4;
+}
+
+}  // namespace manta::data

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "manta/data/duckdb_internal.h"
+#include "manta/data/operation_internal.h"
+
+namespace manta::data {
+
+/// What a wide operation may use.
+struct WideLimits {
+  int64_t memory_bytes = 0;  ///< About as many at the same time; more is spilled to files.
+  int threads = 1;
+  /// Asked now and then; once it is true, the query ends.
+  std::function<bool()> stopping = {};
+};
+
+/// One query of DuckDB, in a database of its own without a file: it has its memory limit, and a
+/// temporary folder for what does not fit, which goes away with it (if the process is killed, with
+/// the run's folder). The text of the query is made from our plans only: columns are c0, c1, ... of
+/// each input, and no value or name of the user's is ever in it.
+class WideQuery {
+ public:
+  explicit WideQuery(WideLimits limits);
+  ~WideQuery();
+  WideQuery(const WideQuery&) = delete;
+
+  /// Rows that the query reads as `<name>()`, once. The batches of `next` are lanes of these types;
+  /// it is called on DuckDB's threads, one at a time. The order of rows is lost if there are
+  /// several threads: who needs it has a column for it.
+  void add_input(const std::string& name, std::vector<std::shared_ptr<arrow::DataType>> lanes,
+                 NextBatch next);
+
+  /// Runs it and passes on the rows, as lanes of these types, in batches of kPieceRows, the last
+  /// one shorter; text as large_binary, lists as large_list. False if it was stopped. Throws what
+  /// `next` threw; Error(kResources) if memory, or the disk for what does not fit, is exhausted.
+  bool run(const std::string& sql, const std::vector<std::shared_ptr<arrow::DataType>>& lanes,
+           const std::function<void(std::shared_ptr<arrow::RecordBatch>)>& take);
+
+ private:
+  struct Input;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// A quarter of what this process may use (its cgroup's limit, or the machine's memory).
+int64_t default_wide_memory();
+
+}  // namespace manta::data

@@ -1,0 +1,180 @@
+#pragma once
+
+#include <arrow/api.h>
+
+#include <bit>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "manta/base/json.h"
+
+/// Columns whose values can be categories, value by value.
+namespace manta::preprocess {
+
+/// What kind of values categories are. Numbers of all kinds are one family: 1, 1.0 and true are the
+/// same category. The kind tells how they are written, and what comes back from codes.
+enum class CategoryKind { kNone, kBoolean, kInteger, kUnsigned, kFloat, kText, kList };
+
+/// "bool", "int64", "uint64", "float64", "string", "list".
+const char* kind_name(CategoryKind kind);
+std::optional<CategoryKind> kind_named(const std::string& name);
+bool is_number(CategoryKind kind);
+
+/// That of a column's type; of a list, kList. Throws Error(kInvalidArgument), which begins with
+/// `who` and names the column, if its values cannot be categories: times, decimals, binary, lists
+/// of lists, structs.
+CategoryKind kind_of(const arrow::DataType& type, const std::string& column,
+                     const std::string& who);
+/// That of the elements, if it is a list.
+CategoryKind element_kind(const arrow::DataType& type, const std::string& column,
+                          const std::string& who);
+
+/// A list column's rows as ranges of one array.
+struct ListRows {
+  static std::optional<ListRows> of(const std::shared_ptr<arrow::Array>& column);
+
+  int64_t begin(int64_t row) const;
+  int64_t end(int64_t row) const;
+
+  std::shared_ptr<arrow::Array> values;  ///< Without encodings.
+
+ private:
+  std::shared_ptr<arrow::Array> column_;
+};
+
+/// Calls for each value of a column without encodings, which is no list:
+///   take.null(row), also for NaN
+///   take.integer(row, int64_t), also for true, 3.0 and -0.0
+///   take.huge(row, uint64_t), of 2^63 or more
+///   take.fraction(row, double), any other float64
+///   take.text(row, string_view)
+/// for the rows from `begin` to `end`.
+template <class Take>
+void for_each_value(const arrow::Array& column, int64_t begin, int64_t end, Take&& take);
+
+/// The value as JSON, by a `Take` that keeps the last one.
+struct JsonOfValue {
+  void null(int64_t) { value = nullptr; }
+  void integer(int64_t, int64_t x) { value = x; }
+  void huge(int64_t, uint64_t x) { value = x; }
+  void fraction(int64_t, double x) { value = x; }
+  void text(int64_t, std::string_view x) { value = std::string(x); }
+  Json value;
+};
+/// A list as JSON. Nothing if it, or one of its elements, is null.
+std::optional<Json> list_as_json(const ListRows& lists, int64_t row);
+
+// ---- How it is done.
+
+namespace detail {
+
+template <class ArrowType, class Take>
+void each_integer(const arrow::Array& column, int64_t begin, int64_t end, Take& take) {
+  const auto* values = static_cast<const arrow::NumericArray<ArrowType>&>(column).raw_values();
+  bool has_nulls = column.null_count() > 0;
+  for (int64_t i = begin; i < end; ++i) {
+    if (has_nulls && column.IsNull(i)) {
+      take.null(i);
+      continue;
+    }
+    if constexpr (std::is_same_v<typename ArrowType::c_type, uint64_t>) {
+      if (values[i] > static_cast<uint64_t>(INT64_MAX)) {
+        take.huge(i, values[i]);
+        continue;
+      }
+    }
+    take.integer(i, static_cast<int64_t>(values[i]));
+  }
+}
+
+template <class Take>
+void take_float(int64_t row, double x, Take& take) {
+  constexpr double kBound = 9223372036854775808.0;  // 2^63
+  if (std::isnan(x)) {
+    take.null(row);
+  } else if (x >= -kBound && x < kBound && x == std::trunc(x)) {
+    take.integer(row, static_cast<int64_t>(x));
+  } else if (x >= kBound && x < 2 * kBound) {
+    take.huge(row, static_cast<uint64_t>(x));
+  } else {
+    take.fraction(row, x);
+  }
+}
+
+template <class ArrowType, class Take>
+void each_float(const arrow::Array& column, int64_t begin, int64_t end, Take& take) {
+  const auto* values = static_cast<const arrow::NumericArray<ArrowType>&>(column).raw_values();
+  for (int64_t i = begin; i < end; ++i) {
+    if (column.IsNull(i)) {
+      take.null(i);
+    } else {
+      take_float(i, static_cast<double>(values[i]), take);
+    }
+  }
+}
+
+template <class Array, class Take>
+void each_text(const arrow::Array& column, int64_t begin, int64_t end, Take& take) {
+  const auto& texts = static_cast<const Array&>(column);
+  bool has_nulls = column.null_count() > 0;
+  for (int64_t i = begin; i < end; ++i) {
+    if (has_nulls && column.IsNull(i)) {
+      take.null(i);
+    } else {
+      take.text(i, texts.GetView(i));
+    }
+  }
+}
+
+}  // namespace detail
+
+template <class Take>
+void for_each_value(const arrow::Array& column, int64_t begin, int64_t end, Take&& take) {
+  using namespace detail;
+  switch (column.type_id()) {
+    case arrow::Type::NA:
+      for (int64_t i = begin; i < end; ++i) take.null(i);
+      return;
+    case arrow::Type::BOOL:
+      for (int64_t i = begin; i < end; ++i) {
+        if (column.IsNull(i)) {
+          take.null(i);
+        } else {
+          take.integer(i, static_cast<const arrow::BooleanArray&>(column).Value(i));
+        }
+      }
+      return;
+    case arrow::Type::INT8:
+      return each_integer<arrow::Int8Type>(column, begin, end, take);
+    case arrow::Type::INT16:
+      return each_integer<arrow::Int16Type>(column, begin, end, take);
+    case arrow::Type::INT32:
+      return each_integer<arrow::Int32Type>(column, begin, end, take);
+    case arrow::Type::INT64:
+      return each_integer<arrow::Int64Type>(column, begin, end, take);
+    case arrow::Type::UINT8:
+      return each_integer<arrow::UInt8Type>(column, begin, end, take);
+    case arrow::Type::UINT16:
+      return each_integer<arrow::UInt16Type>(column, begin, end, take);
+    case arrow::Type::UINT32:
+      return each_integer<arrow::UInt32Type>(column, begin, end, take);
+    case arrow::Type::UINT64:
+      return each_integer<arrow::UInt64Type>(column, begin, end, take);
+    case arrow::Type::FLOAT:
+      return each_float<arrow::FloatType>(column, begin, end, take);
+    case arrow::Type::DOUBLE:
+      return each_float<arrow::DoubleType>(column, begin, end, take);
+    case arrow::Type::STRING:
+      return each_text<arrow::StringArray>(column, begin, end, take);
+    case arrow::Type::LARGE_STRING:
+      return each_text<arrow::LargeStringArray>(column, begin, end, take);
+    case arrow::Type::STRING_VIEW:
+      return each_text<arrow::StringViewArray>(column, begin, end, take);
+    default:
+      return;  // kind_of has refused it
+  }
+}
+
+}  // namespace manta::preprocess

@@ -1,0 +1,255 @@
+#include <arrow/api.h>
+
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "manta/base/error_internal.h"
+#include "manta/base/start_thread_internal.h"
+#include "manta/data/operation_internal.h"
+#include "manta/data/plan_internal.h"
+#include "manta/data/processors_internal.h"
+#include "manta/data/stream_internal.h"
+#include "manta/io/arrow_status_internal.h"
+#include "manta/preprocess/chain.h"
+#include "manta/preprocess/passes_internal.h"
+
+namespace manta {
+namespace preprocess {
+namespace {
+
+using Tallies = std::vector<std::unique_ptr<Tally>>;
+
+// Threads that take batches of a stream, each the next one, and count for themselves.
+class Pass {
+ public:
+  Pass(const Dataset& dataset, const std::vector<PassMember>& members, int threads)
+      : members_(members), stream_(dataset.plan(), {}, {.threads = threads}) {
+    std::vector<Tallies> tallies(static_cast<size_t>(threads));
+    std::vector<std::thread> others;
+    try {
+      for (size_t i = 1; i < tallies.size(); ++i) {
+        others.push_back(start_thread("a thread to fit a preprocessor",
+                                      [this, &own = tallies[i]] { work(own); }));
+      }
+    } catch (const Error&) {
+      // The result is the same with fewer.
+    }
+    work(tallies[0]);
+    for (auto& thread : others) thread.join();
+    if (error_) std::rethrow_exception(error_);
+    result_ = merged(std::move(tallies));
+  }
+
+  /// Empty if there were no rows.
+  Tallies result() { return std::move(result_); }
+
+ private:
+  static Tallies merged(std::vector<Tallies> tallies) {
+    Tallies all;
+    for (auto& one : tallies) {
+      if (one.empty()) continue;
+      if (all.empty()) {
+        all = std::move(one);
+        continue;
+      }
+      for (size_t i = 0; i < all.size(); ++i) all[i]->merge(*one[i]);
+    }
+    return all;
+  }
+
+  void work(Tallies& own) {
+    int64_t index = 0;
+    try {
+      while (true) {
+        data::BatchPtr batch;
+        {
+          std::lock_guard lock(stream_mutex_);
+          if (stopped_) return;
+          index = next_index_++;
+          auto block = stream_.next();
+          if (!block) return;
+          batch = std::move(block->batch);
+        }
+        if (own.empty()) {
+          for (const auto& member : members_) own.push_back(member.learner->start_tally());
+        }
+        count(batch, own);
+      }
+    } catch (...) {
+      std::lock_guard lock(stream_mutex_);
+      stopped_ = true;
+      if (!error_ || index < error_index_) {  // that of the first rows, as far as they were read
+        error_ = std::current_exception();
+        error_index_ = index;
+      }
+    }
+  }
+
+  // Members whose rows go through the same see the same batch.
+  void count(const data::BatchPtr& batch, Tallies& own) const {
+    const std::vector<const Preprocessor*>* done = nullptr;
+    data::BatchPtr rows;
+    for (size_t i = 0; i < members_.size(); ++i) {
+      const auto& before = members_[i].before;
+      if (!done || *done != before) {
+        rows = batch;
+        for (const auto* part : before) rows = internal::transform_rows(*part, rows);
+        done = &before;
+      }
+      own[i]->add(rows);
+    }
+  }
+
+  const std::vector<PassMember>& members_;
+  std::mutex stream_mutex_;  // of everything below
+  data::Stream stream_;
+  int64_t next_index_ = 0;
+  bool stopped_ = false;
+  std::exception_ptr error_;
+  int64_t error_index_ = 0;
+  Tallies result_;
+};
+
+void add_names(std::vector<std::string>& names, const std::vector<std::string>& more) {
+  for (const auto& name : more) {
+    if (!data::contains(names, name)) names.push_back(name);
+  }
+}
+
+// Also columns that only a part before makes: the caller takes those that are there.
+std::vector<std::string> columns_of(const PassMember& member) {
+  auto names = member.learner->input_columns();
+  for (const auto* part : member.before) add_names(names, part->input_columns());
+  return names;
+}
+
+void check_member(const PassMember& member, const std::shared_ptr<arrow::Schema>& schema) {
+  auto rows = check(arrow::RecordBatch::MakeEmpty(schema), "making a batch without rows");
+  for (const auto* part : member.before) rows = internal::transform_rows(*part, rows);
+  member.learner->check_columns(*rows->schema());
+}
+
+}  // namespace
+
+std::vector<std::unique_ptr<Tally>> run_pass(const Dataset& dataset,
+                                             const std::vector<PassMember>& members, int threads) {
+  Dataset rows = dataset;
+  // After map_batches nobody knows the columns; then each batch is looked at.
+  if (auto schema = data::schema_of(*dataset.plan())) {
+    std::vector<std::string> needed, there;
+    for (const auto& member : members) {
+      check_member(member, schema);
+      add_names(needed, columns_of(member));
+    }
+    for (const auto& name : needed) {
+      if (schema->GetFieldIndex(name) >= 0) there.push_back(name);
+    }
+    rows = dataset.select_columns(there);
+  }
+  auto tallies = Pass(rows, members, threads > 0 ? threads : data::all_processors()).result();
+  if (tallies.empty()) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str(members.at(0).learner->name(),
+                    " cannot learn from a data set without rows; check its files and filters"));
+  }
+  return tallies;
+}
+
+}  // namespace preprocess
+
+namespace {
+
+// A part of a Chain, or of one inside it, that is no Chain itself.
+struct Leaf {
+  Preprocessor* part = nullptr;
+  std::vector<size_t> before;  // the leaves that change what it looks at
+  bool done = false;           // nothing to learn, or learned
+};
+
+void add_leaves(Preprocessor& preprocessor, std::vector<Leaf>& leaves) {
+  if (auto* chain = dynamic_cast<Chain*>(&preprocessor)) {
+    for (size_t i = 0; i < chain->size(); ++i) add_leaves(chain->part(i), leaves);
+    return;
+  }
+  auto* learner = dynamic_cast<LearningPreprocessor*>(&preprocessor);
+  bool learns = learner ? learner->has_to_learn()
+                        : dynamic_cast<StatelessPreprocessor*>(&preprocessor) == nullptr;
+  leaves.push_back({&preprocessor, {}, !learns});
+}
+
+bool meet(const std::vector<std::string>& some, const std::vector<std::string>& others) {
+  for (const auto& name : some) {
+    if (data::contains(others, name)) return true;
+  }
+  return false;
+}
+
+// Of the columns that leaf `index` looks at, back to front: who made them, and of what.
+std::vector<size_t> find_before(const std::vector<Leaf>& leaves, size_t index) {
+  std::vector<size_t> before;
+  auto needed = leaves[index].part->input_columns();
+  for (size_t i = index; i-- > 0;) {
+    const Preprocessor& part = *leaves[i].part;
+    if (!meet(part.output_columns(), needed) && !meet(part.removed_columns(), needed)) continue;
+    before.insert(before.begin(), i);
+    for (auto& name : part.input_columns()) needed.push_back(std::move(name));
+  }
+  return before;
+}
+
+std::vector<const Preprocessor*> parts_of(const std::vector<Leaf>& leaves,
+                                          const std::vector<size_t>& places) {
+  std::vector<const Preprocessor*> parts;
+  for (size_t place : places) parts.push_back(leaves[place].part);
+  return parts;
+}
+
+}  // namespace
+
+int internal::fit_preprocessor(Preprocessor& preprocessor, const Dataset& dataset, int threads) {
+  std::vector<Leaf> leaves;
+  add_leaves(preprocessor, leaves);
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    leaves[i].before = find_before(leaves, i);
+    if (auto* learner = dynamic_cast<LearningPreprocessor*>(leaves[i].part)) {
+      learner->start_learning();
+    }
+  }
+  int passes = 0;
+  while (true) {
+    std::vector<preprocess::PassMember> members;
+    std::vector<Leaf*> counted, alone;
+    for (auto& leaf : leaves) {
+      bool ready = std::all_of(leaf.before.begin(), leaf.before.end(),
+                               [&](size_t place) { return leaves[place].done; });
+      if (leaf.done || !ready) continue;
+      if (auto* learner = dynamic_cast<LearningPreprocessor*>(leaf.part)) {
+        members.push_back({learner, parts_of(leaves, leaf.before)});
+        counted.push_back(&leaf);
+      } else {
+        alone.push_back(&leaf);
+      }
+    }
+    if (members.empty() && alone.empty()) return passes;
+    if (!members.empty()) {
+      auto tallies = preprocess::run_pass(dataset, members, threads);
+      ++passes;
+      for (size_t i = 0; i < members.size(); ++i) {
+        counted[i]->done = members[i].learner->finish_tally(*tallies[i]);
+      }
+    }
+    for (Leaf* leaf : alone) {  // a class of the user's, which reads the rows itself
+      Dataset rows = dataset;
+      for (const auto* part : parts_of(leaves, leaf->before)) rows = part->transform(rows);
+      leaf->part->fit(rows);
+      leaf->done = true;
+    }
+  }
+}
+
+void LearningPreprocessor::fit(const Dataset& dataset) {
+  internal::fit_preprocessor(*this, dataset);
+}
+
+}  // namespace manta

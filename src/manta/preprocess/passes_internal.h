@@ -1,0 +1,21 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "manta/preprocess/learning.h"
+
+namespace manta::preprocess {
+
+/// One that learns in a pass, and what its rows go through before, in order.
+struct PassMember {
+  LearningPreprocessor* learner = nullptr;
+  std::vector<const Preprocessor*> before;
+};
+
+/// One pass over a data set for all members. Returns their tallies. Reads only the columns that
+/// they need. Throws Error(kInvalidArgument) if there are no rows.
+std::vector<std::unique_ptr<Tally>> run_pass(const Dataset& dataset,
+                                             const std::vector<PassMember>& members, int threads);
+
+}  // namespace manta::preprocess

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <arrow/api.h>
+
+#include <memory>
+
+/// Columns of fixed_size_list, whose rows are vectors of one length.
+namespace manta::preprocess {
+
+/// Bytes of 0.
+std::shared_ptr<arrow::Buffer> zeros(int64_t bytes);
+
+/// `width` values a row.
+template <class ArrowType>
+std::shared_ptr<arrow::Array> vectors(std::shared_ptr<arrow::Buffer> values, int64_t width,
+                                      int64_t rows) {
+  auto type = arrow::TypeTraits<ArrowType>::type_singleton();
+  auto array =
+      std::make_shared<arrow::NumericArray<ArrowType>>(type, rows * width, std::move(values));
+  return std::make_shared<arrow::FixedSizeListArray>(
+      arrow::fixed_size_list(type, static_cast<int32_t>(width)), rows, std::move(array));
+}
+
+}  // namespace manta::preprocess

@@ -1,0 +1,130 @@
+// Sorts, shuffles, groups or joins made-up rows within a memory budget, checks what comes out, and
+// says how much memory it took: wide_memory <operation> <rows> <memory_bytes> [most bytes]
+//
+// Prints "ready" when the operation begins, and {"peak": bytes of its own memory, "data": bytes of
+// the rows} at the end. Exits with 1 if it took more than the last argument.
+
+#include <arrow/api.h>
+
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <thread>
+
+#include "manta/core/init.h"
+#include "manta/data/grouped.h"
+#include "manta/data/sources.h"
+
+using namespace manta;  // NOLINT
+
+namespace {
+
+// Memory of the process itself: not files that are mapped, which the kernel drops when it needs
+// room.
+int64_t own_memory() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  while (status >> word) {
+    int64_t kilobytes = 0;
+    if (word == "RssAnon:" && status >> kilobytes) return kilobytes * 1024;
+  }
+  return 0;
+}
+
+class PeakMemory {
+ public:
+  PeakMemory()
+      : thread_([this] {
+          while (!done_) {
+            peak_ = std::max<int64_t>(peak_, own_memory());
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+          }
+        }) {}
+  ~PeakMemory() { end(); }
+  int64_t end() {
+    done_ = true;
+    if (thread_.joinable()) thread_.join();
+    return peak_;
+  }
+
+ private:
+  std::atomic<bool> done_ = false;
+  std::atomic<int64_t> peak_ = 0;
+  std::thread thread_;
+};
+
+void require(bool holds, const char* what) {
+  if (!holds) throw std::runtime_error(what);
+}
+
+const int64_t* values(const arrow::RecordBatch& batch, const std::string& name) {
+  return std::static_pointer_cast<arrow::Int64Array>(batch.GetColumnByName(name))->raw_values();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  init(argc, argv, {.resources = {.cpus = 2}});
+  std::string operation = argv[1];
+  int64_t rows = std::stoll(argv[2]), memory = std::stoll(argv[3]);
+  int64_t most = argc > 4 ? std::stoll(argv[4]) : INT64_MAX;
+  // 64 bytes a row. The key has every value of [0, rows) once, in no order, if 7919 does not divide
+  // rows.
+  Dataset all = data::range(rows).with_column("key", col("id") * 7919 % rows);
+  for (const char* name : {"a", "b", "c", "d", "e", "f"}) {
+    all = all.with_column(name, col("id") * 0.5 + col("key"));
+  }
+  std::cout << "ready" << std::endl;
+  PeakMemory peak;
+  try {
+    int64_t given = 0;
+    if (operation == "sort" || operation == "random_shuffle") {
+      Dataset moved = operation == "sort" ? all.sort("key", {.memory_bytes = memory})
+                                          : all.random_shuffle({.seed = 1, .memory_bytes = memory});
+      uint64_t sum = 0;
+      for (auto& batch : moved.iter_batches({.batch_size = 32'768})) {
+        const int64_t* keys = values(*batch, "key");
+        for (int64_t i = 0; i < batch->num_rows(); ++i, ++given) {
+          int64_t key = keys[i];
+          require(operation != "sort" || key == given, "a row in the wrong place");
+          sum += static_cast<uint64_t>(key);
+        }
+      }
+      auto n = static_cast<uint64_t>(rows);
+      require(sum == n * (n - 1) / 2, "rows were lost or doubled");
+    } else if (operation == "groupby") {
+      Dataset groups = all.groupby("key", {.memory_bytes = memory})
+                           .aggregate({agg::sum("id"), agg::mean("a"), agg::max("b")});
+      for (auto& batch : groups.iter_batches({.batch_size = 32'768})) {
+        const int64_t *keys = values(*batch, "key"), *sums = values(*batch, "sum(id)");
+        for (int64_t i = 0; i < batch->num_rows(); ++i, ++given) {
+          require(keys[i] == given, "a group in the wrong place");
+          require(sums[i] * 7919 % rows == given, "a wrong sum");
+        }
+      }
+    } else if (operation == "join") {
+      Dataset right =
+          all.select_columns({"id", "key"}).with_column("right", col("id")).drop_columns({"id"});
+      Dataset pairs = all.join(right, "key", {.memory_bytes = memory});
+      for (auto& batch : pairs.iter_batches({.batch_size = 32'768})) {
+        const int64_t *left = values(*batch, "id"), *partner = values(*batch, "right");
+        for (int64_t i = 0; i < batch->num_rows(); ++i, ++given) {
+          require(left[i] == given && partner[i] == given, "a pair in the wrong place");
+        }
+      }
+    } else {
+      throw std::runtime_error("no operation " + operation);
+    }
+    require(given == rows, "another number of rows came out");
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << std::endl;
+    return 2;
+  }
+  int64_t used = peak.end();
+  std::cout << "{\"peak\": " << used << ", \"data\": " << rows * 64 << "}" << std::endl;
+  if (used <= most) return 0;
+  std::cerr << operation << " of " << rows * 64 << " bytes took " << used
+            << " bytes of memory, more than " << most << std::endl;
+  return 1;
+}

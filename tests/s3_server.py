@@ -1,0 +1,89 @@
+"""A server of S3 for tests (moto), on a free port of the loopback interface. Prints the port, and ends with its parent's pipe.
+
+Arguments are buckets that it has from the start. As S3, it gives those without a key what is public only: a request to
+/-/public makes everything so. A request to /-/fault?cut=N makes the next N answers with a body of more than 64 KiB end in the middle, and
+/-/fault?refuse=N refuses the next N requests with 503 Slow Down. /-/counts tells how many there were.
+"""
+
+import os
+import sys
+import threading
+from urllib.parse import parse_qs
+
+os.environ.setdefault("AWS_ACCESS_KEY_ID", "server")
+os.environ.setdefault("AWS_SECRET_ACCESS_KEY", "server")
+
+from moto.core import DEFAULT_ACCOUNT_ID
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from moto.s3.models import s3_backends
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+LARGE = 64 << 10
+
+
+class Faults:
+    def __init__(self, app):
+        self.app, self.lock = app, threading.Lock()
+        self.public = False
+        self.left = {"cut": 0, "refuse": 0}
+        self.counts = {"requests": 0, "cut": 0, "refuse": 0}
+
+    def take(self, fault):
+        with self.lock:
+            if not self.left[fault]:
+                return False
+            self.left[fault] -= 1
+            self.counts[fault] += 1
+            return True
+
+    def __call__(self, environ, start_response):
+        if environ["PATH_INFO"] == "/-/fault":
+            for fault, number in parse_qs(environ["QUERY_STRING"]).items():
+                self.left[fault] = int(number[0])
+            start_response("200 OK", [("Content-Length", "0")])
+            return [b""]
+        if environ["PATH_INFO"] == "/-/counts":
+            body = " ".join(f"{name}={count}" for name, count in self.counts.items()).encode()
+            start_response("200 OK", [("Content-Length", str(len(body)))])
+            return [body]
+        if environ["PATH_INFO"] == "/-/public":
+            self.public = True
+            start_response("200 OK", [("Content-Length", "0")])
+            return [b""]
+        if not self.public and "HTTP_AUTHORIZATION" not in environ:
+            body = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
+            start_response("403 Forbidden", [("Content-Length", str(len(body))), ("Content-Type", "application/xml")])
+            return [body]
+        self.counts["requests"] += 1
+        if self.take("refuse"):
+            start_response("503 Slow Down", [("Content-Length", "0")])
+            return [b""]
+        body = b"".join(self.app(environ, start_response))
+        if environ["REQUEST_METHOD"] == "GET" and len(body) > LARGE and self.take("cut"):
+            return self.cut(body)
+        return [body]
+
+    def cut(self, body):
+        yield body[: len(body) // 2]
+        raise ConnectionAbortedError("cut by the test")
+
+
+class Quiet(WSGIRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log(self, *args, **kwargs):
+        pass
+
+
+def main():
+    for bucket in sys.argv[1:]:
+        s3_backends[DEFAULT_ACCOUNT_ID]["aws"].create_bucket(bucket, "us-east-1")
+    app = Faults(DomainDispatcherApplication(create_backend_app))
+    server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=Quiet)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    print(server.port, flush=True)
+    sys.stdin.read()  # until the test ends
+    os._exit(0)
+
+
+main()
