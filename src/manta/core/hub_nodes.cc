@@ -12,6 +12,7 @@ void Hub::on_node_joined(const NodeInfo& node) {
   entry.info = node;
   Labels& labels = entry.info.labels;
   labels.emplace_back("node", node.host);
+  labels.emplace_back("id", std::to_string(node.id));
   labels.emplace_back("role", node.id == 0 ? "driver" : "worker");
   ledger_.add_node({node.id, node.host, node.total, labels});
   if (driver_client_) driver_client_->set_most(most_of_a_node());

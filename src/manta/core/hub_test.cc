@@ -216,8 +216,9 @@ TEST_F(HubEngineTest, NodesAreTold) {
   ASSERT_EQ(nodes.size(), 3u);
   EXPECT_EQ(nodes[1].host, "n1");
   EXPECT_EQ(nodes[1].total, (Resources{.cpus = 4}));
-  EXPECT_EQ(nodes[1].labels, (Labels{{"zone", "a"}, {"node", "n1"}, {"role", "worker"}}));
-  EXPECT_EQ(nodes[0].labels, (Labels{{"node", "n0"}, {"role", "driver"}}));
+  EXPECT_EQ(nodes[1].labels,
+            (Labels{{"zone", "a"}, {"node", "n1"}, {"id", "1"}, {"role", "worker"}}));
+  EXPECT_EQ(nodes[0].labels, (Labels{{"node", "n0"}, {"id", "0"}, {"role", "driver"}}));
   EXPECT_EQ(hub_->most().cpus, 4);
   event([](EngineEvents& events) { events.on_node_draining(2, "test"); });
   EXPECT_EQ(client_->ask(AskNodes{}).nodes[2].state, NodeState::kDraining);

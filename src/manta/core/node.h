@@ -24,8 +24,9 @@ struct Node {
   std::string address;  ///< At which other nodes reach it; empty if there are no others.
   Resources total = {.cpus = 0};
   Resources free = {.cpus = 0};
-  /// What was declared (see InitOptions::labels), and two that every node has: "node", its `host`,
-  /// and "role", which is "driver" for the driver's own and "worker" for others.
+  /// What was declared (see InitOptions::labels), and three that every node has: "node", its
+  /// `host`, "id", its `id`, and "role", which is "driver" for the driver's own and "worker" for
+  /// others.
   Labels labels = {};
   NodeState state = NodeState::kAlive;
   template <class Archive>

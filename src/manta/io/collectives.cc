@@ -380,9 +380,11 @@ void Collectives::alltoall(std::span<const std::span<std::byte>> outputs,
 }
 
 void Collectives::abort(const std::string& why) {
-  // Without the lock: the call that is to be ended may hold it.
-  member_.fail(ErrorKind::kCancelled,
-               str("rank ", rank(), " of a group of ", size(), " ranks ended it: ", why));
+  fail(ErrorKind::kCancelled,
+       str("rank ", rank(), " of a group of ", size(), " ranks ended it: ", why));
 }
+
+// Without the lock: the call that is to be ended may hold it.
+void Collectives::fail(ErrorKind kind, const std::string& why) { member_.fail(kind, why); }
 
 }  // namespace manta

@@ -80,8 +80,10 @@ class Collectives {
                 std::span<const std::span<const std::byte>> inputs, ElementType type,
                 Timeout timeout = {});
 
-  /// Makes the group fail on every rank, now.
+  /// Makes the group fail on every rank, now: with Error(kCancelled), or with what is known to be
+  /// the cause.
   void abort(const std::string& why);
+  void fail(ErrorKind kind, const std::string& why);
 
  private:
   template <class Fill, class Read>

@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kMaxFirstFrame = 4096;
 constexpr std::chrono::milliseconds kAcceptPause{100};
+constexpr int kAcceptFailures = 20;        // of two seconds
 constexpr std::chrono::seconds kQuiet{1};  // between warnings
 constexpr int kAcceptsPerTurn = 64;
 
@@ -57,11 +58,13 @@ void Listener::accept_some() {
   for (int i = 0; i < kAcceptsPerTurn && admission_.may_accept(); ++i) {
     UniqueFd socket(::accept4(acceptor_->fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket) {
+      accept_failures_ = 0;
       take(std::move(socket));
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       break;
     } else if (errno != EINTR && errno != ECONNABORTED) {  // too many open files, most likely
       accept_timer_ = loop_.after(kAcceptPause, [this] { accept_later(); });
+      if (++accept_failures_ == kAcceptFailures && when_stuck_) when_stuck_();
       return;
     }
   }

@@ -41,6 +41,10 @@ class Listener {
   ~Listener();
   Listener(const Listener&) = delete;
 
+  /// Is called when no connection could be accepted for two seconds although some wait: too many
+  /// files are open, most likely. The listener goes on trying.
+  void when_stuck(std::function<void()> told) { when_stuck_ = std::move(told); }
+
  protected:
   int listening_fd() const { return acceptor_->fd(); }
 
@@ -76,6 +80,8 @@ class Listener {
   Admission admission_;
   boost::asio::posix::stream_descriptor listening_;  // the acceptor's, watched by the loop
   bool accepting_ = false;
+  int accept_failures_ = 0;  // in a row
+  std::function<void()> when_stuck_;
   Id last_ = 0;
   std::map<Id, Stranger> strangers_;
   std::deque<Id> ready_;  // for a step

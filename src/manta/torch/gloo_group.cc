@@ -220,13 +220,15 @@ void survive_broken_pipes() {
 
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                     int rank, int size, const GroupOptions& options,
-                                                    const std::string& address) {
+                                                    const std::string& address,
+                                                    Connecting connecting) {
   survive_broken_pipes();
   auto timeout = std::chrono::ceil<std::chrono::milliseconds>(options.timeout);
   Deadline deadline = Deadline::after(timeout);
   try {
     auto gloo = c10d::ProcessGroupGloo::Options::create(timeout);
-    gloo->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
+    gloo->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(
+        address, /*lazyInit=*/connecting == Connecting::kWhenNeeded));
     gloo->threads = 1;  // calls of one group run in order, so that a second would sleep
     store->setTimeout(timeout);
     return c10::make_intrusive<GlooBackend>(

@@ -2,6 +2,7 @@
 
 #include "manta/base/names_internal.h"
 #include "manta/torch/gloo_group_internal.h"
+#include "manta/torch/hosts_group_internal.h"
 #include "manta/torch/process_group_internal.h"
 #include "manta/torch/session_store_internal.h"
 #include "manta/torch/shm_group_internal.h"
@@ -21,19 +22,23 @@ GroupPtr join_group(Session& session) {
   WaitWatch::Scope scope(options.watch, "process group that forms (prepare_model)");
   auto store = make_session_store(session);
   UniqueFd region = session.take_region();
-  if (!region) {
-    // Gloo's errors are c10's: a rank that has gone or hangs shows as one of them.
-    session.set_consequence_check([](const std::exception& error) {
-      return dynamic_cast<const c10::DistError*>(&error) != nullptr ||
-             std::string_view(error.what()).find("gloo") != std::string_view::npos;
-    });
-    return make_process_group(store,
-                              make_gloo_backend(store, begin.rank, begin.world_size, options),
-                              begin.rank, begin.world_size);
+  bool one_host = begin.place.num_nodes == 1;
+  if (one_host && region) {
+    return make_process_group(
+        store, make_shm_backend(std::move(region), begin.rank, begin.world_size, options),
+        begin.rank, begin.world_size);
   }
-  return make_process_group(
-      store, make_shm_backend(std::move(region), begin.rank, begin.world_size, options), begin.rank,
-      begin.world_size);
+  // Gloo's errors are c10's: a rank that has gone or hangs shows as one of them.
+  session.set_consequence_check([](const std::exception& error) {
+    return dynamic_cast<const c10::DistError*>(&error) != nullptr ||
+           std::string_view(error.what()).find("gloo") != std::string_view::npos;
+  });
+  auto backend =
+      one_host || !begin.place.shared_memory
+          ? make_gloo_backend(store, begin.rank, begin.world_size, options, begin.place.address)
+          : make_hosts_backend(store, std::move(region), begin.rank, begin.world_size, begin.place,
+                               options);
+  return make_process_group(store, backend, begin.rank, begin.world_size);
 }
 
 }  // namespace

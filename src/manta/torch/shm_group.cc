@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "manta/base/error_internal.h"
+#include "manta/torch/completed_work_internal.h"
 #include "manta/torch/shm_group_internal.h"
 
 namespace manta::train {
@@ -12,26 +13,6 @@ namespace {
 using c10d::Work;
 using WorkPtr = c10::intrusive_ptr<Work>;
 using Tensors = std::vector<at::Tensor>;
-
-/// Work that was done before it was handed out.
-class CompletedWork final : public Work {
- public:
-  CompletedWork(int rank, c10d::OpType type, Tensors tensors)
-      : Work(rank, type), tensors_(std::move(tensors)) {
-    finish();
-  }
-  bool wait(std::chrono::milliseconds) override { return true; }
-  Tensors result() override { return tensors_; }
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
-    auto future =
-        c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
-    future->markCompleted(c10::IValue(tensors_));
-    return future;
-  }
-
- private:
-  Tensors tensors_;
-};
 
 ElementType element_type(at::ScalarType type) {
   switch (type) {
@@ -183,6 +164,7 @@ class ShmBackend final : public c10d::Backend {
   void setSequenceNumberForGroup() override {}
   uint64_t getSequenceNumberForGroup() override { return group_.calls(); }
   void abort() override { group_.abort("the process group was aborted"); }
+  void fail(ErrorKind kind, const std::string& why) { group_.fail(kind, why); }
 
   WorkPtr barrier(const c10d::BarrierOptions& options) override {
     group_.barrier(timeout(options.timeout));
@@ -421,6 +403,10 @@ class ShmBackend final : public c10d::Backend {
 c10::intrusive_ptr<c10d::Backend> make_shm_backend(UniqueFd region, int rank, int size,
                                                    const GroupOptions& options) {
   return c10::make_intrusive<ShmBackend>(std::move(region), rank, size, options);
+}
+
+void fail_shm_backend(c10d::Backend& backend, ErrorKind kind, const std::string& why) {
+  dynamic_cast<ShmBackend&>(backend).fail(kind, why);
 }
 
 }  // namespace manta::train

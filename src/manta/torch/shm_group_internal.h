@@ -17,4 +17,7 @@ namespace manta::train {
 c10::intrusive_ptr<c10d::Backend> make_shm_backend(UniqueFd region, int rank, int size,
                                                    const GroupOptions& options = {});
 
+/// Makes every rank's next call, and those under way, throw this.
+void fail_shm_backend(c10d::Backend& backend, ErrorKind kind, const std::string& why);
+
 }  // namespace manta::train

@@ -2,7 +2,6 @@
 #include "manta/base/json_input_internal.h"
 #include "manta/core/client_internal.h"
 #include "manta/core/init.h"
-#include "manta/core/node_ledger_internal.h"
 #include "manta/core/resources_internal.h"
 #include "manta/core/session_folder_internal.h"
 #include "manta/train/checkpoint_store_internal.h"
@@ -30,16 +29,17 @@ void check_driver(const Training& training) {
 
 void check_capacity(const ScalingConfig& scaling) {
   Resources each = resources_of_worker(scaling);
-  auto all = nodes();
-  const Node& driver = all.front();
   auto workers = static_cast<size_t>(scaling.num_workers);
-  if (NodeLedger(driver.total).acquire_all(std::vector<Resources>(workers, each), 0)) return;
-  std::string where = all.size() == 1 ? ""
-                                      : str(" on the driver's node ", driver.host,
-                                            ", and a run does not use several nodes");
+  AskPossible question;
+  question.placement = scaling.placement_strategy;
+  question.asked.assign(workers, {each, {}});
+  std::string why = Client::current("fit")->ask(std::move(question)).text;
+  if (why.empty()) return;
+  auto all = nodes();
+  if (all.size() == 1) why = str("there is only ", to_string(all.front().total));
   throw Error(ErrorKind::kResources,
               str("scaling_config asks for ", workers, " workers with ", to_string(each),
-                  " each, but there is only ", to_string(driver.total), where,
+                  " each, but ", why,
                   ": set a smaller num_workers, or smaller resources_per_worker (such as {.cpus = "
                   "0.5} to share processors)"));
 }

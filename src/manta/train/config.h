@@ -9,6 +9,7 @@
 
 #include "manta/base/error.h"
 #include "manta/base/json.h"
+#include "manta/core/placement.h"
 #include "manta/core/resources.h"
 #include "manta/train/checkpoint.h"
 
@@ -21,6 +22,8 @@ struct ScalingConfig {
   int num_workers = 1;                  ///< Processes that train together.
   bool use_gpu = false;                 ///< Gives each worker one GPU, besides its CPU.
   Resources resources_per_worker = {};  ///< Held for as long as the worker lives. Default: one CPU.
+  /// On which nodes of a cluster the workers are placed. Default: on as few as possible.
+  Placement placement_strategy = Placement::kPack;
 };
 
 /// What happens when a worker is lost or its loop throws.

@@ -1,7 +1,5 @@
-// A group's processes: their start, their end, and what is sent to them. What they say is in
-// group_messages.cc.
-
-#include <sys/eventfd.h>
+// A group's processes: their start, their end, and what is sent to them at first. What they say is
+// in group_messages.cc.
 
 #include <algorithm>
 #include <atomic>
@@ -12,9 +10,11 @@
 #include "manta/base/start_thread_internal.h"
 #include "manta/core/how_it_ended_internal.h"
 #include "manta/core/init.h"
+#include "manta/core/node_memory_internal.h"
 #include "manta/core/session_folder_internal.h"
 #include "manta/io/collective_region_internal.h"
 #include "manta/train/active_runs_internal.h"
+#include "manta/train/file_internal.h"
 #include "manta/train/group_internal.h"
 
 namespace manta::train {
@@ -24,13 +24,27 @@ namespace {
 // or wait for a disk.
 constexpr std::chrono::seconds kStopDeadline{30};
 
-std::string new_address() {
+int next_group() {
   static std::atomic<int> count{0};
-  return str(current_session_folder(), "/train-", count++, ".sock");
+  return count++;
 }
 
-std::string member_name(int rank) {
-  return rank == kDataReader ? "data-reader" : str("rank-", rank);
+// The driver's address, if there are other nodes, or may be.
+std::string driver_address() {
+  std::string address = nodes().front().address;
+  return address.empty() ? "" : parse_address(address).host;
+}
+
+GroupEntry make_entry(const Training& training, const Group::Plan& plan) {
+  GroupEntry entry;
+  entry.socket = str(current_session_folder(), "/train-", next_group(), ".sock");
+  entry.host = driver_address();
+  entry.token = random_token();
+  entry.attempt = plan.attempt;
+  entry.run_folder = plan.run_folder;
+  entry.folder_mark = random_token();
+  entry.timeout_ms = training.run.collective_timeout.count();
+  return entry;
 }
 
 }  // namespace
@@ -39,57 +53,110 @@ Group::Group(const Training& training, Plan plan, EventQueue& events)
     : training_(training),
       plan_(std::move(plan)),
       events_(events),
-      token_(random_token()),
-      address_(new_address()),
-      listener_(listen_unix(address_)),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      entry_(make_entry(training_, plan_)) {
   try {
-    if (!wake_) throw_errno("eventfd");
     start();
   } catch (...) {
     stop();
-    ::unlink(address_.c_str());
     throw;
   }
 }
 
-// Workers and reader in one gang: nobody waits for one that has no place yet.
+Group::~Group() { stop(); }
+
 void Group::start() {
+  auto listens = [this](bool is_local) {
+    return [this, is_local](const std::shared_ptr<AsyncChannel>& channel, Frame& frame) {
+      on_first(channel, frame, is_local);
+    };
+  };
+  GroupEntry entry = entry_;
   std::vector<ActorOptions> options;
-  for (int rank = 0; rank < training_.scaling.num_workers; ++rank) {
-    options.emplace_back().resources = resources_of_worker(training_.scaling);
-    ranks_.push_back(rank);
+  {
+    std::lock_guard lock(loop_.mutex);
+    local_listener_ = std::make_unique<UnixListener>(loop_, entry_.socket, listens(true));
+    local_listener_->when_stuck([this] {
+      Failure failure{kDriver, ErrorKind::kIo,
+                      "the workers of a training group cannot connect to the driver (is the limit "
+                      "of open files, ulimit -n, too low?)",
+                      false};
+      events_.push(Failed{plan_.attempt, std::move(failure)});
+    });
+    if (!entry_.host.empty()) {
+      tls_listener_ = std::make_unique<TlsListener>(loop_, TlsKey(entry_.token),
+                                                    listen_tcp(entry_.host, 0), listens(false));
+      port_ = tls_listener_->address().port;
+      make_folders(plan_.run_folder + "/.staging");
+      replace_file(plan_.run_folder + "/" + kFolderMark, entry_.folder_mark);
+    }
+    for (int rank = 0; rank < training_.scaling.num_workers; ++rank) {
+      seats_.push_back({rank, str("rank-", rank), {}});
+      ActorOptions& each = options.emplace_back();
+      each.resources = resources_of_worker(training_.scaling);
+      each.placement = training_.scaling.placement_strategy;
+    }
+    // On one machine the reader starts with its workers. Elsewhere it has to be known first where
+    // they are.
+    reader_in_gang_ = !training_.datasets.empty() && entry_.host.empty();
+    if (reader_in_gang_) {
+      seats_.push_back({kDataReader, "data-reader", NodeId{0}});
+      options.emplace_back().placement = training_.scaling.placement_strategy;
+    }
+    start_seats(0, std::move(options));
   }
-  if (!training_.datasets.empty()) {
-    options.emplace_back();
-    ranks_.push_back(kDataReader);
-  }
-  for (size_t i = 0; i < ranks_.size(); ++i) {
-    std::string name = member_name(ranks_[i]);
-    options[i].process_name = ActiveRun::count() > 1 ? str(plan_.run_name, "/", name) : name;
-    options[i].log_path = str(plan_.run_folder, "/logs/", name, ".log");
-    options[i].labels = {{"role", "driver"}};  // they meet at a socket in the driver's folder
-  }
-  members_ = actor_group<Member>(options);
-  for (size_t i = 0; i < members_.size(); ++i) {
-    runs_.push_back(members_[i].call<&Member::run>(address_, token_, plan_.attempt, ranks_[i]));
-  }
-  server_ =
-      start_thread("the thread that hears a training group", [this] { run_thread(&Group::serve); });
+  server_ = start_thread("the thread that hears a training group", [this] { serve(); });
+  std::lock_guard lock(watch_->mutex);
   watch_->events = &events_;
-  for (size_t i = 0; i < runs_.size(); ++i) watch(i);
+  for (const Seat& seat : seats_) watch(seat);
 }
 
-Group::~Group() {
-  stop();
-  ::unlink(address_.c_str());
+// One on each node that has workers. They hold nothing, so that they need not wait.
+void Group::start_readers() {
+  size_t first = seats_.size();
+  std::vector<ActorOptions> options;
+  for (const NodePart& part : parts_of_nodes()) {
+    seats_.push_back({kDataReader, "data-reader-" + part.node.host, part.node.id});
+    options.emplace_back().labels = {{"id", std::to_string(part.node.id)}};
+  }
+  start_seats(first, std::move(options));
+  for (size_t i = first; i < seats_.size(); ++i) watch(seats_[i]);
+}
+
+void Group::start_seats(size_t first, std::vector<ActorOptions> options) {
+  GroupEntry entry = entry_;
+  entry.port = port_;
+  for (size_t i = 0; i < options.size(); ++i) {
+    const std::string& name = seats_[first + i].name;
+    options[i].process_name = ActiveRun::count() > 1 ? str(plan_.run_name, "/", name) : name;
+    options[i].log_path = str(plan_.run_folder, "/logs/", name, ".log");
+  }
+  auto actors = actor_group<Member>(options);
+  for (size_t i = 0; i < actors.size(); ++i) {
+    Seat& seat = seats_[first + i];
+    seat.actor = actors[i];
+    if (seat.rank != kDataReader) {
+      seat.run = seat.actor.call<&Member::train>(entry, seat.rank);
+      continue;
+    }
+    PlanBundle plans;
+    if (seat.node != NodeId{0}) plans = PlanBundle(wire_plans());
+    seat.run = seat.actor.call<&Member::read>(entry, plans);
+  }
+}
+
+std::map<std::string, data::WirePlan> Group::wire_plans() const {
+  std::map<std::string, data::WirePlan> plans;
+  for (const auto& [name, dataset] : training_.datasets)
+    plans[name] = data::WirePlan(*dataset.plan());
+  return plans;
 }
 
 // What goes wrong in a thread of the driver's ends the attempt, not the program.
-void Group::run_thread(void (Group::*body)()) {
+void Group::serve() {
   Failure failure{kDriver, ErrorKind::kIo, "", false};
   try {
-    return (this->*body)();
+    loop_.context.run();
+    return;
   } catch (const Error& error) {
     failure.kind = error.kind();
     failure.message = error.what();
@@ -99,55 +166,52 @@ void Group::run_thread(void (Group::*body)()) {
   events_.push(Failed{plan_.attempt, std::move(failure)});
 }
 
-bool Group::is_stopping() {
-  std::lock_guard lock(mutex_);
-  return stopping_;
-}
-
-void Group::wake() {
-  uint64_t one = 1;
-  (void)!::write(wake_.get(), &one, sizeof(one));
-}
-
 void Group::stop() {
   {
-    std::lock_guard lock(mutex_);
+    std::lock_guard lock(loop_.mutex);
     if (stopping_) return;
     stopping_ = true;
   }
-  wake();
+  loop_.context.stop();
   if (server_.joinable()) server_.join();
+  disk_.stop();
   {
     std::lock_guard lock(watch_->mutex);
     watch_->events = nullptr;
   }
-  connections_.clear();  // a data reader ends when its workers have gone
-  if (runs_.empty()) return;
-  auto [done, running] = wait(runs_, static_cast<int>(runs_.size()), std::chrono::seconds(0));
-  for (size_t i = 0; i < runs_.size(); ++i) {
-    bool has_ended = std::find_if(done.begin(), done.end(), [&](const auto& ref) {
-                       return ref.handle() == runs_[i].handle();
-                     }) != done.end();
-    if (!has_ended) kill(members_[i]);
+  local_listener_.reset();
+  tls_listener_.reset();
+  std::vector<ObjectRef<void>> runs;
+  for (Seat& seat : seats_) {
+    if (seat.channel) seat.channel->close();  // a data reader ends when its workers have gone
+    seat.channel.reset();
+    if (seat.run.handle()) runs.push_back(seat.run);
   }
-  auto [ended, left] = wait(runs_, static_cast<int>(runs_.size()), kStopDeadline);
+  if (runs.empty()) return;
+  auto [done, running] = wait(runs, static_cast<int>(runs.size()), std::chrono::seconds(0));
+  for (const Seat& seat : seats_) {
+    bool is_running = std::find_if(running.begin(), running.end(), [&](const auto& ref) {
+                        return ref.handle() == seat.run.handle();
+                      }) != running.end();
+    if (is_running) kill(seat.actor);
+  }
+  auto [ended, left] = wait(runs, static_cast<int>(runs.size()), kStopDeadline);
   if (!left.empty()) warn_of_those_left(left);
-  for (const auto& run : runs_) {
+  for (const auto& run : runs) {
     try {
       get(run, std::chrono::seconds(0));
     } catch (const Error&) {  // it was killed, or has been heard of before
     }
   }
-  members_.clear();
+  for (Seat& seat : seats_) seat.actor = {};
 }
 
 void Group::warn_of_those_left(const std::vector<ObjectRef<void>>& left) const {
   std::string names;
   for (const auto& ref : left) {
-    auto place = std::find_if(runs_.begin(), runs_.end(),
-                              [&](const auto& run) { return run.handle() == ref.handle(); });
-    int rank = ranks_[static_cast<size_t>(place - runs_.begin())];
-    names += str(names.empty() ? "" : ", ", member_name(rank));
+    auto place = std::find_if(seats_.begin(), seats_.end(),
+                              [&](const auto& seat) { return seat.run.handle() == ref.handle(); });
+    names += str(names.empty() ? "" : ", ", place->name);
   }
   log_warning(str("of attempt ", plan_.attempt, ", these processes have not ended ",
                   kStopDeadline.count(), " s after they were killed: ", names,
@@ -155,16 +219,21 @@ void Group::warn_of_those_left(const std::vector<ObjectRef<void>>& left) const {
 }
 
 void Group::acknowledge(int64_t index, bool committed) {
-  {
-    std::lock_guard lock(mutex_);
-    to_acknowledge_.push_back({index, committed});
+  std::lock_guard lock(loop_.mutex);
+  for (Seat& seat : seats_) {
+    if (seat.rank != kDataReader) send(seat, Acknowledged{index, committed});
   }
-  wake();
 }
 
-void Group::watch(size_t member) {
-  on_ready(runs_[member], [watch = watch_, run = runs_[member], rank = ranks_[member],
-                           attempt = plan_.attempt] {
+std::string Group::why_waits() {
+  std::unique_lock lock(loop_.mutex);
+  auto run = seats_.front().run;
+  lock.unlock();
+  return manta::why_waits(run);
+}
+
+void Group::watch(const Seat& seat) {
+  on_ready(seat.run, [watch = watch_, run = seat.run, rank = seat.rank, attempt = plan_.attempt] {
     std::lock_guard lock(watch->mutex);
     if (!watch->events) return;
     try {
@@ -175,49 +244,140 @@ void Group::watch(size_t member) {
   });
 }
 
-void Group::begin() {
-  int workers = training_.scaling.num_workers;
+// ---- When all are there
+
+std::vector<Group::NodePart> Group::parts_of_nodes() const {
+  std::map<NodeId, Node> known;
+  for (const Node& node : nodes()) known[node.id] = node;
+  std::vector<NodePart> parts;
+  for (size_t i = 0; i < seats_.size(); ++i) {
+    const Seat& seat = seats_[i];
+    NodeId id = seat.node ? *seat.node : seat.joined->node;
+    auto part = std::find_if(parts.begin(), parts.end(),
+                             [&](const NodePart& each) { return each.node.id == id; });
+    if (part == parts.end()) {
+      if (!known.contains(id)) {
+        throw Error(ErrorKind::kWorkerLost,
+                    str(seat.name, " is on a node that has gone meanwhile"));
+      }
+      part = parts.insert(parts.end(), NodePart{known.at(id), {}, {}, {}});
+    }
+    if (seat.rank == kDataReader) {
+      part->reader = i;
+    } else {
+      part->workers.push_back(i);
+    }
+  }
+  return parts;
+}
+
+Place Group::place_of(const NodePart& part, size_t local_rank) const {
+  Place place;
+  place.local_rank = static_cast<int32_t>(local_rank);
+  place.local_size = static_cast<int32_t>(part.workers.size());
+  place.node_rank = static_cast<int32_t>(&part - parts_.data());
+  place.num_nodes = static_cast<int32_t>(parts_.size());
+  place.node = part.node.host;
+  place.node_ranks.resize(static_cast<size_t>(training_.scaling.num_workers));
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    for (size_t seat : parts_[i].workers) place.node_ranks[seat] = static_cast<int32_t>(i);
+  }
+  if (parts_.size() > 1) {
+    const Seat& seat = seats_[part.workers[local_rank]];
+    place.address = part.node.id == 0 ? entry_.host : parse_address(seat.channel->peer()).host;
+  }
+  place.shared_memory = std::all_of(parts_.begin(), parts_.end(), [&](const NodePart& each) {
+    return each.workers.size() <= static_cast<size_t>(training_.max_in_shared_memory);
+  });
+  if (part.node.id != 0)
+    place.meeting = str("train-", plan_.attempt, "-", entry_.folder_mark.substr(0, 16));
+  place.meets_reader = !training_.datasets.empty();
+  place.shares_folder = seats_[part.workers.front()].joined->shares_folder;
+  return place;
+}
+
+BeginTraining Group::training_message(const NodePart& part, size_t local_rank) {
+  BeginTraining message;
+  message.attempt = plan_.attempt;
+  message.rank = seats_[part.workers[local_rank]].rank;
+  message.world_size = training_.scaling.num_workers;
+  message.run_name = plan_.run_name;
+  message.run_folder = plan_.run_folder;
+  message.loop = training_.loop;
+  message.loop_takes_config = training_.loop_takes_config;
+  message.config = training_.config;
+  message.framework = training_.framework;
+  message.prepare_worker = training_.prepare_worker;
+  message.next_report = plan_.next_report;
+  message.checkpoint = plan_.checkpoint;
+  for (const auto& [name, dataset] : training_.datasets) {
+    auto from = plan_.positions.find(name);
+    message.datasets[name] = from == plan_.positions.end() ? data::Position() : from->second;
+  }
+  message.timeout_ms = training_.run.collective_timeout.count();
+  message.max_in_flight = training_.run.checkpoint_config.max_in_flight;
+  message.place = place_of(part, local_rank);
+  Place& place = message.place;
+  bool is_below = (plan_.checkpoint + "/").starts_with(plan_.run_folder + "/");
+  place.shares_checkpoint = part.node.id == 0 || (place.shares_folder && is_below);
+  if (!plan_.checkpoint.empty() && !place.shares_checkpoint && place.local_rank == 0) {
+    message.checkpoint_files = Checkpoint::open(plan_.checkpoint).files();
+    message.checkpoint_files.push_back("manifest.json");
+    fetchable_.insert(message.checkpoint_files.begin(), message.checkpoint_files.end());
+  }
+  return message;
+}
+
+BeginReading Group::reading_message(const NodePart& part) const {
   BeginReading reading;
   reading.timeout_ms = training_.run.collective_timeout.count();
   // Readers of several runs share the processors.
   int runs = std::max(1, ActiveRun::count());
-  reading.threads = std::max(1, static_cast<int>(nodes().front().total.cpus) / runs);
-  for (const auto& [name, dataset] : training_.datasets) {
-    reading.plans[name] = data::WirePlan(*dataset.plan());
-  }
-  SharedFd region;
-  if (workers > 1 && workers <= training_.max_in_shared_memory)
-    region = SharedFd(create_shm_region(workers));
-  for (int rank = 0; rank < workers; ++rank) {
-    BeginTraining message;
-    message.attempt = plan_.attempt;
-    message.rank = rank;
-    message.world_size = workers;
-    message.run_name = plan_.run_name;
-    message.run_folder = plan_.run_folder;
-    message.loop = training_.loop;
-    message.loop_takes_config = training_.loop_takes_config;
-    message.config = training_.config;
-    message.framework = training_.framework;
-    message.prepare_worker = training_.prepare_worker;
-    message.next_report = plan_.next_report;
-    message.checkpoint = plan_.checkpoint;
-    for (const auto& [name, dataset] : training_.datasets) {
-      auto from = plan_.positions.find(name);
-      message.datasets[name] = from == plan_.positions.end() ? data::Position() : from->second;
+  reading.threads = std::max(1, static_cast<int>(part.node.total.cpus) / runs);
+  reading.meeting = place_of(part, 0).meeting;
+  return reading;
+}
+
+void Group::begin() {
+  parts_ = parts_of_nodes();
+  for (NodePart& part : parts_) {
+    if (part.node.id == 0) {
+      begin_on_driver(part);
+    } else {
+      begin_elsewhere(part);
     }
-    message.timeout_ms = training_.run.collective_timeout.count();
-    message.max_in_flight = training_.run.checkpoint_config.max_in_flight;
+  }
+  events_.push(GroupStarted{plan_.attempt});
+}
+
+void Group::begin_on_driver(const NodePart& part) {
+  BeginReading reading = reading_message(part);
+  if (part.reader) reading.plans = wire_plans();
+  SharedFd region;
+  if (part.workers.size() > 1 && place_of(part, 0).shared_memory)
+    region = SharedFd(create_shm_region(static_cast<int>(part.workers.size())));
+  for (size_t i = 0; i < part.workers.size(); ++i) {
+    BeginTraining message = training_message(part, i);
     message.region = region;
-    if (!training_.datasets.empty()) {
+    if (part.reader) {
       auto [worker_end, reader_end] = socket_pair();
       message.feed = SharedFd(std::move(worker_end));
       reading.workers.push_back(SharedFd(std::move(reader_end)));
     }
-    send(rank, message);
+    send(seats_[part.workers[i]], message);
   }
-  if (!training_.datasets.empty()) send(kDataReader, reading);
-  events_.push(GroupStarted{plan_.attempt});
+  if (part.reader) send(seats_[*part.reader], reading);
+}
+
+// The others follow when the first worker says that it is ready for them.
+void Group::begin_elsewhere(NodePart& part) {
+  part.not_begun.assign(part.workers.begin() + 1, part.workers.end());
+  if (part.reader) part.not_begun.push_back(*part.reader);
+  send(seats_[part.workers.front()], training_message(part, 0));
+}
+
+bool Group::all_joined() const {
+  return std::all_of(seats_.begin(), seats_.end(), [](const Seat& seat) { return seat.joined; });
 }
 
 }  // namespace manta::train

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/asio/executor_work_guard.hpp>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -10,6 +11,10 @@
 
 #include "manta/base/names_internal.h"
 #include "manta/core/actor.h"
+#include "manta/core/node.h"
+#include "manta/io/tls_listener_internal.h"
+#include "manta/io/unix_listener_internal.h"
+#include "manta/train/disk_thread_internal.h"
 #include "manta/train/event_queue_internal.h"
 #include "manta/train/key_value_store_internal.h"
 #include "manta/train/member_internal.h"
@@ -17,12 +22,13 @@
 
 namespace manta::train {
 
-/// The processes of one attempt, from their start to their end: the workers, and the data reader if
-/// there are data sets, which start all or none. What happens to them goes to the queue.
+/// The processes of one attempt, from their start to their end: the workers, which start all or
+/// none, and a data reader on each node that has workers, if there are data sets. What happens to
+/// them goes to the queue.
 ///
-/// They connect to a Unix socket of the group's own, which listens until all have joined. A
-/// connection that has not joined may send one frame of 4 KB, without descriptors, within 10
-/// seconds; 64 such are accepted at a time.
+/// They connect to the driver: on its own node to a Unix socket of the group's, on others over TLS,
+/// with a key of the group's. Both listen until all have joined. See Listener for what a connection
+/// may do before.
 class Group {
  public:
   struct Plan {
@@ -32,7 +38,7 @@ class Group {
     std::string checkpoint;
     std::map<std::string, data::Position> positions;
   };
-  /// Returns at once. Throws Error(kResources) if the machine can never hold the group.
+  /// Returns at once. Throws Error(kResources) if the nodes can never hold the group.
   Group(const Training& training, Plan plan, EventQueue& events);
   ~Group();  ///< Kills what is left.
   Group(const Group&) = delete;
@@ -42,65 +48,84 @@ class Group {
   /// Ends every process: those whose loop is over are let go, the others are killed. Returns when
   /// none does anything any more.
   void stop();
+  /// Why its processes have not started.
+  std::string why_waits();
 
  private:
-  struct Connection {
-    UniqueFd socket;
-    FrameDecoder decoder;
-    OutBuffer out;            // what the socket has not taken yet: nobody waits for a reader
-    std::optional<int> rank;  // once it has said who it is
-    Clock::time_point since;
+  /// One of the processes.
+  struct Seat {
+    int rank = 0;  // kDataReader for a data reader
+    std::string name;
+    std::optional<NodeId> node;  // of a data reader: where it belongs
+    ActorHandle<Member> actor = {};
+    ObjectRef<void> run = {};
+    std::optional<Join> joined = {};
+    std::shared_ptr<AsyncChannel> channel = {};  // while it is open
+    bool concluded = false;                      // it has said how it ended
+  };
+  /// A node's part of the group, in the order of the nodes' first ranks.
+  struct NodePart {
+    Node node;
+    std::vector<size_t> workers;    // their seats, by rank
+    std::optional<size_t> reader;   // its seat
+    std::vector<size_t> not_begun;  // that wait for the first worker to be ready for them
   };
 
+  // group.cc
   void start();
+  void start_readers();
+  void start_seats(size_t first, std::vector<ActorOptions> options);
+  std::map<std::string, data::WirePlan> wire_plans() const;
   void serve();
-  void watch(size_t member);
-  void run_thread(void (Group::*body)());
-  bool is_stopping();
+  void watch(const Seat& seat);
   void warn_of_those_left(const std::vector<ObjectRef<void>>& left) const;
-  void wake();
-  void accept();
-  void read(Connection& connection);
-  bool read_one(Connection& connection);
-  void fail(Connection& connection, ErrorKind kind, const std::string& why);
-  void drop(Connection& connection);
-  void flush(Connection& connection);
-  void on(Connection& connection, Join& message);
-  void on(int rank, SendReport& message);
-  void on(int rank, SendFiles& message);
-  void on(int rank, SendActivity& message);
-  void on(int rank, SendFailure& message);
-  void on(int rank, SendDone& message);
-  void on(int rank, SendProgress& message);
-  void on(int rank, StoreRequest& message);
+  std::vector<NodePart> parts_of_nodes() const;
   void begin();
+  void begin_on_driver(const NodePart& part);
+  void begin_elsewhere(NodePart& part);
+  Place place_of(const NodePart& part, size_t local_rank) const;
+  BeginTraining training_message(const NodePart& part, size_t local_rank);
+  BeginReading reading_message(const NodePart& part) const;
+  bool all_joined() const;
+
+  // group_messages.cc
+  void on_first(const std::shared_ptr<AsyncChannel>& channel, Frame& frame, bool is_local);
+  void on_all_joined();
+  void on_frame(size_t seat, Frame& frame);
+  void on_closed(size_t seat, const std::string& why);
+  void fail(Seat& seat, ErrorKind kind, const std::string& why);
+  void on(size_t seat, Hosting& message);
+  void on(size_t seat, SendReport& message);
+  void on(size_t seat, SendFiles& message);
+  void on(size_t seat, SendChunk& message);
+  void on(size_t seat, WantChunk& message);
+  void on(size_t seat, SendActivity& message);
+  void on(size_t seat, SendFailure& message);
+  void on(size_t seat, SendDone& message);
+  void on(size_t seat, SendProgress& message);
+  void on(size_t seat, StoreRequest& message);
   template <class Message>
-  void send(int rank, const Message& message);
+  void send(Seat& seat, const Message& message);
 
   const Training& training_;
   const Plan plan_;
   EventQueue& events_;
-  const std::string token_;
-  const std::string address_;
-  UniqueFd listener_;  // until all have joined
-  UniqueFd wake_;
+  const GroupEntry entry_;  // `port` is not known yet
+  uint16_t port_ = 0;
 
-  std::vector<int> ranks_;  // of the members, in the order of the next two
-  std::vector<ActorHandle<Member>> members_;
-  std::vector<ObjectRef<void>> runs_;
-
-  // Of the serving thread.
-  std::vector<std::unique_ptr<Connection>> connections_;
-  std::map<int, Connection*> joined_;
-  Clock::time_point accept_again_;  // after a failure
-  int accept_failures_ = 0;         // in a row
+  EventLoop loop_;  // its mutex guards what follows
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{
+      loop_.context.get_executor()};
+  std::unique_ptr<UnixListener> local_listener_;  // until all have joined, as the next
+  std::unique_ptr<TlsListener> tls_listener_;     // null on one machine
+  std::vector<Seat> seats_;                       // workers by rank, then data readers
+  bool reader_in_gang_ = false;
+  bool begun_ = false;
+  std::vector<NodePart> parts_;
+  std::set<std::string> fetchable_;  // files of the checkpoint that other nodes may ask for
   KeyValueStore store_;
   std::map<int, int64_t> reported_;  // the last report of each rank
-  std::set<int> concluded_;          // ranks that have said how they ended
-
-  std::mutex mutex_;  // guards the next two
   bool stopping_ = false;
-  std::vector<Acknowledged> to_acknowledge_;
 
   // What hears of processes that end before their time. It may still be called when the group has
   // gone.
@@ -110,6 +135,7 @@ class Group {
   };
   std::shared_ptr<Watch> watch_ = std::make_shared<Watch>();
 
+  DiskThread disk_;  // files that travel from and to other nodes
   std::thread server_;
 };
 

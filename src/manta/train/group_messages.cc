@@ -1,190 +1,203 @@
-// What the processes of a group say, and the connections over which they do.
+// What the processes of a group say.
 
-#include <poll.h>
-#include <sys/socket.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "manta/base/error_internal.h"
 #include "manta/base/log.h"
 #include "manta/base/random_token_internal.h"
+#include "manta/train/file_internal.h"
 #include "manta/train/group_internal.h"
+#include "manta/train/staging_internal.h"
 
 namespace manta::train {
 namespace {
 
-// For a connection that has not joined.
-constexpr std::chrono::seconds kJoinDeadline{10};
-constexpr size_t kMaxJoin = 4096;
-constexpr size_t kMaxUnjoined = 64;
 // A process that leaves so many bytes unread is stopped, or broken.
 constexpr size_t kMaxUnread = 2 * kMaxFrameBody;
-// Too many open files, most likely: a tenth of a second later some may have been closed.
-constexpr std::chrono::milliseconds kAcceptPause{100};
-constexpr int kMaxAcceptFailures = 20;
+// Of a file that travels to another node.
+constexpr size_t kChunk = 1 << 20;
+
+void write_chunk(const std::string& folder, const SendChunk& chunk) {
+  check_file_name(chunk.name);
+  make_folders(std::filesystem::path(folder + "/" + chunk.name).parent_path());
+  int flags = chunk.offset == 0 ? O_WRONLY | O_CREAT | O_EXCL : O_WRONLY;
+  UniqueFd file = open_file(folder, chunk.name, flags);
+  std::string path = folder + "/" + chunk.name;
+  if (check_regular(file.get(), path) != chunk.offset)
+    throw Error(ErrorKind::kCorrupt, str("parts of '", path, "' come in the wrong order"));
+  if (::lseek(file.get(), 0, SEEK_END) < 0) throw_errno(str("writing '", path, "'"));
+  write_all(file.get(), chunk.bytes.data(), chunk.bytes.size(), path);
+}
+
+FileChunk read_chunk(const std::string& folder, const WantChunk& wanted) {
+  std::string path = folder + "/" + wanted.name;
+  UniqueFd file = open_file(folder, wanted.name, O_RDONLY);
+  size_t size = check_regular(file.get(), path);
+  FileChunk chunk;
+  if (wanted.offset > size)
+    throw Error(ErrorKind::kCorrupt, str("'", path, "' has become shorter"));
+  chunk.bytes.resize(std::min(kChunk, size - wanted.offset));
+  chunk.last = wanted.offset + chunk.bytes.size() == size;
+  for (size_t done = 0; done < chunk.bytes.size();) {
+    ssize_t got = ::pread(file.get(), chunk.bytes.data() + done, chunk.bytes.size() - done,
+                          static_cast<off_t>(wanted.offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) throw_errno(str("reading '", path, "'"));
+    done += static_cast<size_t>(got);
+  }
+  return chunk;
+}
 
 }  // namespace
 
-void Group::serve() {
-  while (!is_stopping()) {
-    std::vector<Acknowledged> acknowledged;
-    {
-      std::lock_guard lock(mutex_);
-      acknowledged.swap(to_acknowledge_);
-    }
-    for (const Acknowledged& message : acknowledged) {
-      for (int rank : ranks_) {
-        if (rank != kDataReader) send(rank, message);
-      }
-    }
-    auto unjoined = std::count_if(connections_.begin(), connections_.end(),
-                                  [](const auto& each) { return !each->rank; });
-    bool accepts =
-        listener_ && static_cast<size_t>(unjoined) < kMaxUnjoined && Clock::now() >= accept_again_;
-    std::vector<pollfd> polled = {{accepts ? listener_.get() : -1, POLLIN, 0},
-                                  {wake_.get(), POLLIN, 0}};
-    for (auto& each : connections_) {
-      auto events = static_cast<short>(each->out.empty() ? POLLIN : POLLIN | POLLOUT);
-      polled.push_back({each->socket.get(), events, 0});
-    }
-    int patience = accept_failures_ > 0 ? static_cast<int>(kAcceptPause.count()) : 1000;
-    if (::poll(polled.data(), polled.size(), patience) < 0 && errno != EINTR) throw_errno("poll");
-    uint64_t count = 0;
-    (void)!::read(wake_.get(), &count, sizeof(count));
-    for (size_t i = 2; i < polled.size(); ++i) {
-      Connection& connection = *connections_[i - 2];
-      if (polled[i].revents & POLLOUT) flush(connection);
-      if (connection.socket && (polled[i].revents & ~POLLOUT) != 0) read(connection);
-    }
-    for (auto& each : connections_) {
-      if (!each->rank && Clock::now() - each->since > kJoinDeadline) drop(*each);
-    }
-    std::erase_if(connections_, [](const auto& each) { return !each->socket; });
-    if (listener_ && polled[0].revents != 0) accept();
-  }
-}
-
-void Group::accept() {
-  UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (socket) {
-    accept_failures_ = 0;
-    connections_.push_back(std::make_unique<Connection>(Connection{
-        std::move(socket), FrameDecoder(kMaxJoin, /*takes_fds=*/false), {}, {}, Clock::now()}));
-    return;
-  }
-  if (errno == EINTR || errno == EAGAIN || errno == ECONNABORTED) return;
-  accept_again_ = Clock::now() + kAcceptPause;
-  if (++accept_failures_ < kMaxAcceptFailures) return;
-  throw_errno(
-      "the workers of a training group cannot connect to the driver (is the limit of open "
-      "files, ulimit -n, too low?)");
-}
-
-void Group::drop(Connection& connection) {
-  if (connection.rank) joined_.erase(*connection.rank);
-  connection.socket.reset();
-}
-
-void Group::fail(Connection& connection, ErrorKind kind, const std::string& why) {
-  // Its process may have died, which watch() tells better.
-  events_.push(
-      Failed{plan_.attempt, {connection.rank.value_or(kDriver), kind, why, true}, std::nullopt});
-  drop(connection);
-}
-
-// Whoever says something that it should not is not listened to any longer.
-void Group::read(Connection& connection) {
-  try {
-    while (connection.socket && read_one(connection)) {
-    }
-  } catch (const std::exception& error) {
-    if (connection.rank) return fail(connection, ErrorKind::kCorrupt, error.what());
-    log_warning(str("dropped a connection to the training group: ", error.what()));
-    drop(connection);
-  }
-}
-
-// False when there is nothing more to read.
-bool Group::read_one(Connection& connection) {
-  Frame frame;
-  while (!connection.decoder.next(&frame)) {
-    IoStatus status = connection.decoder.receive(connection.socket.get(), MSG_DONTWAIT);
-    if (status == IoStatus::kDone) continue;
-    if (status == IoStatus::kWouldBlock) return false;
-    bool concluded = !connection.rank || *connection.rank == kDataReader ||
-                     concluded_.contains(*connection.rank);
-    if (concluded) {
-      drop(connection);
-    } else {
-      fail(connection, ErrorKind::kWorkerLost, "it ended without a word");
-    }
-    return false;
-  }
+void Group::on_first(const std::shared_ptr<AsyncChannel>& channel, Frame& frame, bool is_local) {
   auto message = decode_message<FromMember>(frame);
-  if (auto* join = std::get_if<Join>(&message)) {
-    on(connection, *join);
-    return true;
-  }
-  if (!connection.rank) throw Error(ErrorKind::kCorrupt, "it spoke before it joined");
-  std::visit(
-      [&](auto& each) {
-        if constexpr (!std::is_same_v<std::decay_t<decltype(each)>, Join>)
-          on(*connection.rank, each);
-      },
-      message);
-  return true;
+  auto* join = std::get_if<Join>(&message);
+  if (!join) throw Error(ErrorKind::kCorrupt, "it spoke before it joined");
+  auto seat = std::find_if(seats_.begin(), seats_.end(), [&](const Seat& each) {
+    return each.rank == join->rank && !each.joined && (!each.node || *each.node == join->node);
+  });
+  bool expected = seat != seats_.end() && join->attempt == plan_.attempt &&
+                  is_local == (join->node == 0) && !begun_;
+  if (!same_secret(join->token, entry_.token) || !expected)
+    throw Error(ErrorKind::kCorrupt, "it has no right to join");
+  seat->joined = *join;
+  seat->channel = channel;
+  auto number = static_cast<size_t>(seat - seats_.begin());
+  channel->trust();
+  channel->start([this, number](Frame& each) { on_frame(number, each); },
+                 [this, number](const std::string& why) { on_closed(number, why); });
+  if (all_joined()) loop_.post([this] { on_all_joined(); });
 }
 
-void Group::on(Connection& connection, Join& message) {
-  bool expected = std::find(ranks_.begin(), ranks_.end(), message.rank) != ranks_.end() &&
-                  !joined_.contains(message.rank) && message.attempt == plan_.attempt;
-  if (!same_secret(message.token, token_) || !expected || connection.rank) {
-    throw Error(ErrorKind::kCorrupt, "it has no right to join");
-  }
-  connection.rank = message.rank;
-  connection.decoder.trust();
-  joined_[message.rank] = &connection;
-  if (joined_.size() < ranks_.size()) return;
-  listener_.reset();
-  ::unlink(address_.c_str());
+// Posted: a listener cannot end while it hands over a connection.
+void Group::on_all_joined() {
+  if (begun_ || stopping_) return;
   try {
+    bool lacks_readers = !training_.datasets.empty() && seats_.back().rank != kDataReader;
+    if (lacks_readers) return start_readers();
+    begun_ = true;
+    local_listener_.reset();
+    tls_listener_.reset();
     begin();
   } catch (const Error& error) {
     events_.push(Failed{plan_.attempt, {kDriver, error.kind(), error.what(), false}, {}});
   }
 }
 
-void Group::on(int rank, SendReport& message) {
+void Group::on_frame(size_t seat, Frame& frame) {
+  auto message = decode_message<FromMember>(frame);
+  std::visit(
+      [&](auto& each) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(each)>, Join>) {
+          throw Error(ErrorKind::kCorrupt, "it joined twice");
+        } else {
+          on(seat, each);
+        }
+      },
+      message);
+}
+
+void Group::on_closed(size_t number, const std::string& why) {
+  Seat& seat = seats_[number];
+  seat.channel.reset();
+  if (seat.rank == kDataReader || seat.concluded) return;
+  bool is_local = seat.joined->node == 0;
+  fail(seat, why.empty() || !is_local ? ErrorKind::kWorkerLost : ErrorKind::kCorrupt,
+       why.empty() ? "it ended without a word" : why);
+}
+
+// Whoever says something that it should not is not listened to any longer. Its process may have
+// died, which watch() tells better.
+void Group::fail(Seat& seat, ErrorKind kind, const std::string& why) {
+  events_.push(Failed{plan_.attempt, {seat.rank, kind, why, true}, std::nullopt});
+  if (seat.channel) seat.channel->close();
+  seat.channel.reset();
+}
+
+void Group::on(size_t seat, Hosting&) {
+  auto part = std::find_if(parts_.begin(), parts_.end(),
+                           [&](const NodePart& each) { return each.workers.front() == seat; });
+  if (part == parts_.end()) throw Error(ErrorKind::kCorrupt, "it is not the first of its node");
+  for (size_t each : std::exchange(part->not_begun, {})) {
+    if (seats_[each].rank == kDataReader) {
+      send(seats_[each], reading_message(*part));
+    } else {
+      auto place = std::find(part->workers.begin(), part->workers.end(), each);
+      auto local_rank = static_cast<size_t>(place - part->workers.begin());
+      send(seats_[each], training_message(*part, local_rank));
+    }
+  }
+}
+
+void Group::on(size_t seat, SendReport& message) {
+  int rank = seats_[seat].rank;
   reported_[rank] = message.index;
   events_.push(Reported{plan_.attempt, rank, message.index, std::move(message.metrics),
                         std::move(message.positions), message.has_checkpoint, message.fingerprint});
 }
 
-void Group::on(int rank, SendFiles& message) {
-  events_.push(Wrote{plan_.attempt, rank, message.index, std::move(message.files)});
+void Group::on(size_t seat, SendFiles& message) {
+  events_.push(Wrote{plan_.attempt, seats_[seat].rank, message.index, std::move(message.files)});
 }
 
-void Group::on(int rank, SendActivity& message) {
-  events_.push(Waits{plan_.attempt, rank, std::move(message.activity)});
+void Group::on(size_t number, SendChunk& message) {
+  std::string folder =
+      staging_folder(plan_.run_folder, plan_.attempt, message.index, seats_[number].rank);
+  disk_.add([this, number, folder, chunk = std::move(message)] {
+    try {
+      write_chunk(folder, chunk);
+      std::lock_guard lock(loop_.mutex);
+      send(seats_[number], ChunkTaken{});
+    } catch (const Error& error) {
+      events_.push(Failed{plan_.attempt, {kDriver, error.kind(), error.what(), false}, {}});
+    }
+  });
 }
 
-void Group::on(int rank, SendFailure& message) {
-  concluded_.insert(rank);
+void Group::on(size_t number, WantChunk& message) {
+  if (!fetchable_.contains(message.name))
+    throw Error(ErrorKind::kCorrupt, "it wants a file that is not the checkpoint's");
+  disk_.add([this, number, wanted = std::move(message)] {
+    try {
+      FileChunk chunk = read_chunk(plan_.checkpoint, wanted);
+      std::lock_guard lock(loop_.mutex);
+      send(seats_[number], chunk);
+    } catch (const Error& error) {
+      events_.push(Failed{plan_.attempt, {kDriver, error.kind(), error.what(), false}, {}});
+    }
+  });
+}
+
+void Group::on(size_t seat, SendActivity& message) {
+  events_.push(Waits{plan_.attempt, seats_[seat].rank, std::move(message.activity)});
+}
+
+void Group::on(size_t number, SendFailure& message) {
+  Seat& seat = seats_[number];
+  seat.concluded = true;
   events_.push(Failed{plan_.attempt,
-                      {rank, message.kind, std::move(message.message), message.consequence},
+                      {seat.rank, message.kind, std::move(message.message), message.consequence},
                       std::move(message.activity)});
 }
 
-void Group::on(int rank, SendDone& message) {
-  concluded_.insert(rank);
-  events_.push(Finished{plan_.attempt, rank, message.collectives, message.passes});
+void Group::on(size_t number, SendDone& message) {
+  Seat& seat = seats_[number];
+  seat.concluded = true;
+  events_.push(Finished{plan_.attempt, seat.rank, message.collectives, message.passes});
 }
 
-void Group::on(int, SendProgress& message) { events_.push(std::move(message)); }
+void Group::on(size_t, SendProgress& message) { events_.push(std::move(message)); }
 
-void Group::on(int rank, StoreRequest& message) {
+void Group::on(size_t number, StoreRequest& message) {
+  Seat& seat = seats_[number];
   if (message.kind != StoreRequest::kMissing) {
-    for (const auto& answer : store_.ask(rank, std::move(message))) send(answer.rank, answer.reply);
+    for (const auto& answer : store_.ask(seat.rank, std::move(message)))
+      send(seats_[static_cast<size_t>(answer.rank)], answer.reply);
     return;
   }
   StoreReply reply;
@@ -194,28 +207,23 @@ void Group::on(int rank, StoreRequest& message) {
     bool made = found != reported_.end() && found->second >= message.amount;
     if (!made) reply.value += str(reply.value.empty() ? "" : ", ", each);
   }
-  send(rank, reply);
+  send(seat, reply);
 }
 
 template <class Message>
-void Group::send(int rank, const Message& message) {
-  auto found = joined_.find(rank);
-  if (found == joined_.end()) return;
-  encode_message<ToMember>(found->second->out, message);
-  flush(*found->second);
-}
-template void Group::send(int rank, const BeginTraining& message);
-template void Group::send(int rank, const BeginReading& message);
-
-// What the socket does not take now is sent when it does.
-void Group::flush(Connection& connection) {
-  IoStatus status = connection.out.flush(connection.socket.get());
+void Group::send(Seat& seat, const Message& message) {
+  if (!seat.channel) return;
+  auto channel = seat.channel;
+  encode_message<ToMember>(channel->out_to_flush(), message);
+  channel->flush();  // what the socket does not take now is sent when it does
   // Nobody reads it any more. What the process had said before may still be there to be read.
-  if (status == IoStatus::kClosed) connection.out = {};
-  if (status != IoStatus::kWouldBlock) return;
-  if (connection.out.size() <= kMaxUnread) return;
-  fail(connection, ErrorKind::kTimeout,
-       str("it has left ", connection.out.size(), " bytes from the driver unread"));
+  if (channel->broken()) return;
+  size_t unread = channel->out_to_flush().size();
+  if (unread <= kMaxUnread) return;
+  fail(seat, ErrorKind::kTimeout, str("it has left ", unread, " bytes from the driver unread"));
 }
+template void Group::send(Seat& seat, const BeginTraining& message);
+template void Group::send(Seat& seat, const BeginReading& message);
+template void Group::send(Seat& seat, const Acknowledged& message);
 
 }  // namespace manta::train

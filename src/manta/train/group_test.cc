@@ -121,6 +121,14 @@ TEST_F(GroupTest, AStrangerMaySendOnlySmallFrames) {
   EXPECT_TRUE(is_closed_within(stranger.fd(), 30s));
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("the limit is 4096"));
 
+  kill(holder);
+  EXPECT_TRUE(next<GroupStarted>());  // still there
+}
+
+TEST_F(GroupTest, AStrangerMaySayNothingButWhoItIs) {
+  prepare([] {}, 1, 1);
+  auto holder = take_all_cpus();
+  auto group = start();
   testing::internal::CaptureStderr();
   Channel early(connect_unix(address()));
   early.send([](OutBuffer& out) { encode_message<FromMember>(out, SendDone{}); });

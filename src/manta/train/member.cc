@@ -1,13 +1,22 @@
+#include <fcntl.h>
 #include <malloc.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 
 #include "manta/base/error_internal.h"
 #include "manta/core/call_function_internal.h"
+#include "manta/core/client_internal.h"
+#include "manta/core/session_folder_internal.h"
+#include "manta/io/tls_internal.h"
 #include "manta/train/controller_internal.h"
+#include "manta/train/file_internal.h"
 #include "manta/train/member_internal.h"
+#include "manta/train/node_meeting_internal.h"
 #include "manta/train/session_internal.h"
 
 namespace manta::train {
@@ -15,16 +24,110 @@ namespace {
 
 // How long the others may take to be there: they start together with this one.
 constexpr std::chrono::seconds kBeginDeadline{60};
+constexpr std::chrono::seconds kConnectDeadline{20};
 
-void run_reader(BeginReading begin) {
+std::chrono::milliseconds timeout_of(const GroupEntry& entry) {
+  return std::max<std::chrono::milliseconds>(kBeginDeadline,
+                                             std::chrono::milliseconds(entry.timeout_ms));
+}
+
+// Whether the run's folder is here, and can be written to.
+bool shares_folder(const GroupEntry& entry) {
+  try {
+    bool marked = read_text(entry.run_folder + "/" + kFolderMark, 4096) == entry.folder_mark;
+    return marked && ::access((entry.run_folder + "/.staging").c_str(), W_OK) == 0;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+std::shared_ptr<Channel> join_group(const GroupEntry& entry, int rank) {
+  Join join{entry.token, entry.attempt, rank, Client::current("a training run")->node(), true};
+  std::shared_ptr<Channel> channel;
+  if (join.node == 0) {
+    channel = std::make_shared<Channel>(connect_unix(entry.socket));
+  } else {
+    join.shares_folder = shares_folder(entry);
+    channel = std::make_shared<Channel>(connect_tls(TlsKey(entry.token), entry.host, entry.port,
+                                                    Deadline::after(kConnectDeadline)));
+  }
+  channel->send([&](OutBuffer& out) { encode_message<FromMember>(out, join); });
+  return channel;
+}
+
+// Nothing if the group is being ended.
+template <class Message>
+std::optional<Message> receive_begin(Channel& channel, const GroupEntry& entry) {
+  Frame frame;
+  if (!channel.receive(&frame, Deadline::after(timeout_of(entry)))) return std::nullopt;
+  auto message = decode_message<ToMember>(frame);
+  if (auto* begin = std::get_if<Message>(&message)) return std::move(*begin);
+  throw Error(ErrorKind::kCorrupt, "the driver's first message does not say what to do");
+}
+
+// What the workers of this node begin with, where the run's own is not seen.
+std::string fetched_checkpoint(const BeginTraining& begin) {
+  return str(temporary_folder(), "/", begin.run_name, ".checkpoint");
+}
+
+void fetch_file(Channel& channel, const std::string& folder, const std::string& name,
+                Deadline deadline) {
+  std::string path = folder + "/" + name;
+  make_folders(std::filesystem::path(path).parent_path());
+  UniqueFd file = open_file(folder, name, O_WRONLY | O_CREAT | O_EXCL);
+  for (uint64_t offset = 0;;) {
+    channel.send([&](OutBuffer& out) { encode_message<FromMember>(out, WantChunk{name, offset}); });
+    Frame frame;
+    if (!channel.receive(&frame, deadline))
+      throw Error(ErrorKind::kWorkerLost, "the driver has ended this group, or has ended itself");
+    auto message = decode_message<ToMember>(frame);
+    auto* chunk = std::get_if<FileChunk>(&message);
+    if (!chunk) throw Error(ErrorKind::kCorrupt, "the driver does not send the checkpoint");
+    write_all(file.get(), chunk->bytes.data(), chunk->bytes.size(), path);
+    offset += chunk->bytes.size();
+    if (chunk->last) return;
+  }
+}
+
+void fetch_checkpoint(Channel& channel, const BeginTraining& begin, Deadline deadline) {
+  std::string folder = fetched_checkpoint(begin);
+  std::filesystem::remove_all(folder);  // of an earlier attempt
+  make_folders(folder);
+  for (const std::string& name : begin.checkpoint_files) {
+    if (name != "manifest.json") check_file_name(name);
+    fetch_file(channel, folder, name, deadline);
+  }
+}
+
+// On a node other than the driver's, where descriptors do not come with the message.
+void meet_others(Channel& channel, const GroupEntry& entry, BeginTraining& begin) {
+  Deadline deadline = Deadline::after(timeout_of(entry));
+  const Place& place = begin.place;
+  Descriptors own;
+  if (place.local_rank == 0) {
+    if (!begin.checkpoint_files.empty()) fetch_checkpoint(channel, begin, deadline);
+    NodeMeeting meeting(place, entry.token);
+    channel.send([&](OutBuffer& out) { encode_message<FromMember>(out, Hosting{}); });
+    own = meeting.serve(deadline);
+  } else {
+    own = visit_meeting(place.meeting, entry.token, place.local_rank, deadline);
+  }
+  begin.feed = own.feed;
+  begin.region = own.region;
+  if (!begin.checkpoint.empty() && !place.shares_checkpoint)
+    begin.checkpoint = fetched_checkpoint(begin);
+}
+
+void run_reader(const BeginReading& begin, std::vector<SharedFd> ends,
+                const std::map<std::string, data::WirePlan>& wire) {
   std::vector<UniqueFd> workers;
-  for (auto& fd : begin.workers) workers.push_back(fd.take());
+  for (auto& fd : ends) workers.push_back(fd.take());
   data::FeedOptions options;
   options.threads = begin.threads;
   // A little less than the workers' own: they should hear who is missing before they give up.
   options.timeout = std::chrono::milliseconds(begin.timeout_ms * 4 / 5);
   std::map<std::string, std::shared_ptr<const data::Plan>> plans;
-  for (const auto& [name, plan] : begin.plans) plans[name] = plan.plan();
+  for (const auto& [name, plan] : wire) plans[name] = plan.plan();
   data::serve_feed(plans, std::move(workers), options);
 }
 
@@ -81,22 +184,25 @@ void run_worker_loop(const std::shared_ptr<Channel>& channel, BeginTraining begi
 
 }  // namespace
 
-void Member::run(const std::string& address, const std::string& token, int attempt, int rank) {
-  auto channel = std::make_shared<Channel>(connect_unix(address));
-  channel->send([&](OutBuffer& out) {
-    encode_message<FromMember>(out, Join{token, attempt, rank});
-  });
-  Frame frame;
-  if (!channel->receive(&frame, Deadline::after(kBeginDeadline)))
-    return;  // the group is being ended
-  auto message = decode_message<ToMember>(frame);
-  if (auto* reading = std::get_if<BeginReading>(&message)) {
-    run_reader(std::move(*reading));
-  } else if (auto* training = std::get_if<BeginTraining>(&message)) {
-    run_worker_loop(channel, std::move(*training));
-  } else {
-    throw Error(ErrorKind::kCorrupt, "the driver's first message does not say what to do");
+void Member::train(const GroupEntry& entry, int rank) {
+  auto channel = join_group(entry, rank);
+  auto begin = receive_begin<BeginTraining>(*channel, entry);
+  if (!begin) return;
+  if (!begin->place.meeting.empty()) meet_others(*channel, entry, *begin);
+  run_worker_loop(channel, std::move(*begin));
+}
+
+void Member::read(const GroupEntry& entry, const PlanBundle& plans) {
+  auto channel = join_group(entry, kDataReader);
+  auto begin = receive_begin<BeginReading>(*channel, entry);
+  if (!begin) return;
+  auto ends = std::move(begin->workers);
+  if (!begin->meeting.empty()) {
+    ends =
+        visit_meeting(begin->meeting, entry.token, kDataReader, Deadline::after(timeout_of(entry)))
+            .workers;
   }
+  run_reader(*begin, std::move(ends), plans.empty() ? begin->plans : plans.plans());
 }
 
 }  // namespace manta::train

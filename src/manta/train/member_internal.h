@@ -1,15 +1,40 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
+#include "manta/base/names_internal.h"
+#include "manta/train/plan_bundle_internal.h"
+
 namespace manta::train {
+
+/// How a process finds its group, and proves that it belongs to it.
+struct GroupEntry {
+  std::string socket;  ///< On the driver's node.
+  std::string host;    ///< On others, with `port`; empty on one machine.
+  uint16_t port = 0;
+  std::string token;
+  int32_t attempt = 0;
+  std::string run_folder;
+  /// The content of the file `kFolderMark` in there: a node on which it is found shares the folder.
+  std::string folder_mark;
+  int64_t timeout_ms = 0;  ///< RunConfig::collective_timeout
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(socket, host, port, token, attempt, run_folder, folder_mark, timeout_ms);
+  }
+};
+inline constexpr const char* kFolderMark = ".staging/mark";
 
 /// What a process of a training group is: an actor with one call, which lasts as long as the loop.
 class Member {
  public:
-  /// Connects to the driver, learns what to do, and does it: runs the training loop, or reads data
-  /// for the others. What goes wrong in the loop is told to the driver, not thrown.
-  void run(const std::string& address, const std::string& token, int attempt, int rank);
+  /// A worker: connects to the driver, learns what to do, and runs the training loop. What goes
+  /// wrong in the loop is told to the driver, not thrown.
+  void train(const GroupEntry& entry, int rank);
+  /// A data reader: reads these data sets for the workers of its node. On the driver's node the
+  /// plans come in its first message instead.
+  void read(const GroupEntry& entry, const PlanBundle& plans);
 };
 
 }  // namespace manta::train

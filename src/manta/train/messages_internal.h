@@ -15,8 +15,8 @@
 #include "manta/train/checkpoint.h"
 #include "manta/train/standstill_internal.h"
 
-/// What the processes of a training group and the driver say to each other, over a Unix socket
-/// each.
+/// What the processes of a training group and the driver say to each other: over a Unix socket each
+/// on the driver's node, over an encrypted connection each on others, where no descriptors travel.
 namespace manta::train {
 
 // ---- From a process of the group.
@@ -24,10 +24,35 @@ namespace manta::train {
 struct Join {  // first on a connection
   std::string token;
   int32_t attempt = 0;
-  int32_t rank = 0;  // kDataReader for the data reader
+  int32_t rank = 0;           // kDataReader for a data reader
+  uint32_t node = 0;          // where it runs
+  bool shares_folder = true;  // it sees the run's folder
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(token, attempt, rank);
+    archive(token, attempt, rank, node, shares_folder);
+  }
+};
+struct Hosting {  // from the first worker of a node: the others of that node can come to it
+  template <class Archive>
+  void serialize(Archive&) {}
+};
+struct SendChunk {  // of a file of a checkpoint, by a rank that does not see the run's folder
+  int64_t index = 0;
+  std::string name;
+  uint64_t offset = 0;
+  std::string bytes;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(index, name, offset, bytes);
+  }
+};
+struct WantChunk {  // of a file of the checkpoint that the attempt begins with; answered by
+                    // FileChunk
+  std::string name;
+  uint64_t offset = 0;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(name, offset);
   }
 };
 struct SendReport {
@@ -98,10 +123,31 @@ struct StoreRequest {  // answered by StoreReply; a key-value store for process 
   }
 };
 using FromMember = std::variant<Join, SendReport, SendFiles, SendActivity, SendFailure, SendDone,
-                                SendProgress, StoreRequest>;
+                                SendProgress, StoreRequest, Hosting, SendChunk, WantChunk>;
 
 // ---- To a process of the group.
 
+/// Where a worker is among the workers of its node, and its node among theirs.
+struct Place {
+  int32_t local_rank = 0, local_size = 1;
+  int32_t node_rank = 0, num_nodes = 1;
+  std::string node;                   // its host's name
+  std::string address = "127.0.0.1";  // at which ranks of other nodes reach it
+  std::vector<int32_t> node_ranks;    // of all ranks
+  /// Whether collectives go through shared memory within each node.
+  bool shared_memory = false;
+  /// A socket in the temporary folder of its node, at which the node's first worker hands out
+  /// descriptors. Empty on the driver's node: there they come with the message.
+  std::string meeting = {};
+  bool meets_reader = false;
+  bool shares_folder = true;      // it sees the run's folder
+  bool shares_checkpoint = true;  // and the checkpoint that the attempt begins with
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(local_rank, local_size, node_rank, num_nodes, node, address, node_ranks, shared_memory,
+            meeting, meets_reader, shares_folder, shares_checkpoint);
+  }
+};
 struct BeginTraining {
   int32_t attempt = 0, rank = 0, world_size = 0;
   std::string run_name, run_folder;
@@ -112,26 +158,30 @@ struct BeginTraining {
   std::optional<Function> prepare_worker;
   int64_t next_report = 0;
   std::string checkpoint;  // its folder; empty if there is none
+  /// What to fetch of it: for the first worker of a node that does not see the run's folder.
+  std::vector<std::string> checkpoint_files;
   std::map<std::string, data::Position> datasets;
   int64_t timeout_ms = 0;
   int32_t max_in_flight = 1;  // checkpoints
-  SharedFd feed;              // to the data reader
-  SharedFd region;            // for collectives within this host, if they go through shared memory
+  Place place;
+  SharedFd feed;    // to the data reader
+  SharedFd region;  // for collectives within this node, if they go through shared memory
   template <class Archive>
   void serialize(Archive& archive) {
     archive(attempt, rank, world_size, run_name, run_folder, loop, loop_takes_config, config,
-            framework, prepare_worker, next_report, checkpoint, datasets, timeout_ms, max_in_flight,
-            feed, region);
+            framework, prepare_worker, next_report, checkpoint, checkpoint_files, datasets,
+            timeout_ms, max_in_flight, place, feed, region);
   }
 };
 struct BeginReading {
-  std::map<std::string, data::WirePlan> plans;
+  std::map<std::string, data::WirePlan> plans;  // on the driver's node; see PlanBundle
   int32_t threads = 1;
   int64_t timeout_ms = 0;
-  std::vector<SharedFd> workers;  // by rank
+  std::string meeting;            // as of Place
+  std::vector<SharedFd> workers;  // of its node, by rank
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(plans, threads, timeout_ms, workers);
+    archive(plans, threads, timeout_ms, meeting, workers);
   }
 };
 struct Acknowledged {  // every rank has made this report; and it is committed, or not yet
@@ -152,6 +202,39 @@ struct StoreReply {
     archive(request, found, value, number);
   }
 };
-using ToMember = std::variant<BeginTraining, BeginReading, Acknowledged, StoreReply>;
+struct ChunkTaken {  // a SendChunk is on the driver's disk
+  template <class Archive>
+  void serialize(Archive&) {}
+};
+struct FileChunk {
+  std::string bytes;
+  bool last = false;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(bytes, last);
+  }
+};
+using ToMember =
+    std::variant<BeginTraining, BeginReading, Acknowledged, StoreReply, ChunkTaken, FileChunk>;
+
+// ---- Between processes of a node other than the driver's.
+
+struct Visit {  // to the first worker; answered by Descriptors
+  std::string token;
+  int32_t local_rank = 0;  // kDataReader for the data reader
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(token, local_rank);
+  }
+};
+struct Descriptors {
+  SharedFd feed, region;          // of a worker
+  std::vector<SharedFd> workers;  // of the data reader
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(feed, region, workers);
+  }
+};
+using AtMeeting = std::variant<Visit, Descriptors>;
 
 }  // namespace manta::train

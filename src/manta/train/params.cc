@@ -69,7 +69,8 @@ Json params_of(const Training& training) {
       {"scaling_config",
        {{"num_workers", training.scaling.num_workers},
         {"use_gpu", training.scaling.use_gpu},
-        {"resources_per_worker", resources_to_json(training.scaling.resources_per_worker)}}},
+        {"resources_per_worker", resources_to_json(training.scaling.resources_per_worker)},
+        {"placement_strategy", to_string(training.scaling.placement_strategy)}}},
       {"run_config", run_config_to_json(training.run)},
       {"datasets", datasets},
       {"framework", training.framework},
@@ -115,6 +116,16 @@ ScalingConfig scaling_from(const JsonFields& json) {
   scaling.num_workers = static_cast<int>(json.integer("num_workers", 1, kMostWorkers));
   scaling.use_gpu = json.boolean("use_gpu");
   scaling.resources_per_worker = resources_from_json(json.object("resources_per_worker"));
+  // Folders of earlier versions do not have it.
+  std::string placement = json.has("placement_strategy") ? json.text("placement_strategy") : "PACK";
+  bool known = false;
+  for (Placement each :
+       {Placement::kPack, Placement::kSpread, Placement::kStrictPack, Placement::kStrictSpread}) {
+    if (placement != to_string(each)) continue;
+    scaling.placement_strategy = each;
+    known = true;
+  }
+  if (!known) json.fail("placement_strategy", "PACK, SPREAD, STRICT_PACK or STRICT_SPREAD");
   return scaling;
 }
 

@@ -54,6 +54,17 @@ std::map<std::string, data::Position> positions_in(const Checkpoint& checkpoint)
   return positions;
 }
 
+// On each node, if there are several.
+std::string free_now() {
+  auto all = nodes();
+  if (all.size() == 1) return to_string(all.front().free);
+  std::string text;
+  for (const Node& node : all) {
+    text += str(text.empty() ? "" : ", ", node.host, ": ", to_string(node.free));
+  }
+  return text;
+}
+
 /// Does what the controller decides, and tells it what comes of it.
 class Run {
  public:
@@ -196,9 +207,10 @@ class Run {
   void say_if_waiting() {
     if (!waits_since_ || Clock::now() - *waits_since_ < kPatience) return;
     waits_since_.reset();
+    std::string why = group_ ? group_->why_waits() : "";
     progress_.say(str("waiting for ", training_.scaling.num_workers, " times ",
-                      to_string(resources_of_worker(training_.scaling)),
-                      "; free now: ", to_string(nodes().front().free)));
+                      to_string(resources_of_worker(training_.scaling)), "; free now: ", free_now(),
+                      why.empty() ? "" : "; " + why));
   }
 
   void perform(const std::vector<Action>& actions) {

@@ -1,6 +1,8 @@
 #include "manta/train/session.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -10,6 +12,8 @@
 #include "manta/base/json_input_internal.h"
 #include "manta/base/log.h"
 #include "manta/base/start_thread_internal.h"
+#include "manta/core/session_folder_internal.h"
+#include "manta/train/file_internal.h"
 #include "manta/train/journal_internal.h"
 #include "manta/train/session_internal.h"
 #include "manta/train/staging_internal.h"
@@ -20,6 +24,9 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kProgressInterval{200};
+// Of a checkpoint's files on their way to the driver.
+constexpr uint64_t kChunkBytes = 1 << 20;
+constexpr int64_t kMostChunksInFlight = 8;
 // How often the receiving thread looks at what the loop does, and from when on the driver hears of
 // a wait: most last far less.
 constexpr milliseconds kLookInterval{100};
@@ -254,7 +261,8 @@ void Session::receive() {
       if (!receive_one()) break;
     }
   } catch (const std::exception& error) {
-    log_error(str("rank ", begin_.rank, " does not understand the driver: ", error.what()));
+    std::lock_guard lock(mutex_);
+    if (!closing_) log_error(str("rank ", begin_.rank, " has lost the driver: ", error.what()));
   }
   std::lock_guard lock(mutex_);
   driver_gone_ = true;
@@ -276,6 +284,8 @@ bool Session::receive_one() {
     (acknowledged->committed ? committed_ : gathered_) = acknowledged->index;
   } else if (auto* reply = std::get_if<StoreReply>(&message)) {
     replies_[reply->request] = std::move(*reply);
+  } else if (std::holds_alternative<ChunkTaken>(message)) {
+    --chunks_in_flight_;
   }
   changed_.notify_all();
   return true;
@@ -361,10 +371,10 @@ void Session::write() {
       to_write_.pop_front();
     }
     try {
-      CheckpointFolder folder(
-          staging_folder(begin_.run_folder, begin_.attempt, job.first, begin_.rank));
+      CheckpointFolder folder(staging(job.first));
       job.second->write(folder);
       job.second.reset();
+      if (!begin_.place.shares_folder) send_to_driver(job.first, folder);
       send(SendFiles{job.first, folder.files()});
     } catch (const Error& error) {
       fail_to_write(job.first, error.kind(), error.what());
@@ -375,6 +385,51 @@ void Session::write() {
                     "it threw something that is no std::exception");
     }
   }
+}
+
+std::string Session::staging(int64_t index) const {
+  std::string run =
+      begin_.place.shares_folder ? begin_.run_folder : temporary_folder() + "/" + begin_.run_name;
+  return staging_folder(run, begin_.attempt, index, begin_.rank);
+}
+
+void Session::send_to_driver(int64_t index, const CheckpointFolder& folder) {
+  std::string buffer;
+  for (const CheckpointFile& file : folder.files()) {
+    std::string path = folder.path() + "/" + file.name;
+    UniqueFd from = open_file(folder.path(), file.name, O_RDONLY);
+    for (uint64_t offset = 0; offset < file.size || offset == 0;) {
+      buffer.resize(std::min<uint64_t>(kChunkBytes, file.size - offset));
+      size_t got = 0;
+      while (got < buffer.size()) {
+        ssize_t now = ::read(from.get(), buffer.data() + got, buffer.size() - got);
+        if (now < 0 && errno == EINTR) continue;
+        if (now <= 0) throw_errno(str("reading '", path, "'"));
+        got += static_cast<size_t>(now);
+      }
+      send_chunk({index, file.name, offset, buffer});
+      offset += got;
+      if (file.size == 0) break;
+    }
+  }
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return chunks_in_flight_ == 0 || driver_gone_ || closing_; });
+  }
+  std::filesystem::remove_all(folder.path());
+}
+
+// The driver's memory and the connection hold only so many.
+void Session::send_chunk(SendChunk chunk) {
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(
+        lock, [&] { return chunks_in_flight_ < kMostChunksInFlight || driver_gone_ || closing_; });
+    if (driver_gone_ || closing_)
+      throw Error(ErrorKind::kWorkerLost, "the driver has ended this group, or has ended itself");
+    ++chunks_in_flight_;
+  }
+  send(chunk);
 }
 
 void Session::fail_to_write(int64_t index, ErrorKind kind, const std::string& why) {
@@ -420,8 +475,9 @@ StoreReply Session::ask_store(StoreRequest request, milliseconds timeout) {
 
 Context get_context() {
   const auto& begin = Session::current("get_context").begin();
-  return {begin.rank,     begin.world_size, begin.rank,   begin.world_size,
-          begin.run_name, begin.run_folder, begin.attempt};
+  const Place& place = begin.place;
+  return {begin.rank,      begin.world_size, place.local_rank, place.local_size, place.node_rank,
+          place.num_nodes, place.node,       begin.run_name,   begin.run_folder, begin.attempt};
 }
 
 void report(const Json& metrics) { Session::current("report").report(metrics, nullptr); }
@@ -430,9 +486,8 @@ void report(const Json& metrics, std::shared_ptr<CheckpointSource> checkpoint) {
 }
 void report(const Json& metrics, const std::string& checkpoint_folder) {
   Session& session = Session::current("report");
-  std::string staging = staging_folder(session.begin().run_folder, session.begin().attempt,
-                                       session.next_report(), session.begin().rank);
-  session.report(metrics, std::make_shared<FolderSource>(checkpoint_folder, staging + ".copy"));
+  std::string copy = session.staging(session.next_report()) + ".copy";
+  session.report(metrics, std::make_shared<FolderSource>(checkpoint_folder, copy));
 }
 Checkpoint get_checkpoint() { return Session::current("get_checkpoint").checkpoint(); }
 DataShard get_dataset_shard(const std::string& name) {

@@ -14,11 +14,15 @@ namespace manta::train {
 struct Context {
   int world_rank = 0;
   int world_size = 1;
-  int local_rank = 0;  ///< Among the workers of this host.
+  int local_rank = 0;  ///< Among the workers of this node.
   int local_world_size = 1;
+  int node_rank = 0;  ///< Of this worker's node among those that have workers.
+  int num_nodes = 1;
+  std::string node_name;  ///< Its host's name.
   std::string run_name;
-  std::string run_folder;  ///< Shared by all workers.
-  int attempt = 0;         ///< How often the group was started before this.
+  /// In the driver. Workers on other nodes see it only if it is on a file system that they share.
+  std::string run_folder;
+  int attempt = 0;  ///< How often the group was started before this.
 };
 Context get_context();
 

@@ -34,6 +34,9 @@ class Session {
 
   void report(const Json& metrics, std::shared_ptr<CheckpointSource> checkpoint);
   int64_t next_report() const { return next_report_; }
+  /// Where this rank writes its files of a report: in the run's folder, or, where that is not seen,
+  /// in its node's temporary folder, from where they are sent.
+  std::string staging(int64_t index) const;
   Checkpoint checkpoint();
   DataShard shard(const std::string& name);
   /// Waits until every report is committed.
@@ -81,6 +84,8 @@ class Session {
   void end_threads();
   void write();
   void fail_to_write(int64_t index, ErrorKind kind, const std::string& why);
+  void send_to_driver(int64_t index, const CheckpointFolder& folder);
+  void send_chunk(SendChunk chunk);
   void tell_activity();
   Activity activity(const Wait& wait) const;
   void send_progress();
@@ -114,6 +119,7 @@ class Session {
   bool driver_gone_ = false;
   std::deque<std::pair<int64_t, std::shared_ptr<CheckpointSource>>> to_write_;
   std::optional<Error> write_error_;
+  int64_t chunks_in_flight_ = 0;  // that the driver has not written
   uint64_t next_request_ = 1;
   std::map<uint64_t, StoreReply> replies_;
 

@@ -17,10 +17,10 @@ int64_t whole_seconds(std::chrono::milliseconds timeout) {
   return std::clamp<int64_t>((timeout.count() + 999) / 1000, 1, kLongestSeconds);
 }
 
-void* start_tracker(int workers, int64_t timeout) {
+void* start_tracker(const std::string& address, int workers, int64_t timeout) {
   Json config = {{"dmlc_communicator", "rabit"},
                  {"n_workers", workers},
-                 {"host", "127.0.0.1"},
+                 {"host", address},
                  {"port", 0},
                  {"sortby", 1},  // ranks by the order of their task ids
                  {"timeout", timeout}};
@@ -43,7 +43,7 @@ Communicator::Communicator(train::Session& session)
   const auto& begin = session.begin();
   if (begin.world_size == 1) return;
   if (begin.rank == 0) {
-    tracker_ = start_tracker(begin.world_size, timeout_seconds_);
+    tracker_ = start_tracker(begin.place.address, begin.world_size, timeout_seconds_);
     session.ask_store(
         {.kind = StoreRequest::kSet, .keys = {kAddressKey}, .value = address_of(tracker_)},
         session.timeout());

@@ -1,0 +1,217 @@
+#include <torch/types.h>
+
+#include <algorithm>
+#include <functional>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+#include "manta/base/error_internal.h"
+#include "manta/torch/completed_work_internal.h"
+#include "manta/torch/gloo_group_internal.h"
+#include "manta/torch/hosts_group_internal.h"
+#include "manta/torch/shm_group_internal.h"
+
+namespace manta::train {
+namespace {
+
+using BackendPtr = c10::intrusive_ptr<c10d::Backend>;
+using HostsWork = c10::intrusive_ptr<c10d::Work>;
+using HostsTensors = std::vector<at::Tensor>;
+
+class HostsBackend final : public c10d::Backend {
+ public:
+  HostsBackend(const c10::intrusive_ptr<c10d::Store>& store, UniqueFd region, int rank, int size,
+               const Place& place, const GroupOptions& options)
+      : Backend(rank, size), store_(store), place_(place), options_(options) {
+    // Only what is called here counts as a collective: hosts with one rank make no calls within.
+    GroupOptions inner = options;
+    inner.watch = nullptr;
+    if (place.local_size > 1)
+      local_ = make_shm_backend(std::move(region), place.local_rank, place.local_size, inner);
+    if (place.local_rank == 0) {
+      leaders_ = make_gloo_backend(c10::make_intrusive<c10d::PrefixStore>("leaders", store),
+                                   place.node_rank, place.num_nodes, inner, place.address,
+                                   Connecting::kWhenNeeded);
+    }
+    between_hosts([&] { leaders_->barrier(c10d::BarrierOptions())->wait(); });
+    if (local_) local_->barrier(c10d::BarrierOptions());
+  }
+
+  const std::string getBackendName() const override { return "manta_hosts"; }
+  void setSequenceNumberForGroup() override {}
+  uint64_t getSequenceNumberForGroup() override { return calls_; }
+
+  HostsWork allreduce(HostsTensors& tensors, const c10d::AllreduceOptions& options) override {
+    WaitWatch::Scope scope(options_.watch, "allreduce");
+    for (at::Tensor& tensor : tensors) allreduce_one(tensor, options.reduceOp);
+    return done(c10d::OpType::ALLREDUCE, tensors);
+  }
+
+  HostsWork allreduce_coalesced(HostsTensors& tensors,
+                                const c10d::AllreduceCoalescedOptions& options) override {
+    WaitWatch::Scope scope(options_.watch, "allreduce_coalesced");
+    for (at::Tensor& tensor : tensors) allreduce_one(tensor, options.reduceOp);
+    return done(c10d::OpType::ALLREDUCE_COALESCED, tensors);
+  }
+
+  HostsWork broadcast(HostsTensors& tensors, const c10d::BroadcastOptions& options) override {
+    WaitWatch::Scope scope(options_.watch, "broadcast");
+    auto root = static_cast<size_t>(options.rootRank);
+    if (options.rootRank < 0 || options.rootRank >= size_) {
+      throw Error(
+          ErrorKind::kInvalidArgument,
+          str("root rank ", options.rootRank, " of a group of ", size_, " ranks, counted from 0"));
+    }
+    int32_t node = place_.node_ranks.at(root);
+    c10d::BroadcastOptions within;
+    if (node == place_.node_rank) {  // so that its host's first rank has it
+      within.rootRank =
+          std::count(place_.node_ranks.begin(), place_.node_ranks.begin() + options.rootRank, node);
+      if (local_) local_->broadcast(tensors, within);
+    }
+    for (at::Tensor& tensor : tensors) {
+      on_dense(tensor, [&](HostsTensors& dense) {
+        c10d::BroadcastOptions between;
+        between.rootRank = node;
+        leaders_->broadcast(dense, between)->wait();
+      });
+    }
+    within.rootRank = 0;
+    if (node != place_.node_rank && local_) local_->broadcast(tensors, within);
+    return done(c10d::OpType::BROADCAST, tensors);
+  }
+
+  HostsWork barrier(const c10d::BarrierOptions& options) override {
+    WaitWatch::Scope scope(options_.watch, "barrier");
+    if (local_) local_->barrier(options);
+    between_hosts([&] { leaders_->barrier(options)->wait(); });
+    if (local_) local_->barrier(options);
+    return done(c10d::OpType::BARRIER, {});
+  }
+
+  HostsWork reduce(HostsTensors& tensors, const c10d::ReduceOptions& options) override {
+    return flat().reduce(tensors, options);
+  }
+  HostsWork allreduce_sparse(HostsTensors& tensors,
+                             const c10d::AllreduceOptions& options) override {
+    return flat().allreduce_sparse(tensors, options);
+  }
+  HostsWork allgather(std::vector<HostsTensors>& outputs, HostsTensors& inputs,
+                      const c10d::AllgatherOptions& options) override {
+    return flat().allgather(outputs, inputs, options);
+  }
+  HostsWork _allgather_base(at::Tensor& output, at::Tensor& input,
+                            const c10d::AllgatherOptions& options) override {
+    return flat()._allgather_base(output, input, options);
+  }
+  HostsWork allgather_into_tensor_coalesced(HostsTensors& outputs, HostsTensors& inputs,
+                                            const c10d::AllgatherOptions& options) override {
+    return flat().allgather_into_tensor_coalesced(outputs, inputs, options);
+  }
+  HostsWork gather(std::vector<HostsTensors>& outputs, HostsTensors& inputs,
+                   const c10d::GatherOptions& options) override {
+    return flat().gather(outputs, inputs, options);
+  }
+  HostsWork scatter(HostsTensors& outputs, std::vector<HostsTensors>& inputs,
+                    const c10d::ScatterOptions& options) override {
+    return flat().scatter(outputs, inputs, options);
+  }
+  HostsWork reduce_scatter(HostsTensors& outputs, std::vector<HostsTensors>& inputs,
+                           const c10d::ReduceScatterOptions& options) override {
+    return flat().reduce_scatter(outputs, inputs, options);
+  }
+  HostsWork _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                                 const c10d::ReduceScatterOptions& options) override {
+    return flat()._reduce_scatter_base(output, input, options);
+  }
+  HostsWork reduce_scatter_tensor_coalesced(HostsTensors& outputs, HostsTensors& inputs,
+                                            const c10d::ReduceScatterOptions& options) override {
+    return flat().reduce_scatter_tensor_coalesced(outputs, inputs, options);
+  }
+  HostsWork alltoall_base(at::Tensor& output, at::Tensor& input,
+                          std::vector<int64_t>& output_splits, std::vector<int64_t>& input_splits,
+                          const c10d::AllToAllOptions& options) override {
+    return flat().alltoall_base(output, input, output_splits, input_splits, options);
+  }
+  HostsWork alltoall(HostsTensors& outputs, HostsTensors& inputs,
+                     const c10d::AllToAllOptions& options) override {
+    return flat().alltoall(outputs, inputs, options);
+  }
+  HostsWork send(HostsTensors& tensors, int to, int tag) override {
+    return flat().send(tensors, to, tag);
+  }
+  HostsWork recv(HostsTensors& tensors, int from, int tag) override {
+    return flat().recv(tensors, from, tag);
+  }
+
+ private:
+  void allreduce_one(at::Tensor& tensor, const c10d::ReduceOp& op) {
+    bool averages = op.op_ == c10d::ReduceOp::AVG;  // which Gloo does not know
+    c10d::ReduceOp sum = averages ? c10d::ReduceOp(c10d::ReduceOp::SUM) : op;
+    HostsTensors one = {tensor};
+    c10d::ReduceOptions within;
+    within.reduceOp = sum;
+    if (local_) local_->reduce(one, within);
+    on_dense(tensor, [&](HostsTensors& dense) {
+      c10d::AllreduceOptions between;
+      between.reduceOp = sum;
+      leaders_->allreduce(dense, between)->wait();
+      if (averages) dense[0].div_(size_);
+    });
+    if (local_) local_->broadcast(one, c10d::BroadcastOptions());
+  }
+
+  // The first rank's part, on a tensor as Gloo wants it.
+  void on_dense(at::Tensor& tensor, const std::function<void(HostsTensors&)>& part) {
+    between_hosts([&] {
+      at::NoGradGuard no_grad;
+      HostsTensors dense = {tensor.contiguous()};
+      part(dense);
+      if (!dense[0].is_same(tensor)) tensor.copy_(dense[0]);
+    });
+  }
+
+  // What a host's first rank does for all of its ranks. If it fails, they are told.
+  void between_hosts(const std::function<void()>& part) {
+    if (!leaders_) return;
+    try {
+      part();
+    } catch (const Error& error) {
+      if (local_) fail_shm_backend(*local_, error.kind(), error.what());
+      throw;
+    }
+  }
+
+  // All ranks make it at the same call.
+  c10d::Backend& flat() {
+    if (!flat_) {
+      flat_ = make_gloo_backend(c10::make_intrusive<c10d::PrefixStore>("all", store_), rank_, size_,
+                                options_, place_.address, Connecting::kWhenNeeded);
+    }
+    ++calls_;
+    return *flat_;
+  }
+
+  HostsWork done(c10d::OpType type, HostsTensors tensors) {
+    ++calls_;
+    return c10::make_intrusive<CompletedWork>(rank_, type, std::move(tensors));
+  }
+
+  const c10::intrusive_ptr<c10d::Store> store_;
+  const Place place_;
+  const GroupOptions options_;
+  BackendPtr local_;    // null: no other rank on this host
+  BackendPtr leaders_;  // null: another rank of this host has it
+  BackendPtr flat_;
+  uint64_t calls_ = 0;
+};
+
+}  // namespace
+
+c10::intrusive_ptr<c10d::Backend> make_hosts_backend(const c10::intrusive_ptr<c10d::Store>& store,
+                                                     UniqueFd region, int rank, int size,
+                                                     const Place& place,
+                                                     const GroupOptions& options) {
+  return c10::make_intrusive<HostsBackend>(store, std::move(region), rank, size, place, options);
+}
+
+}  // namespace manta::train

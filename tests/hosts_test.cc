@@ -1,0 +1,237 @@
+// Training on several hosts: network namespaces, with the driver on the first and agents on the
+// others.
+
+#include <arrow/api.h>
+#include <arrow/io/file.h>
+#include <gmock/gmock.h>
+#include <parquet/arrow/writer.h>
+#include <signal.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <regex>
+
+#include "manta/base/eventually_internal.h"
+#include "manta/base/json.h"
+#include "manta/base/temporary_folder_internal.h"
+#include "manta/core/network_hosts_internal.h"
+#include "manta/core/running_internal.h"
+#include "process_tree.h"
+
+namespace manta {
+namespace {
+
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+constexpr int kRows = 4000;  // more than travels in a message, as rows in memory
+
+void write_rows(const std::string& path) {
+  std::mt19937 random(5);
+  arrow::Int64Builder ids;
+  std::vector<arrow::DoubleBuilder> numbers(4);
+  for (int i = 0; i < kRows; ++i) {
+    ASSERT_TRUE(ids.Append(i).ok());
+    double sum = 0;
+    for (size_t column = 0; column < 3; ++column) {
+      double value = static_cast<double>(random()) / 4294967296.0 - 0.5;
+      sum += value * static_cast<double>(column + 1);
+      ASSERT_TRUE(numbers[column].Append(value).ok());
+    }
+    ASSERT_TRUE(numbers[3].Append(sum).ok());
+  }
+  arrow::ArrayVector columns = {ids.Finish().ValueOrDie()};
+  arrow::FieldVector fields = {arrow::field("id", arrow::int64())};
+  for (size_t i = 0; i < 4; ++i) {
+    columns.push_back(numbers[i].Finish().ValueOrDie());
+    fields.push_back(arrow::field(std::string(1, "abcy"[i]), arrow::float64()));
+  }
+  auto out = arrow::io::FileOutputStream::Open(path).ValueOrDie();
+  ASSERT_TRUE(parquet::arrow::WriteTable(*arrow::Table::Make(arrow::schema(fields), columns),
+                                         arrow::default_memory_pool(), out, 100)
+                  .ok());
+  ASSERT_TRUE(out->Close().ok());
+}
+
+class HostsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    write_rows(folder_ / "data.parquet");
+    std::filesystem::create_directories(storage());
+  }
+  void make_hosts(int count) {
+    try {
+      hosts_ = std::make_unique<NetworkHosts>(count);
+    } catch (const Error& error) {
+      GTEST_SKIP() << "hosts for this test cannot be made here: " << error.what();
+    }
+    count_ = count;
+  }
+
+  std::string storage() const { return folder_ / "runs"; }
+  std::string run_folder() const { return storage() + "/run"; }
+  std::string log_of(const std::string& name) const {
+    std::ifstream in(run_folder() + "/logs/" + name + ".log");
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  // A program that enters a host on which the folder of results is another, empty one.
+  std::string enter_without_folder() {
+    std::string path = folder_ / "enter_alone";
+    std::ofstream(path) << "#!/bin/sh\nhost=$1\nshift\nexec " << hosts_->enter()
+                        << " $host sh -c 'mount -t tmpfs none " << storage()
+                        << " && exec \"$@\"' x \"$@\"\n";
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+    return path;
+  }
+
+  std::unique_ptr<Running> start(int workers, std::vector<std::string> options,
+                                 const std::string& enter, const std::string& more = "") {
+    std::string others;
+    for (int i = 1; i < count_; ++i) others += str(i == 1 ? "" : ",", "n", i);
+    std::vector<std::string> words = {hosts_->enter(),
+                                      "n0",
+                                      test_program("torch_hosts"),
+                                      storage(),
+                                      "run",
+                                      folder_ / "data.parquet",
+                                      std::to_string(workers)};
+    words.insert(words.end(), options.begin(), options.end());
+    return std::make_unique<Running>(
+        words,
+        std::map<std::string, std::string>{
+            {"MANTA_CLUSTER",
+             str("hosts:", others, ";command=", enter, " {host} env MANTA_NODE_RESOURCES=cpus=2",
+                 ";address=", NetworkHosts::address(0), more)}},
+        folder_ / "driver.out");
+  }
+
+  // The same training in one process on one machine.
+  double expected(std::vector<std::string> options = {}) {
+    std::vector<std::string> words = {test_program("torch_hosts"), storage(), "alone",
+                                      folder_ / "data.parquet", "1"};
+    words.insert(words.end(), options.begin(), options.end());
+    Running alone(words, {}, folder_ / "alone.out");
+    EXPECT_EQ(alone.exit_code(), 0) << alone.said();
+    return result_of(alone.said());
+  }
+  static double result_of(const std::string& said) {
+    std::smatch found;
+    bool is_there = std::regex_search(said, found, std::regex("done ([0-9.]+) after"));
+    EXPECT_TRUE(is_there) << said;
+    return is_there ? std::stod(found[1]) : NAN;
+  }
+
+  void expect_good_end(Running& driver, double result) {
+    EXPECT_EQ(driver.exit_code(), 0) << driver.said();
+    std::string said = driver.said();
+    EXPECT_NEAR(result_of(said), result, 1e-4 * result);
+    int64_t sum = int64_t{kRows} * (kRows - 1) / 2;
+    int64_t squares = int64_t{kRows - 1} * kRows * (2 * kRows - 1) / 6;
+    std::string all = str("used [", kRows, ",", sum, ",", squares, "]");
+    size_t epochs = 0;
+    for (size_t at = said.find("used ["); at != std::string::npos; at = said.find("used [", at + 1))
+      epochs += said.compare(at, all.size(), all) == 0 ? 1 : 1000;
+    EXPECT_EQ(epochs, 2u) << said;
+    for (int host = 0; host < count_; ++host) {
+      EXPECT_TRUE(eventually([&] { return hosts_->processes(host).empty(); })) << "n" << host;
+    }
+  }
+
+  TemporaryFolder folder_;
+  int count_ = 0;
+  std::unique_ptr<NetworkHosts> hosts_;
+};
+
+TEST_F(HostsTest, TrainsAsOnOneMachine) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  double result = expected();
+  auto driver = start(6, {}, hosts_->enter());
+  expect_good_end(*driver, result);
+  std::string said = driver->said();
+  for (int rank = 0; rank < 6; ++rank) {
+    EXPECT_THAT(said, ContainsRegex(str("rank ", rank, " is ", rank % 2, " of 2 on n[012], node ",
+                                        rank / 2, " of 3")));
+  }
+}
+
+TEST_F(HostsTest, WorksWhereNothingIsShared) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  double result = expected({"--in-memory", "1"});
+  auto driver = start(4, {"--cpus", "0", "--in-memory", "1"}, enter_without_folder());
+  expect_good_end(*driver, result);
+  EXPECT_THAT(log_of("rank-3"), ContainsRegex("rank 3 is 1 of 2 on n[12], node 1 of 2"));
+}
+
+TEST_F(HostsTest, GlooBetweenAllRanks) {
+  make_hosts(2);
+  if (IsSkipped()) return;
+  double result = expected();
+  auto driver = start(3, {"--gloo", "1", "--spread", "1"}, hosts_->enter());
+  expect_good_end(*driver, result);
+}
+
+TEST_F(HostsTest, AHostThatCrashesIsReplaced) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  double result = expected();
+  auto driver = start(6, {"--pause-ms", "30", "--max-failures", "3"}, enter_without_folder());
+  ASSERT_TRUE(driver->says("report 2")) << driver->said();
+  hosts_->crash(2);
+  expect_good_end(*driver, result);
+  EXPECT_THAT(driver->said(), HasSubstr("node n2 is lost"));
+  EXPECT_THAT(driver->said(), HasSubstr("going on from checkpoint_"));
+}
+
+TEST_F(HostsTest, GoesOnOnFewerHostsAfterOneWasCutOff) {
+  make_hosts(4);
+  if (IsSkipped()) return;
+  double result = expected();
+  auto driver = start(6, {"--cpus", "0", "--pause-ms", "30", "--max-failures", "3"},
+                      enter_without_folder(), ";replace=no;wait=60");
+  ASSERT_TRUE(driver->says("report 2")) << driver->said();
+  hosts_->cut(3);
+  EXPECT_TRUE(driver->says("node n3 is lost")) << driver->said();
+  EXPECT_EQ(driver->exit_code(), 1) << driver->said();  // there is no room for six any more
+  EXPECT_THAT(driver->said(), HasSubstr("failed"));
+  // On fewer hosts it goes on where it was.
+  hosts_ = nullptr;
+  make_hosts(3);
+  if (IsSkipped()) return;
+  driver = start(4, {"--restore", "1"}, enter_without_folder());
+  expect_good_end(*driver, result);
+}
+
+TEST_F(HostsTest, AKilledWorkerOnAnotherHost) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  double result = expected();
+  auto driver = start(6, {"--pause-ms", "30", "--max-failures", "3"}, hosts_->enter());
+  ASSERT_TRUE(driver->says("report 2")) << driver->said();
+  for (int host : {1, 2}) {
+    for (pid_t pid : hosts_->processes(host)) {
+      std::ifstream in(str("/proc/", pid, "/comm"));
+      std::string name;
+      std::getline(in, name);
+      if (name == "rank-2") ::kill(pid, SIGKILL);
+    }
+  }
+  expect_good_end(*driver, result);
+  EXPECT_THAT(driver->said(), HasSubstr("rank 2 failed"));
+}
+
+TEST_F(HostsTest, WhatNoNodesHoldIsRefused) {
+  make_hosts(2);
+  if (IsSkipped()) return;
+  auto driver = start(5, {}, hosts_->enter());
+  EXPECT_EQ(driver->exit_code(), 1) << driver->said();
+  EXPECT_THAT(driver->said(), HasSubstr("scaling_config asks for 5 workers with 1 CPU"));
+  EXPECT_FALSE(std::filesystem::exists(run_folder()));
+}
+
+}  // namespace
+}  // namespace manta
