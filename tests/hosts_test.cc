@@ -224,6 +224,33 @@ TEST_F(HostsTest, AKilledWorkerOnAnotherHost) {
   EXPECT_THAT(driver->said(), HasSubstr("rank 2 failed"));
 }
 
+TEST_F(HostsTest, GoesOnWithFewerWorkersIfItMay) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  double result = expected();
+  auto driver = start(6, {"--pause-ms", "30", "--max-failures", "1", "--min-workers", "3"},
+                      enter_without_folder(), ";replace=no");
+  ASSERT_TRUE(driver->says("report 1")) << driver->said();
+  hosts_->crash(2);
+  expect_good_end(*driver, result);
+  EXPECT_THAT(driver->said(), HasSubstr("there is room for 4 of 6 workers now"));
+}
+
+TEST_F(HostsTest, LeavesAHostThatWillBeTakenAway) {
+  make_hosts(4);
+  if (IsSkipped()) return;
+  double result = expected();
+  auto driver = start(4, {"--cpus", "0", "--pause-ms", "30"}, enter_without_folder());
+  ASSERT_TRUE(driver->says("report 1")) << driver->said();
+  std::smatch where;
+  std::string said = driver->said();
+  ASSERT_TRUE(std::regex_search(said, where, std::regex("rank 3 is 1 of 2 on n([123])"))) << said;
+  // As Slurm does before it takes a job away.
+  for (pid_t pid : hosts_->processes(std::stoi(where[1]))) ::kill(pid, SIGTERM);
+  expect_good_end(*driver, result);  // no failure is allowed
+  EXPECT_THAT(driver->said(), HasSubstr("the group is started again elsewhere"));
+}
+
 TEST_F(HostsTest, WhatNoNodesHoldIsRefused) {
   make_hosts(2);
   if (IsSkipped()) return;

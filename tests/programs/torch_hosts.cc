@@ -91,9 +91,9 @@ void loop(const Json& config) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Json options = {{"cpus", 2},         {"epochs", 2},         {"pause-ms", 0},
-                  {"max-failures", 0}, {"in-memory", 0},      {"restore", 0},
-                  {"spread", 0},       {"timeout-ms", 60000}, {"gloo", 0}};
+  Json options = {{"cpus", 2},      {"epochs", 2},     {"pause-ms", 0}, {"max-failures", 0},
+                  {"in-memory", 0}, {"restore", 0},    {"spread", 0},   {"timeout-ms", 60000},
+                  {"gloo", 0},      {"min-workers", 0}};
   for (int i = 5; i + 1 < argc; i += 2) options.at(argv[i] + 2) = std::stoll(argv[i + 1]);
   manta::init(argc, argv, {.resources = {.cpus = options["cpus"]}});
   std::string storage = argv[1], name = argv[2], data = argv[3];
@@ -101,6 +101,7 @@ int main(int argc, char** argv) {
   run.failure_config.max_failures = options["max-failures"];
   run.collective_timeout = std::chrono::milliseconds(options["timeout-ms"].get<int>());
   ScalingConfig scaling{.num_workers = std::stoi(argv[4])};
+  scaling.min_workers = options["min-workers"];
   if (options["spread"] == 1) scaling.placement_strategy = Placement::kSpread;
   try {
     Dataset rows = data::read_parquet(data);

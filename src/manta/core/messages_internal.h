@@ -182,9 +182,10 @@ struct AskPossible {  // answered by Answer: whether nodes could start all of th
   uint64_t request = 0;
   std::vector<std::pair<Resources, Labels>> asked;
   Placement placement = Placement::kPack;
+  bool present_only = false;  // without nodes that may still come
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(request, asked, placement);
+    archive(request, asked, placement, present_only);
   }
 };
 struct StartDetached {  // answered by Answer

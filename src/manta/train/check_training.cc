@@ -27,14 +27,24 @@ void check_driver(const Training& training) {
 
 }  // namespace
 
-void check_capacity(const ScalingConfig& scaling) {
-  Resources each = resources_of_worker(scaling);
-  auto workers = static_cast<size_t>(scaling.num_workers);
+namespace {
+
+// Empty if the nodes can hold so many; otherwise the reason.
+std::string why_impossible(const ScalingConfig& scaling, int workers, bool present_only) {
   AskPossible question;
   question.placement = scaling.placement_strategy;
-  question.asked.assign(workers, {each, {}});
-  std::string why = Client::current("fit")->ask(std::move(question)).text;
+  question.present_only = present_only;
+  question.asked.assign(static_cast<size_t>(workers), {resources_of_worker(scaling), {}});
+  return Client::current("fit")->ask(std::move(question)).text;
+}
+
+}  // namespace
+
+void check_capacity(const ScalingConfig& scaling) {
+  int workers = scaling.min_workers > 0 ? scaling.min_workers : scaling.num_workers;
+  std::string why = why_impossible(scaling, workers, /*present_only=*/false);
   if (why.empty()) return;
+  Resources each = resources_of_worker(scaling);
   auto all = nodes();
   if (all.size() == 1) why = str("there is only ", to_string(all.front().total));
   throw Error(ErrorKind::kResources,
@@ -42,6 +52,14 @@ void check_capacity(const ScalingConfig& scaling) {
                   " each, but ", why,
                   ": set a smaller num_workers, or smaller resources_per_worker (such as {.cpus = "
                   "0.5} to share processors)"));
+}
+
+int workers_for_now(const ScalingConfig& scaling) {
+  if (scaling.min_workers == 0) return scaling.num_workers;
+  for (int workers = scaling.num_workers; workers >= scaling.min_workers; --workers) {
+    if (why_impossible(scaling, workers, /*present_only=*/true).empty()) return workers;
+  }
+  return scaling.min_workers;  // which waits for a node, or is refused
 }
 
 Resources resources_of_worker(const ScalingConfig& scaling) {
@@ -57,6 +75,12 @@ void check_training(const Training& training) {
                 str("scaling_config.num_workers must be at ",
                     training.scaling.num_workers < 1 ? "least 1" : str("most ", kMostWorkers),
                     " (was ", training.scaling.num_workers, ")"));
+  }
+  if (training.scaling.min_workers < 0 ||
+      training.scaling.min_workers > training.scaling.num_workers) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("scaling_config.min_workers must be from 0 to num_workers, ",
+                    training.scaling.num_workers, " (was ", training.scaling.min_workers, ")"));
   }
   if (run.collective_timeout.count() <= 0) {
     throw Error(ErrorKind::kInvalidArgument,

@@ -24,6 +24,9 @@ struct ScalingConfig {
   Resources resources_per_worker = {};  ///< Held for as long as the worker lives. Default: one CPU.
   /// On which nodes of a cluster the workers are placed. Default: on as few as possible.
   Placement placement_strategy = Placement::kPack;
+  /// Whenever the group is started and the nodes that are there cannot hold `num_workers`, it runs
+  /// with as many as they hold, if that is at least so many. 0: always with all.
+  int min_workers = 0;
 };
 
 /// What happens when a worker is lost or its loop throws.

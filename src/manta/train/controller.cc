@@ -243,6 +243,14 @@ void Controller::on(const CheckpointDamaged& event) {
   start_attempt();
 }
 
+// Neither is this.
+void Controller::on(const Resized& event) {
+  if (phase_ != Phase::kRunning) return;
+  next_workers_ = event.num_workers;
+  ++restart_point_.attempt;
+  start_attempt();
+}
+
 void Controller::on(const Interrupted&) {
   bool finished = phase_ == Phase::kStopping && !cause_ && decided_ != Decision::kRestart;
   if (interrupted_ || finished) return;

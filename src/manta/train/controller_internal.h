@@ -94,9 +94,14 @@ struct CheckpointDamaged {
   int attempt = 0;
   std::optional<int64_t> before;  ///< The one to use instead; none: start from the beginning.
 };
+/// Answer to StartGroup, instead of a group: there is room for another number of workers.
+struct Resized {
+  int attempt = 0;
+  int num_workers = 1;
+};
 struct Interrupted {};  ///< Ctrl-C.
 using Event = std::variant<GroupStarted, Reported, Wrote, Waits, Finished, Failed, GroupStopped,
-                           TimerFired, CommitDone, Judged, CheckpointDamaged, Interrupted>;
+                           TimerFired, CommitDone, Judged, CheckpointDamaged, Resized, Interrupted>;
 
 // ---- Actions.
 
@@ -216,6 +221,7 @@ class Controller {
   void on(const CommitDone& event);
   void on(const Judged& event);
   void on(const CheckpointDamaged& event);
+  void on(const Resized& event);
   void on(const Interrupted& event);
 
   template <class T>

@@ -439,6 +439,16 @@ TEST(ControllerTest, ADamagedCheckpointIsSteppedBackFrom) {
   EXPECT_EQ(story(CheckpointDamaged{5, 1}), "");
 }
 
+TEST(ControllerTest, AGroupForWhichThereIsLessRoomStartsWithFewerWorkers) {
+  Story story(3, 0, {.checkpoint = 7, .next_report = 8, .attempt = 3});
+  EXPECT_EQ(story(Resized{2, 1}), "");  // of an older attempt
+  EXPECT_EQ(story(Resized{3, 2}), "start 4 from 7 next 8");
+  // It was no failure, and two workers are all.
+  EXPECT_EQ(story(GroupStarted{4}), "");
+  EXPECT_EQ(story(report(4, 0, 8)), "");
+  EXPECT_THAT(story(report(4, 1, 8)), testing::HasSubstr("commit 8"));
+}
+
 // One report of one worker, up to its announcement.
 Story announced(int max_failures = 0) {
   Story story(1, max_failures);

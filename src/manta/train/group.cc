@@ -232,6 +232,17 @@ std::string Group::why_waits() {
   return manta::why_waits(run);
 }
 
+std::string Group::draining_node() {
+  if (entry_.host.empty()) return "";  // there is one machine
+  std::lock_guard lock(loop_.mutex);
+  for (const Node& node : nodes()) {
+    bool is_used = std::any_of(parts_.begin(), parts_.end(),
+                               [&](const NodePart& part) { return part.node.id == node.id; });
+    if (is_used && node.state == NodeState::kDraining) return node.host;
+  }
+  return "";
+}
+
 void Group::watch(const Seat& seat) {
   on_ready(seat.run, [watch = watch_, run = seat.run, rank = seat.rank, attempt = plan_.attempt] {
     std::lock_guard lock(watch->mutex);

@@ -50,6 +50,8 @@ class Group {
   void stop();
   /// Why its processes have not started.
   std::string why_waits();
+  /// A node of its workers that will be taken away; empty if there is none.
+  std::string draining_node();
 
  private:
   /// One of the processes.

@@ -70,7 +70,8 @@ Json params_of(const Training& training) {
        {{"num_workers", training.scaling.num_workers},
         {"use_gpu", training.scaling.use_gpu},
         {"resources_per_worker", resources_to_json(training.scaling.resources_per_worker)},
-        {"placement_strategy", to_string(training.scaling.placement_strategy)}}},
+        {"placement_strategy", to_string(training.scaling.placement_strategy)},
+        {"min_workers", training.scaling.min_workers}}},
       {"run_config", run_config_to_json(training.run)},
       {"datasets", datasets},
       {"framework", training.framework},
@@ -125,6 +126,8 @@ ScalingConfig scaling_from(const JsonFields& json) {
     scaling.placement_strategy = each;
     known = true;
   }
+  if (json.has("min_workers"))
+    scaling.min_workers = static_cast<int>(json.integer("min_workers", 0, scaling.num_workers));
   if (!known) json.fail("placement_strategy", "PACK, SPREAD, STRICT_PACK or STRICT_SPREAD");
   return scaling;
 }

@@ -167,7 +167,7 @@ class Run {
   }
 
   void attempt_until_the_end(const Controller::Start& start) {
-    Controller controller(training_.scaling.num_workers, training_.run.failure_config, start);
+    Controller controller(workers_for_now(training_.scaling), training_.run.failure_config, start);
     perform(controller.begin());
     while (!controller.ended()) {
       auto item = events_.pop(next_deadline());
@@ -233,7 +233,8 @@ class Run {
           error.kind() == ErrorKind::kInvalidArgument || error.kind() == ErrorKind::kResources;
       if (asked_for && !had_group_) throw;
       Failure failure{kDriver, error.kind(), error.what()};
-      failure.fatal = is_damage(error);  // of the checkpoint that the run began with
+      // Of the checkpoint that the run began with; or nodes are lost, and none will come for them.
+      failure.fatal = is_damage(error) || error.kind() == ErrorKind::kResources;
       events_.push(Failed{action.attempt, std::move(failure)});
     }
   }
@@ -270,6 +271,15 @@ class Run {
       training_ = *std::exchange(changes_, std::nullopt);
       prepare();
     }
+    int workers = workers_for_now(training_.scaling);
+    if (workers != action.num_workers) {
+      progress_.say(str("there is room for ", workers, " of ", training_.scaling.num_workers,
+                        " workers now"));
+      events_.push(Resized{action.attempt, workers});
+      return;
+    }
+    prepared_.scaling.num_workers = workers;
+    progress_.set_workers(workers);
     group_ = std::make_unique<Group>(prepared_, std::move(plan), events_);
     had_group_ = true;
     waits_since_ = Clock::now();
@@ -290,7 +300,7 @@ class Run {
     try {
       std::string checkpoint;
       if (action.has_checkpoint) {
-        store_.commit({action.index, action.attempt, training_.scaling.num_workers, action.metrics,
+        store_.commit({action.index, action.attempt, prepared_.scaling.num_workers, action.metrics,
                        action.positions},
                       with_own_files(action));
         checkpoint = checkpoint_name(action.index);
@@ -324,11 +334,26 @@ class Run {
       Decision decision = callbacks_.on_report(info(), folder_->history().reports().back());
       judged.decision = decision.kind;
       if (decision.kind == Decision::kRestart) judged.num_workers = plan_change(decision.changes);
+      if (decision.kind == Decision::kGoOn && action.has_checkpoint && should_move())
+        judged.decision = Decision::kRestart;
     } catch (const Error& error) {
       judged.error = error.what();
       judged.kind = error.kind();
     }
     events_.push(std::move(judged));
+  }
+
+  // Whether workers are on a node that will be taken away, and could be elsewhere.
+  bool should_move() {
+    std::string node = group_->draining_node();
+    if (node.empty()) return false;
+    try {
+      check_capacity(training_.scaling);
+    } catch (const Error&) {
+      return false;  // they go on there for as long as they can
+    }
+    progress_.say(str("node ", node, " will be taken away: the group is started again elsewhere"));
+    return true;
   }
 
   // The next attempt's; returns the number of workers.

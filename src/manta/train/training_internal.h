@@ -54,6 +54,9 @@ void check_training(const Training& training);
 /// Throws Error(kResources) if there is never enough for all workers at a time; what is in use now
 /// is waited for.
 void check_capacity(const ScalingConfig& scaling);
+/// How many workers a group that starts now should have: `num_workers`, unless `min_workers` allows
+/// fewer and the nodes that are there cannot hold all.
+int workers_for_now(const ScalingConfig& scaling);
 
 /// As well if it cannot begin in this process, or the machine could never hold it; before there is
 /// a folder.
