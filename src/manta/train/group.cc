@@ -205,6 +205,7 @@ void Group::begin() {
     for (const auto& [name, dataset] : training_.datasets) {
       auto from = plan_.positions.find(name);
       message.datasets[name] = from == plan_.positions.end() ? data::Position() : from->second;
+      if (auto epochs = data::epochs_of(*dataset.plan())) message.epochs[name] = *epochs;
     }
     message.timeout_ms = training_.run.collective_timeout.count();
     message.max_in_flight = training_.run.checkpoint_config.max_in_flight;

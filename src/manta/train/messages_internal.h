@@ -113,6 +113,7 @@ struct BeginTraining {
   int64_t next_report = 0;
   std::string checkpoint;  // its folder; empty if there is none
   std::map<std::string, data::Position> datasets;
+  std::map<std::string, int64_t> epochs;  // of those that are repeated
   int64_t timeout_ms = 0;
   int32_t max_in_flight = 1;  // checkpoints
   SharedFd feed;              // to the data reader
@@ -120,8 +121,8 @@ struct BeginTraining {
   template <class Archive>
   void serialize(Archive& archive) {
     archive(attempt, rank, world_size, run_name, run_folder, loop, loop_takes_config, config,
-            framework, prepare_worker, next_report, checkpoint, datasets, timeout_ms, max_in_flight,
-            feed, region);
+            framework, prepare_worker, next_report, checkpoint, datasets, epochs, timeout_ms,
+            max_in_flight, feed, region);
   }
 };
 struct BeginReading {
