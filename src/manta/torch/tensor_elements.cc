@@ -191,8 +191,8 @@ const arrow::DataType& number_type(const arrow::DataType& type, const std::strin
       id == arrow::Type::FIXED_SIZE_BINARY) {
     return *arrow::uint8();
   }
-  bool known = arrow::is_integer(id) || arrow::is_floating(id) || id == arrow::Type::BOOL ||
-               (arrow::is_temporal(id) && !arrow::is_interval(id));
+  bool time = id == arrow::Type::DURATION || (arrow::is_temporal(id) && !arrow::is_interval(id));
+  bool known = time || arrow::is_integer(id) || arrow::is_floating(id) || id == arrow::Type::BOOL;
   if (known) return *inner;
   std::string advice = "turn it into numbers first, e.g. with map_batches";
   if (arrow::is_decimal(id)) advice = "cast it in the data set, e.g. cast(\"float64\")";
