@@ -4,7 +4,7 @@ import json
 
 import report
 from results import BENCH
-from suites import (BARE_SERVE, RAY, RAY_ASYNC, RAY_BATCH, RAY_HAPROXY, SUITES, XGBOOST,
+from suites import (ARROW_COMPUTE, BARE_SERVE, DUCKDB, RAY, RAY_ASYNC, RAY_BATCH, RAY_HAPROXY, SKLEARN, SUITES, XGBOOST,
                     XGBOOST_DMATRIX)  # fmt: skip
 
 README = BENCH.parent / "README.md"
@@ -22,6 +22,11 @@ LINES = [
     ("taxi training, batches of 64 rows, 2 workers", ["taxi_b64_2w_vs_ray"], RAY, "rows/s"),
     ("taxi training, batches of 4,096 rows, 2 workers", ["taxi_b4096_2w_vs_ray"], RAY, "rows/s"),
     ("6.4 million taxi trips from Parquet to tensors", ["ingest_vs_ray"], RAY, "rows/s"),
+    ("sort / random shuffle of these trips, all columns", ["sort_s", "random_shuffle_s"], RAY, "s"),
+    ("their groupby-mean / join", ["groupby_mean_s", "join_s"], RAY, "s"),
+    ("StandardScaler / OrdinalEncoder / OneHotEncoder fitted on them",
+     ["standard_fit_s", "ordinal_fit_s", "one_hot_fit_s"], RAY, "s"),
+    ("OneHotEncoder's transform of two columns of them", ["one_hot_transform_s"], RAY, "s"),
     ("a worker is killed, until training goes on", ["recovery_s"], RAY, "s"),
     ("a 1 GiB checkpoint holds the loop for (second and later)", ["checkpoint_1gib_hold_s"], RAY_ASYNC, "s"),
     ("the same on a disk of 240 MB/s", ["checkpoint_slow_disk_hold_s"], RAY_ASYNC, "s"),
@@ -44,6 +49,11 @@ PLAIN = [
      ["taxi_b64_2w_vs_torchrun", "taxi_b4096_2w_vs_torchrun"]),
     ("reading against pyarrow's scanner / pyarrow to tensors / pandas",
      ["ingest_vs_arrow_scan", "ingest_vs_pyarrow", "ingest_vs_pandas"]),
+    ("StandardScaler fitted from files against pyarrow's compute functions", ["standard_fit_s"], ARROW_COMPUTE),
+    ("the same / OneHotEncoder's fit against scikit-learn", ["standard_fit_s", "one_hot_fit_s"], SKLEARN),
+    ("sort / random shuffle / groupby-mean / join against DuckDB itself",
+     ["sort_s", "random_shuffle_s", "groupby_mean_s", "join_s"], DUCKDB),
+    ("a pass with a window shuffle against one without", ["window_shuffle_vs_none"]),
     ("XGBoost from file to model against the boosting alone of a plain program", ["xgboost_vs_plain_boosting"],
      XGBOOST_DMATRIX),
     ("the same against that program from file to model", ["xgboost_vs_plain"], XGBOOST),

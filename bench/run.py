@@ -25,7 +25,8 @@ from contestant import Failed, measure
 from results import BENCH, best_setup, rows_of, save
 from suites import SUITES
 
-PROGRAMS = ("core_bench", "training_bench", "libslow_disk.so", "workflow_bench", "bare_serve")
+PROGRAMS = ("core_bench", "training_bench", "libslow_disk.so", "workflow_bench", "bare_serve", "wide_bench",
+            "preprocess_bench", "data_bench")  # fmt: skip
 
 
 def say(text):

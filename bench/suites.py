@@ -16,6 +16,11 @@ XGBOOST_DMATRIX = "xgboost 3.2.0, DMatrix"
 BARE_SERVE = "xgboost 3.2.0 behind Beast, 1 thread"
 ARROW = "pyarrow 26.0.1, scan only"
 ARROW_TENSORS = "pyarrow 26.0.1"
+ARROW_MEMORY = "pyarrow 26.0.1, table in memory"
+ARROW_COMPUTE = "pyarrow 26.0.1, compute functions"
+SKLEARN = "scikit-learn, read by pyarrow"
+NO_SHUFFLE = "Manta, no shuffle"
+FEWER_ROWS = "Manta, 1.6 million rows"
 DUCKDB = "DuckDB 1.5.6"
 PANDAS = "pandas"
 BARE = "libtorch 2.13.0 alone"
@@ -202,6 +207,22 @@ TRAINING = Suite(
     ],
 )  # fmt: skip
 
+
+
+def grown(what, rows):
+    """Whether the cost grows with the rows alone: rows a second of 2 or 4 times as many."""
+    meaning = {"pass": "all columns, filtered, in batches", "fit": "StandardScaler's fit on three columns",
+               "sort": "all columns, by the distance"}[what]  # fmt: skip
+    bench = program("data_bench", what)
+    return Contest(
+        manta=taxi(bench, (rows, 262_144, 8)),
+        peers={FEWER_ROWS: taxi(bench, (1_600_000, 262_144, 8))},
+        metrics=[rows_per_s(f"{what}_{rows // 1_600_000}x_rows", FEWER_ROWS,
+                            f"{meaning}: {rows / 1e6:.1f} million rows", 0.9)],
+        rounds=2,
+    )  # fmt: skip
+
+
 DATA = Suite(
     name="data",
     about="Reading 6.4 million taxi trips from 8 Parquet files in the page cache, filtering them and computing "
@@ -230,6 +251,20 @@ DATA = Suite(
                            "in the driver", 8),
             ],
         ),
+        Contest(
+            manta=taxi(program("data_bench", "pass"), BIG, "--window-shuffle"),
+            peers={NO_SHUFFLE: taxi(program("data_bench", "pass"), BIG)},
+            metrics=[rows_per_s("window_shuffle_vs_none", NO_SHUFFLE,
+                                "all columns in batches of 65,536, filtered, after a window_shuffle of 131,072 rows; "
+                                "peer: the same pass without it", 1 / 1.5)],
+        ),
+        Contest(
+            manta=taxi(program("data_bench", "floats"), BIG),
+            peers={ARROW_MEMORY: taxi(torch_script("plain_floats.py"), BIG)},
+            metrics=[Metric("floats_from_memory", "rows/s", "higher", figure="rows_per_s", goal_value=30e6,
+                            meaning="six float columns of a materialised data set as tensors of 4,096 rows")],
+        ),
+        *(grown(what, rows) for what in ("pass", "fit", "sort") for rows in (3_200_000, 6_400_000)),
         Contest(
             manta=taxi(program("training_bench", "ingest-peak"), BIG),
             peers={RAY: taxi(script("ray_data.py", "ingest-peak"), BIG, "--cpus", 2, "--form", "array")},
@@ -427,16 +462,22 @@ PREPROCESS = Suite(
     contests=[
         Contest(
             manta=taxi(program("preprocess_bench"), BIG),
-            peers={RAY: taxi(script("ray_preprocess.py"), BIG)},
+            peers={
+                RAY: taxi(script("ray_preprocess.py"), BIG),
+                ARROW_COMPUTE: taxi(script("plain_preprocess.py", "pyarrow"), BIG),
+                SKLEARN: taxi(script("plain_preprocess.py", "sklearn"), BIG),
+            },
             metrics=[
                 preprocess_s("standard_fit_s", "StandardScaler's fit on three columns of float64", goal_value=0.1),
-                preprocess_s("ordinal_fit_s", "OrdinalEncoder's fit on two columns of 4 and 265 integers", 3),
+                preprocess_s("ordinal_fit_s", "OrdinalEncoder's fit on two columns of 4 and 265 integers; pyarrow: their "
+                             "distinct values", 3),
                 preprocess_s("one_hot_fit_s", "OneHotEncoder's fit on the same", 3),
-                preprocess_s("one_hot_transform_s", "both columns as vectors in memory, fitted before", 8),
+                preprocess_s("one_hot_transform_s", "both columns as vectors in memory, fitted before", 8,
+                             peers=(RAY, SKLEARN)),
                 preprocess_s("standard_fit_transform_s", "StandardScaler's fit, and its three columns in memory"),
-                Metric("row_us", "µs", "lower",
-                       "transform_batch of one row by a chain of OneHotEncoder, StandardScaler and Concatenator, as a "
-                       "served model calls it; peer: of a pandas DataFrame of one row"),
+                Metric("row_us", "µs", "lower", peers=(RAY, SKLEARN),
+                       meaning="transform_batch of one row by a chain of OneHotEncoder, StandardScaler and "
+                       "Concatenator, as a served model calls it; peer: of a pandas DataFrame of one row"),
             ],
             rounds=2,
         ),

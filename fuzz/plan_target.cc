@@ -2,7 +2,9 @@
 
 #include <manta/base/json_input_internal.h>
 #include <manta/data/dataset.h>
+#include <manta/data/grouped.h>
 #include <manta/data/plan_internal.h>
+#include <manta/data/sources.h>
 #include <manta/preprocess/preprocessor.h>
 
 #include "target.h"
@@ -16,6 +18,37 @@ std::shared_ptr<arrow::RecordBatch> keep(const std::shared_ptr<arrow::RecordBatc
 }
 const auto named_keep = named("fuzz_keep", keep);
 
+// Plans of the operations on all rows, and of the newer sources, as they are written today.
+void add_written(std::vector<std::string>& all) {
+  Dataset rows = data::range(100).with_column("b", col("id") * 0.5);
+  std::vector<Dataset> written = {
+      rows.sort({"id", "b"}, {.descending_keys = {true, false}, .nulls = Nulls::kFirst}),
+      rows.random_shuffle({.seed = 1, .reshuffle_each_epoch = true}).repartition(3),
+      rows.randomize_block_order({.seed = 2}).repeat(3),
+      rows.groupby("id").aggregate({agg::mean("b"), agg::quantile("b", 0.5).as("p"), agg::count()}),
+      rows.groupby({"id", "b"}).map_groups(named_keep, {{"x", 1}}),
+      rows.join(rows.filter(col("b") < 3), "id", {.type = JoinType::kLeft, .right_suffix = "_r"}),
+      rows.union_with(rows.window_shuffle({.rows = 10, .seed = 3})),
+      rows.zip(rows.select_columns({"id"})).repeat(),
+      rows.map_batches(named_keep, {{"x", 1}}, {.batch_size = 7, .concurrency = 2}),
+  };
+  const std::string name = "fuzz-plan";
+  auto file = [&](const std::string& ending, std::string_view bytes) {
+    return scratch_file(name + ending, bytes);
+  };
+  written.push_back(data::read_json(file(".jsonl", "{\"a\": [1, {\"x\": true}]}\n")));
+  written.push_back(data::read_text(file(".txt", "a\n\nb\n"), {.drop_empty_lines = true}));
+  written.push_back(data::read_binary_files(file(".bin", "ab"), {.include_paths = true}));
+  for (const auto& dataset : written) {
+    std::string json = dataset.to_json().dump();
+    // The folder is another one in each process, and the inputs should not be.
+    for (size_t at; (at = json.find(scratch_folder())) != std::string::npos;) {
+      json.replace(at, scratch_folder().size(), "/folder");
+    }
+    all.push_back(std::move(json));
+  }
+}
+
 }  // namespace
 
 void run(std::string_view input) {
@@ -28,7 +61,7 @@ std::vector<std::string> seeds() {
   const std::string source =
       R"("version":1,"source":{"files":[{"path":"/a.parquet","row_groups":[100,50],"size":900,)"
       R"("footer":"0123456789abcdef"}],"columns":[]},)";
-  return {
+  std::vector<std::string> all = {
       "{" + source + R"("columns":["a","b"],"operations":[]})",
       "{" + source + R"("columns":["a","b"],"operations":[
         {"op":"drop_na","columns":[]},
@@ -50,6 +83,8 @@ std::vector<std::string> seeds() {
         {"op":"map_batches","function":0,"rows":10},
         {"op":"drop_columns","columns":["b"]}],
         "functions":[{"name":"fuzz_keep","args":{"x":[1,2]}}]})"};
+  add_written(all);
+  return all;
 }
 
 }  // namespace manta::fuzz::plan

@@ -2,7 +2,11 @@
 
 #include <arrow/api.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 
 #include "manta/core/function.h"
@@ -57,6 +61,30 @@ TEST(PlanInTraining, ArgumentsReachTheDataReader) {
   training.run = {.name = "run", .storage_path = folder.file("runs"), .verbose = false};
   training.datasets.emplace("train", dataset);
   EXPECT_EQ(train::run_training(training).metrics.at("sum"), expected);
+}
+
+// Kills its process in the first call with the rows from 40 on.
+Batch add_or_die(const Batch& batch, const std::string& mark) {
+  if (data::ints(*batch, "id")[0] == 40 && !std::filesystem::exists(mark)) {
+    std::ofstream(mark) << ::getpid();
+    ::raise(SIGKILL);
+  }
+  return with_ids(batch, [](int64_t id) { return id + 1; });
+}
+
+// The reader starts the processes of the function, and gets the same rows if one is killed.
+TEST(PlanInTraining, FunctionsInProcessesOfTheDataReader) {
+  data::ParquetFolder folder;
+  auto dataset = data::read_parquet(folder.write_rows("a.parquet", 0, 100, 10))
+                     .map_batches(add_or_die, folder.file("mark"), {.concurrency = 2});
+  train::Training training;
+  training.trainer = "a test";
+  training.loop = detail::make_function(&loop);
+  training.loop_takes_config = false;
+  training.run = {.name = "run", .storage_path = folder.file("runs"), .verbose = false};
+  training.datasets.emplace("train", dataset);
+  EXPECT_EQ(train::run_training(training).metrics.at("sum"), 100 * 101 / 2);
+  EXPECT_TRUE(std::filesystem::exists(folder.file("mark")));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <torch/utils.h>
 
 #include "manta/torch/prepare_model.h"
+#include "manta/torch/to_torch.h"
 #include "manta/torch/torch_batches.h"
 #include "manta/torch/torch_checkpoint.h"
 #include "manta/torch/torch_predictor.h"

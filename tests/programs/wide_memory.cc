@@ -1,13 +1,19 @@
 // Sorts, shuffles, groups or joins made-up rows within a memory budget, checks what comes out, and
 // says how much memory it took: wide_memory <operation> <rows> <memory_bytes> [most bytes]
 //
+// The operation `stream` writes the rows to Parquet files in the temporary folder and reads them
+// again, filtered, through a function and shuffled by windows. It has no budget of its own: what a
+// stream reads ahead has a fixed one.
+//
 // Prints "ready" when the operation begins, and {"peak": bytes of its own memory, "data": bytes of
 // the rows} at the end. Exits with 1 if it took more than the last argument.
 
 #include <arrow/api.h>
+#include <stdlib.h>
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <thread>
@@ -62,6 +68,48 @@ const int64_t* values(const arrow::RecordBatch& batch, const std::string& name) 
   return std::static_pointer_cast<arrow::Int64Array>(batch.GetColumnByName(name))->raw_values();
 }
 
+std::shared_ptr<arrow::RecordBatch> as_it_is(const std::shared_ptr<arrow::RecordBatch>& batch) {
+  return batch;
+}
+
+// A folder of its own, which goes with it.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    path_ = (std::filesystem::temp_directory_path() / "wide_memory-XXXXXX").string();
+    if (!::mkdtemp(path_.data())) throw std::runtime_error("no folder " + path_);
+  }
+  ~ScratchFolder() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// How many rows came out. Each third one is filtered out, and the others are there once.
+int64_t stream(const Dataset& all, int64_t rows) {
+  ScratchFolder folder;
+  require(all.write_parquet(folder.path()) == rows, "another number of rows was written");
+  Dataset read = data::read_parquet(folder.path())
+                     .filter(col("id") % 3 != 0)
+                     .map_batches(as_it_is)
+                     .window_shuffle({.rows = 1 << 20, .seed = 1});
+  int64_t given = 0;
+  uint64_t sum = 0, expected = 0;
+  for (auto& batch : read.iter_batches({.batch_size = 32'768})) {
+    const int64_t* ids = values(*batch, "id");
+    for (int64_t i = 0; i < batch->num_rows(); ++i, ++given) sum += static_cast<uint64_t>(ids[i]);
+  }
+  int64_t wanted = 0;
+  for (int64_t id = 0; id < rows; ++id) {
+    if (id % 3 == 0) continue;
+    ++wanted;
+    expected += static_cast<uint64_t>(id);
+  }
+  require(given == wanted && sum == expected, "rows were lost or doubled");
+  return rows;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -113,6 +161,8 @@ int main(int argc, char** argv) {
           require(left[i] == given && partner[i] == given, "a pair in the wrong place");
         }
       }
+    } else if (operation == "stream") {
+      given = stream(all, rows);
     } else {
       throw std::runtime_error("no operation " + operation);
     }

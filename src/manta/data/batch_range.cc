@@ -3,66 +3,61 @@
 #include <algorithm>
 
 #include "manta/base/error_internal.h"
+#include "manta/data/batch_cutter_internal.h"
 #include "manta/data/dataset.h"
-#include "manta/data/pipeline_internal.h"
 #include "manta/data/processors_internal.h"
-#include "manta/data/stream_internal.h"
 
 namespace manta::data {
+namespace {
 
-struct BatchRange::Impl {
-  Impl(std::shared_ptr<const Plan> plan, const BatchOptions& batch_options)
-      : options(batch_options),
-        stream(std::move(plan), {.epoch = options.epoch}, {.threads = all_processors()}) {}
-
-  // Takes blocks until a whole batch is there, or the data ends.
-  void advance() {
-    current = nullptr;
-    while (waiting_rows < options.batch_size) {
-      auto block = stream.next();
-      if (!block) break;
-      waiting_rows += block->batch->num_rows();
-      waiting.push_back(std::move(block->batch));
-    }
-    if (waiting_rows == 0 || (waiting_rows < options.batch_size && options.drop_last)) return;
-    Batches parts;
-    int64_t missing = std::min(options.batch_size, waiting_rows);
-    waiting_rows -= missing;
-    size_t used = 0;
-    while (missing > 0) {
-      auto& batch = waiting[used];
-      if (batch->num_rows() > missing) {
-        parts.push_back(batch->Slice(0, missing));
-        batch = batch->Slice(missing);
-        missing = 0;
-      } else {
-        missing -= batch->num_rows();
-        parts.push_back(std::move(batch));
-        ++used;
-      }
-    }
-    waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(used));
-    current = rechunk(parts, options.batch_size)[0];
-  }
-
-  const BatchOptions options;
-  Stream stream;
-  Batches waiting;
-  int64_t waiting_rows = 0;
-  std::shared_ptr<arrow::RecordBatch> current;
-};
-
-BatchRange::BatchRange(std::shared_ptr<const Plan> plan, const BatchOptions& options) {
+BatchOptions checked(const BatchOptions& options, const std::string& who) {
   if (options.batch_size < 1) {
     throw Error(ErrorKind::kInvalidArgument,
-                str("iter_batches needs a batch_size of at least 1, not ", options.batch_size));
+                str(who, " needs a batch_size of at least 1, not ", options.batch_size));
   }
   if (options.epoch < 0) {
     throw Error(ErrorKind::kInvalidArgument,
-                str("iter_batches needs an epoch of at least 0, not ", options.epoch));
+                str(who, " needs an epoch of at least 0, not ", options.epoch));
   }
-  impl_ = std::make_unique<Impl>(std::move(plan), options);
+  return options;
 }
+
+}  // namespace
+
+BatchCutter::BatchCutter(std::shared_ptr<const Plan> plan, const BatchOptions& options,
+                         const std::string& who)
+    : options_(checked(options, who)),
+      stream_(std::move(plan), {.epoch = options_.epoch}, {.threads = all_processors()}) {}
+
+Batches BatchCutter::next() {
+  Batches parts;
+  int64_t missing = options_.batch_size;
+  while (missing > 0) {
+    if (!rest_) {
+      auto block = stream_.next();
+      if (!block) break;
+      rest_ = std::move(block->batch);
+    }
+    if (rest_->num_rows() > missing) {
+      parts.push_back(rest_->Slice(0, missing));
+      rest_ = rest_->Slice(missing);
+      missing = 0;
+    } else {
+      missing -= rest_->num_rows();
+      parts.push_back(std::move(rest_));
+    }
+  }
+  if (missing > 0 && options_.drop_last) parts.clear();
+  return parts;
+}
+
+struct BatchRange::Impl {
+  BatchCutter cutter;
+  std::shared_ptr<arrow::RecordBatch> current;
+};
+
+BatchRange::BatchRange(std::shared_ptr<const Plan> plan, const BatchOptions& options)
+    : impl_(new Impl{BatchCutter(std::move(plan), options, "iter_batches"), nullptr}) {}
 BatchRange::~BatchRange() = default;
 BatchRange::BatchRange(BatchRange&&) noexcept = default;
 
@@ -71,6 +66,9 @@ BatchRange::Iterator BatchRange::begin() {
   return Iterator(this);
 }
 const std::shared_ptr<arrow::RecordBatch>& BatchRange::current() const { return impl_->current; }
-void BatchRange::advance() { impl_->advance(); }
+void BatchRange::advance() {
+  Batches parts = impl_->cutter.next();
+  impl_->current = parts.empty() ? nullptr : concatenate(parts);
+}
 
 }  // namespace manta::data

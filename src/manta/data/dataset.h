@@ -56,6 +56,13 @@ class BatchRange;
 
 struct MapBatchesOptions {
   int64_t batch_size = 4096;  ///< Maximum rows: batches do not cross row groups.
+  /// Call the function in so many processes, which share nothing: for functions that several
+  /// threads must not call at a time, or that may crash. Batches go there and back through shared
+  /// memory, results come in the order of the rows. A process that dies is replaced, and what it
+  /// was given is given to the new one, three times in all. They need no CPU of the run's
+  /// resources, start with the first batch of a pass (in training: of the run) and end with the
+  /// last. 0: on the threads of this process.
+  int concurrency = 0;
 };
 
 namespace data::detail {
@@ -194,6 +201,12 @@ class Dataset {
   /// Puts row groups in a random order and permutes the rows within windows of them. Each epoch has
   /// a new order, always the same for one (seed, epoch). At most one in a plan.
   Dataset window_shuffle(const WindowShuffleOptions& options = {}) const;
+  /// In training, so many epochs, or epochs without end: `DataShard::iter_epochs` gives them. Each
+  /// has all rows, in the order that the shuffles of the plan give it. Everything else (`count`,
+  /// `take`, `iter_batches`, a sort after it) is of one epoch. At most one in a plan, and none in
+  /// the other side of a join, union or zip.
+  Dataset repeat() const;
+  Dataset repeat(int64_t times) const;
 
   // ---- Operations on all rows at once (wide.h).
 

@@ -11,11 +11,15 @@ constexpr char kDuckDbLibrary[] = "libduckdb.so";
 
 // Its own symbols come first for it, so that it meets neither Arrow's libraries nor libtorch's. The
 // sanitizers do not allow that; its names are hidden from others all the same.
-constexpr int kHowToLoad = RTLD_NOW | RTLD_LOCAL
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-                           | RTLD_DEEPBIND
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kHowToLoad = RTLD_NOW | RTLD_LOCAL;
+#elif defined(__has_feature)  // clang says it in another way
+constexpr int kHowToLoad =
+    RTLD_NOW | RTLD_LOCAL |
+    (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ? 0 : RTLD_DEEPBIND);
+#else
+constexpr int kHowToLoad = RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND;
 #endif
-    ;
 
 [[noreturn]] void throw_no_duckdb() {
   const char* why = ::dlerror();

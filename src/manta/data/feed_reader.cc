@@ -32,6 +32,11 @@ FeedReader::FeedReader(const std::map<std::string, std::shared_ptr<const Plan>>&
     channels_.push_back(std::make_shared<AsyncChannel>(loop_, std::move(fd), kMaxFrameBody));
   }
   open_.assign(channels_.size(), true);
+  for (const auto& [name, plan] : plans_) {
+    for (const auto& operation : plan->operations) {
+      if (auto helpers = operation->helpers()) helpers_.push_back(std::move(helpers));
+    }
+  }
 }
 
 FeedReader::~FeedReader() {

@@ -112,6 +112,9 @@ class FeedReader {
   const FeedOptions options_;
   const std::map<std::string, std::shared_ptr<const Plan>> plans_;
 
+  /// Of the plans' functions: the same in every pass.
+  std::vector<std::shared_ptr<BatchHelpers>> helpers_;
+
   /// By data set: the last stage over rows that are the same in every epoch, once they were made.
   std::mutex stages_mutex_;
   std::map<std::string, std::shared_ptr<const Plan>> stages_;

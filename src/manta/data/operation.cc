@@ -56,6 +56,12 @@ std::string Place::describe() const { return plan.source->describe(fragment); }
 Dataset then(const Dataset& dataset, OperationPtr operation) {
   const Plan& before = *dataset.plan();
   operation->check_after(before);
+  for (const auto& inner : operation->inner_plans()) {
+    if (!epochs_of(*inner)) continue;
+    throw Error(ErrorKind::kInvalidArgument,
+                str("in ", operation->to_string(),
+                    ": the other side is repeated, and is read once: call repeat() on the result"));
+  }
   if (auto schema = schema_of(before)) operation->schema_after(schema);
   auto plan = std::make_shared<Plan>(before);
   plan->operations.push_back(std::move(operation));

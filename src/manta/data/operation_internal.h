@@ -28,6 +28,7 @@ class JsonFields;
 
 namespace manta::data {
 
+class BatchHelpers;
 struct Plan;
 
 /// Row groups are decoded and computed in pieces of so many rows: few enough that a piece's columns
@@ -70,6 +71,9 @@ class Operation {
   virtual bool may_add_rows() const = 0;
   /// Plans whose rows it reads beside those that go in: the right side of a join.
   virtual std::vector<std::shared_ptr<const Plan>> inner_plans() const { return {}; }
+  /// Processes that it runs in, if it does: whoever runs a plan holds them meanwhile. They start
+  /// when they are first needed.
+  virtual std::shared_ptr<BatchHelpers> helpers() const { return nullptr; }
   /// Adds what holds for every row that it lets through and can be told from the file's columns.
   /// False if conditions that come after it say nothing about rows of the file.
   virtual bool add_bounds(FileBounds& bounds) const = 0;

@@ -1,8 +1,10 @@
 #include <arrow/api.h>
 
 #include <algorithm>
+#include <mutex>
 
 #include "manta/base/error_internal.h"
+#include "manta/data/batch_helpers_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/data/expression_internal.h"
 #include "manta/data/operation_internal.h"
@@ -15,14 +17,19 @@ namespace {
 
 class MapBatches final : public BatchOperation {
  public:
-  MapBatches(PlanFunction function, int64_t rows) : function_(std::move(function)), rows_(rows) {}
+  /// `helpers`: in so many processes; 0: on the threads of this one.
+  MapBatches(PlanFunction function, int64_t rows, int helpers)
+      : function_(std::move(function)), rows_(rows), helper_count_(helpers) {}
 
   std::string to_string() const override {
-    return str("map_batches(", function_.to_string(), ", batch_size = ", rows_, ")");
+    return str("map_batches(", function_.to_string(), ", batch_size = ", rows_,
+               helper_count_ == 0 ? std::string() : str(", concurrency = ", helper_count_), ")");
   }
   Json to_json(PlanFunctions& functions) const override {
     functions.push_back(function_);
-    return {{"op", "map_batches"}, {"function", functions.size() - 1}, {"rows", rows_}};
+    Json json = {{"op", "map_batches"}, {"function", functions.size() - 1}, {"rows", rows_}};
+    if (helper_count_ > 0) json["concurrency"] = helper_count_;
+    return json;
   }
   void check_after(const Plan&) const override {}
   SchemaPtr schema_after(const SchemaPtr&) const override { return nullptr; }
@@ -33,13 +40,26 @@ class MapBatches final : public BatchOperation {
   bool may_add_rows() const override { return true; }
   bool add_bounds(FileBounds&) const override { return false; }
 
+  std::shared_ptr<BatchHelpers> helpers() const override {
+    if (helper_count_ == 0) return nullptr;
+    std::lock_guard lock(mutex_);
+    auto helpers = helpers_.lock();
+    if (!helpers) {
+      helpers = std::make_shared<BatchHelpers>(function_, helper_count_);
+      helpers_ = helpers;
+    }
+    return helpers;
+  }
+
   Batches run(const Batches& batches, const Place& place) const override {
     Batches results;
-    for (const auto& batch : in_batches(batches, place)) {
-      auto result = call(batch, place);
-      if (result->num_rows() == 0) continue;
-      if (!results.empty()) require_same_columns(*results[0]->schema(), *result->schema(), place);
-      results.push_back(std::move(result));
+    for (auto& mapped : map(in_batches(batches, place), place)) {
+      if (!mapped.error.empty()) fail(place, mapped.error);
+      if (mapped.batch->num_rows() == 0) continue;
+      if (!results.empty()) {
+        require_same_columns(*results[0]->schema(), *mapped.batch->schema(), place);
+      }
+      results.push_back(std::move(mapped.batch));
     }
     return results;
   }
@@ -62,24 +82,22 @@ class MapBatches final : public BatchOperation {
                     "values"));
   }
 
-  BatchPtr call(const BatchPtr& batch, const Place& place) const {
-    BatchPtr result;
-    try {
-      result = function_(batch);
-    } catch (const std::exception& error) {
-      fail(place, str("threw ", demangle(typeid(error).name()), ": ", error.what()));
-    } catch (...) {
-      fail(place, "threw what is no std::exception");
+  std::vector<MappedBatch> map(const Batches& batches, const Place& place) const {
+    std::vector<MappedBatch> results;
+    if (auto helpers = this->helpers()) {
+      try {
+        return helpers->map(batches);
+      } catch (const Error& error) {
+        throw Error(error.kind(),
+                    str(function_.function_name(), " of map_batches, on ", place.describe(),
+                        ", in a process of its own: ", error.what()));
+      }
     }
-    if (!result) fail(place, "returned no batch; return one with no rows to drop them all");
-    auto valid = result->Validate();
-    if (!valid.ok()) fail(place, str("returned a batch that is not valid: ", valid.message()));
-    try {
-      require_distinct(result->schema()->field_names(), "the batch that it returned");
-    } catch (const Error& error) {
-      fail(place, error.what());
+    for (const auto& batch : batches) {
+      results.push_back(map_batch(function_, batch));
+      if (!results.back().error.empty()) break;
     }
-    return result;
+    return results;
   }
 
   [[noreturn]] void fail(const Place& place, const std::string& what) const {
@@ -89,6 +107,9 @@ class MapBatches final : public BatchOperation {
 
   const PlanFunction function_;
   const int64_t rows_;
+  const int helper_count_;
+  mutable std::mutex mutex_;
+  mutable std::weak_ptr<BatchHelpers> helpers_;  ///< Those who run the plan hold them.
 };
 
 }  // namespace
@@ -97,7 +118,11 @@ OperationPtr read_map_batches(const JsonFields& fields, const PlanFunctions& fun
   if (functions.empty()) fields.fail("function", "the number of a function: the plan has none");
   auto last = static_cast<int64_t>(functions.size()) - 1;
   auto index = static_cast<size_t>(fields.integer("function", 0, last));
-  return std::make_shared<MapBatches>(functions[index], fields.integer("rows", 1, kMaxRows));
+  int helpers = fields.has("concurrency")
+                    ? static_cast<int>(fields.integer("concurrency", 1, kMaxHelpers))
+                    : 0;
+  return std::make_shared<MapBatches>(functions[index], fields.integer("rows", 1, kMaxRows),
+                                      helpers);
 }
 
 }  // namespace data
@@ -108,7 +133,13 @@ Dataset Dataset::map_function(data::PlanFunction function, const MapBatchesOptio
                 str("map_batches needs a batch_size of at least 1 and at most ", data::kMaxRows,
                     ", not ", options.batch_size));
   }
-  return then(*this, std::make_shared<data::MapBatches>(std::move(function), options.batch_size));
+  if (options.concurrency < 0 || options.concurrency > data::kMaxHelpers) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("map_batches needs a concurrency of at least 1 and at most ", data::kMaxHelpers,
+                    " processes, or 0 for threads, not ", options.concurrency));
+  }
+  return then(*this, std::make_shared<data::MapBatches>(std::move(function), options.batch_size,
+                                                        options.concurrency));
 }
 
 Dataset Dataset::map_batches(data::BatchFunction function, const MapBatchesOptions& options) const {

@@ -21,6 +21,7 @@ namespace manta::data {
   EACH(random_shuffle)         \
   EACH(randomize_block_order)  \
   EACH(repartition)            \
+  EACH(repeat)                 \
   EACH(materialize)            \
   EACH(slice)                  \
   EACH(join)                   \

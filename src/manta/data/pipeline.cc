@@ -1,15 +1,18 @@
 #include <arrow/api.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
 #include "manta/base/error_internal.h"
+#include "manta/data/batch_helpers_internal.h"
 #include "manta/data/pipeline_internal.h"
 
 namespace manta::data {
 namespace {
 
 constexpr int64_t kSmallBatchRows = 2048;
+constexpr int kMostWaitingThreads = 64;
 // A fragment that could not be read, as a server or a network file system may say, is tried again.
 constexpr int kReadTries = 3;
 constexpr std::chrono::milliseconds kReadPause{50};
@@ -26,6 +29,7 @@ Pipeline::Pipeline(std::shared_ptr<const Plan> plan)
   MANTA_CHECK(!plan_->last_materialising(), "a pipeline of several stages");
   for (size_t i = 0; i < plan_->operations.size(); ++i) {
     const Operation* operation = plan_->operations[i].get();
+    if (auto helpers = operation->helpers()) helpers_.push_back(std::move(helpers));
     row_operations_.push_back(dynamic_cast<const RowOperation*>(operation));
     batch_operations_.push_back(dynamic_cast<const BatchOperation*>(operation));
     auto* windows = dynamic_cast<const WindowOperation*>(operation);
@@ -34,6 +38,12 @@ Pipeline::Pipeline(std::shared_ptr<const Plan> plan)
     window_operation_ = windows;
     windows_at_ = i;
   }
+}
+
+int Pipeline::waiting_threads() const {
+  int threads = 0;
+  for (const auto& helpers : helpers_) threads += helpers->count();
+  return std::min(threads, kMostWaitingThreads);
 }
 
 bool Pipeline::skips(size_t fragment) const {

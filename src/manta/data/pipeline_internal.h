@@ -19,6 +19,8 @@ class Pipeline {
 
   const Plan& plan() const { return *plan_; }
   const std::vector<std::string>& columns_read() const { return use_.read; }
+  /// Threads that only wait for helpers of map_batches, beside those that compute.
+  int waiting_threads() const;
   /// Whether a row group need not be read: by its statistics, or because no row of it is in this
   /// part of a split.
   bool skips(size_t fragment) const;
@@ -43,6 +45,7 @@ class Pipeline {
   std::vector<Bound> bounds_;
   std::vector<std::shared_ptr<arrow::Schema>> schemas_;  ///< Before each operation, and at the end.
   std::vector<Fragment> fragments_;
+  std::vector<std::shared_ptr<BatchHelpers>> helpers_;  ///< Held for as long as it runs.
   // By operation, null where it is of another sort.
   std::vector<const RowOperation*> row_operations_;
   std::vector<const BatchOperation*> batch_operations_;

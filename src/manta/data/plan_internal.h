@@ -78,6 +78,11 @@ Json inner_to_json(const Plan& plan, PlanFunctions& functions);
 std::shared_ptr<const Plan> inner_from_json(const JsonFields& fields, const std::string& key,
                                             const PlanFunctions& functions);
 
+/// How many epochs a training run has of the plan, as `Dataset::repeat` says; nothing if it does
+/// not say.
+std::optional<int64_t> epochs_of(const Plan& plan);
+inline constexpr int64_t kEndlessly = -1;
+
 /// The schema before each operation, and at the end. Null after a map_batches, whose result nobody
 /// knows beforehand. Throws what is wrong with an operation.
 std::vector<std::shared_ptr<arrow::Schema>> schemas_of(const Plan& plan);

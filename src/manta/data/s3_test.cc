@@ -3,6 +3,8 @@
 #include <arrow/api.h>
 #include <gmock/gmock.h>
 
+#include "manta/data/feed_fixture_internal.h"
+#include "manta/data/npy_internal.h"
 #include "manta/data/parquet_fixture_internal.h"
 #include "manta/data/s3_server_internal.h"
 #include "manta/data/sources.h"
@@ -125,6 +127,69 @@ TEST(S3Test, FilesThatHaveChangedAreErrors) {
   EXPECT_THAT(message_of(ErrorKind::kCorrupt, [&] { parquet.to_table(); }),
               HasSubstr("has changed"));
   EXPECT_THAT(message_of(ErrorKind::kCorrupt, [&] { csv.to_table(); }), HasSubstr("has changed"));
+}
+
+// A picture of two pixels, (10, 20, 30) and (40, 50, 60).
+std::string small_png() {
+  const char* hex =
+      "89504e470d0a1a0a0000000d49484452000000020000000108020000007b40e8dd0000000f49444154789c63"
+      "e01291d330b20100023700d35b5651d80000000049454e44ae426082";
+  std::string bytes;
+  for (const char* c = hex; *c; c += 2) {
+    bytes += static_cast<char>(std::stoi(std::string(c, 2), nullptr, 16));
+  }
+  return bytes;
+}
+
+void put(const S3Server& server, const std::string& path, const std::string& bytes) {
+  NewRemoteFile file(*remote_address(server.address(path)));
+  check(file.stream()->Write(bytes.data(), static_cast<int64_t>(bytes.size())), "test data");
+  file.publish();
+}
+
+TEST(S3Test, EverySourceReadsFromThere) {
+  S3Server server;
+  put(server, "json/a.jsonl", "{\"id\": 1, \"tags\": [\"x\"]}\n{\"id\": 2}\n");
+  put(server, "json/b.jsonl", "{\"id\": 3}\n");
+  EXPECT_THAT(ints(*read_json(server.address("json")).to_table(), "id"), ElementsAre(1, 2, 3));
+  EXPECT_EQ(read_json(server.address("json/*.jsonl"), {.fragment_bytes = 8}).count(), 3);
+
+  std::string elements(24, '\0');
+  for (size_t i = 0; i < elements.size(); i += 4) elements[i] = static_cast<char>(i / 4);
+  put(server, "npy/a.npy", npy_header(*arrow::int32(), {3, 2}) + elements);
+  auto arrays = read_numpy(server.address("npy")).to_table();
+  EXPECT_EQ(arrays->num_rows(), 3);
+  EXPECT_EQ(arrays->column(0)->chunk(0)->ToString().find("null"), std::string::npos);
+  EXPECT_EQ(arrays->column(0)->type()->ToString(),
+            arrow::fixed_size_list(arrow::int32(), 2)->ToString());
+
+  put(server, "images/a.png", small_png());
+  put(server, "images/b.png", small_png());
+  auto images = read_images(server.address("images"), {.include_paths = true}).to_table();
+  EXPECT_EQ(images->num_rows(), 2);
+  auto pixels = array_from_json(images->column(0)->type(), {{{{10, 20, 30}, {40, 50, 60}}}});
+  EXPECT_TRUE(images->column(0)->chunk(0)->Slice(0, 1)->Equals(pixels));
+
+  // Cut in the middle: read again.
+  server.tell("/-/fault?cut=2");
+  EXPECT_EQ(read_json(server.address("json")).count(), 3);
+  server.tell("/-/fault?refuse=2");
+  EXPECT_EQ(read_numpy(server.address("npy")).to_table()->num_rows(), 3);
+}
+
+// As in training: a reader, and workers who take the rows from it.
+TEST(S3Test, AReaderFeedsWorkersFromThere) {
+  S3Server server;
+  rows_of_text(5000).write_parquet(server.address("data"), {.rows_per_file = 1000});
+  Dataset dataset = read_parquet(server.address("data"));
+  server.tell("/-/fault?cut=1");
+  Walked walked = walk(dataset, 2, {.options = {.batch_size = 50}, .epochs = 2});
+  std::vector<int64_t> ids;
+  for (const auto& step : walked.steps) ids.insert(ids.end(), step.begin(), step.end());
+  auto expected = ints(*range(5000).to_table(), "id");
+  ASSERT_EQ(ids.size(), 10'000u);
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), ids.begin()));
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), ids.begin() + 5000));
 }
 
 TEST(S3Test, ServersThatAreSilentOrGoneAreErrorsInTime) {

@@ -6,6 +6,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/data/piece_internal.h"
+#include "manta/data/plan_internal.h"
 #include "manta/data/shard_internal.h"
 
 namespace manta {
@@ -126,6 +127,49 @@ ShardBatches::Iterator& ShardBatches::Iterator::operator++() {
 
 const std::string& DataShard::name() const { return state_->name; }
 int64_t DataShard::epoch() const { return state_->position.epoch; }
+
+ShardEpochs DataShard::iter_epochs() const {
+  if (state_->epochs == 0) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("data set '", state_->name,
+                    "' does not say how many epochs it has: give the trainer dataset.repeat(), or "
+                    "repeat(epochs), or call iter_epochs(epochs)"));
+  }
+  return ShardEpochs(state_, state_->epochs == data::kEndlessly ? INT64_MAX : state_->epochs);
+}
+
+ShardEpochs DataShard::iter_epochs(int64_t epochs) const {
+  if (epochs < 0) {
+    throw Error(ErrorKind::kInvalidArgument, str("iter_epochs of data set '", state_->name,
+                                                 "' needs at least 0 epochs, not ", epochs));
+  }
+  return ShardEpochs(state_, epochs);
+}
+
+std::optional<ShardEpoch> ShardEpochs::next() {
+  if (state_->iterating) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("epoch ", state_->position.epoch, " of data set '", state_->name,
+                    "' is being iterated over: end that loop before the next epoch"));
+  }
+  if (last_ == state_->position.epoch) state_->position = {*last_ + 1, 0, 0, 0};
+  if (state_->position.epoch >= end_) return std::nullopt;
+  last_ = state_->position.epoch;
+  return ShardEpoch(state_, *last_);
+}
+
+std::shared_ptr<data::ShardPass> ShardEpoch::begin_pass(const ShardBatchOptions& options) const {
+  if (state_->position.epoch != number_) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("epoch ", number_, " of data set '", state_->name,
+                    "' is over: an epoch can be read once; take the next one of iter_epochs()"));
+  }
+  return std::make_shared<data::ShardPass>(state_, options);
+}
+
+ShardBatches ShardEpoch::iter_batches(const ShardBatchOptions& options) const {
+  return ShardBatches(begin_pass(options));
+}
 
 ShardBatches DataShard::iter_batches(const ShardBatchOptions& options) const {
   return ShardBatches(begin_pass(options));

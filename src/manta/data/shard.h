@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace arrow {
@@ -51,6 +52,61 @@ class ShardBatches {
   std::shared_ptr<data::ShardPass> pass_;
 };
 
+/// One epoch of a worker's data, to be read once: what DataShard::iter_epochs gives.
+class ShardEpoch {
+ public:
+  ShardEpoch(std::shared_ptr<data::ShardState> state, int64_t number)
+      : state_(std::move(state)), number_(number) {}
+
+  int64_t number() const { return number_; }  ///< The first one is 0.
+  /// As DataShard::iter_batches. Throws Error(kInvalidArgument) if the epoch was read already, or
+  /// the next one has begun.
+  ShardBatches iter_batches(const ShardBatchOptions& options = {}) const;
+  /// The same for the functions of frameworks.
+  std::shared_ptr<data::ShardPass> begin_pass(const ShardBatchOptions& options) const;
+
+ private:
+  std::shared_ptr<data::ShardState> state_;
+  int64_t number_;
+};
+
+/// What DataShard::iter_epochs returns: `for (const ShardEpoch& epoch : shard.iter_epochs())`, or
+/// `epochs.next()`, to go through several data sets side by side.
+class ShardEpochs {
+ public:
+  ShardEpochs(std::shared_ptr<data::ShardState> state, int64_t end)
+      : state_(std::move(state)), end_(end) {}
+
+  /// The next epoch, or nothing if there are no more. One before it that nobody has read, or not to
+  /// its end, counts as over. Throws Error(kInvalidArgument) while it is being read.
+  std::optional<ShardEpoch> next();
+
+  class Iterator {
+   public:
+    using value_type = ShardEpoch;
+    using difference_type = std::ptrdiff_t;
+    explicit Iterator(ShardEpochs* epochs) : epochs_(epochs), epoch_(epochs->next()) {}
+    Iterator& operator++() {
+      epoch_ = epochs_->next();
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    const ShardEpoch& operator*() const { return *epoch_; }
+    bool operator==(std::default_sentinel_t) const { return !epoch_; }
+
+   private:
+    ShardEpochs* epochs_;
+    std::optional<ShardEpoch> epoch_;
+  };
+  Iterator begin() { return Iterator(this); }
+  std::default_sentinel_t end() { return {}; }
+
+ private:
+  std::shared_ptr<data::ShardState> state_;
+  int64_t end_;                  ///< The first epoch that there is not.
+  std::optional<int64_t> last_;  ///< The one that was given last.
+};
+
 /// What one worker sees of a data set. All workers take the same steps: step k of an epoch is rows
 /// [kG, (k+1)G) of what the data set gives, G rows for all workers together, and each takes its
 /// part of them. A rest of under half a step (with batch_size also one that does not give every
@@ -66,6 +122,17 @@ class DataShard {
   /// The epoch that the next iteration reads: 0 at first; after a restart that of the checkpoint.
   /// `for (int64_t epoch = shard.epoch(); epoch < epochs; ++epoch)` is a loop that can be resumed.
   int64_t epoch() const;
+
+  /// The epochs that are left, as many as Dataset::repeat says, or `epochs` in all. They count from
+  /// the first one of the run, so a run that goes on after a failure reads those that are missing.
+  /// Throws Error(kInvalidArgument) if nobody says how many.
+  ///
+  ///     for (const ShardEpoch& epoch : shard.iter_epochs()) {
+  ///       for (auto& batch : iter_torch_batches(epoch, {.batch_size = 64})) ...
+  ///       train::report(...);
+  ///     }
+  ShardEpochs iter_epochs() const;
+  ShardEpochs iter_epochs(int64_t epochs) const;
 
   /// One epoch, from where a restored run left it to its end. If what this returns is
   /// destroyed before, as when a range-for over it is left early, the epoch counts as over. A

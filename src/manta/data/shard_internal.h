@@ -22,7 +22,8 @@ struct ShardState {
 
   const std::shared_ptr<FeedClient> feed;
   const std::string name;
-  Position position;  // behind the last batch that was given out
+  int64_t epochs = 0;  // that Dataset::repeat asks for; 0: nobody has said, kEndlessly: no end
+  Position position;   // behind the last batch that was given out
   bool iterating = false;
   int64_t rows_decoded = 0;  // by the reader, in the last pass that ended
   std::optional<int64_t>

@@ -68,9 +68,10 @@ struct Stream::Impl {
   ~Impl() { stop(); }
 
   void start_threads() {
-    threads.reserve(static_cast<size_t>(options.threads));
+    int count = options.threads + pipeline.waiting_threads();
+    threads.reserve(static_cast<size_t>(count));
     try {
-      for (int i = 0; i < options.threads; ++i) {
+      for (int i = 0; i < count; ++i) {
         threads.push_back(start_thread("a thread to read data", [this] { read(); }));
       }
     } catch (const Error&) {

@@ -6,6 +6,7 @@
 #include "manta/data/expression_internal.h"
 #include "manta/data/operation_internal.h"
 #include "manta/data/plain_columns_internal.h"
+#include "manta/data/unknown_column_internal.h"
 #include "manta/io/arrow_status_internal.h"
 #include "manta/preprocess/numbers_internal.h"
 
@@ -107,13 +108,17 @@ std::vector<int> places_of(const std::vector<std::string>& columns, const arrow:
                            const std::string& who) {
   std::vector<int> places;
   std::string missing;
+  const auto there = schema.field_names();
   for (const auto& name : columns) {
     places.push_back(schema.GetFieldIndex(name));
-    if (places.back() < 0) missing += str(missing.empty() ? "'" : ", '", name, "'");
+    if (places.back() >= 0) continue;
+    missing += str(missing.empty() ? "'" : ", '", name, "'");
+    auto near = data::near_matches(name, there);
+    if (!near.empty()) missing += str(" (did you mean '", near[0], "'?)");
   }
   if (missing.empty()) return places;
-  throw Error(ErrorKind::kNotFound, str(who, ": the columns ", missing, " are missing; there are: ",
-                                        data::join(schema.field_names())));
+  throw Error(ErrorKind::kNotFound,
+              str(who, ": the columns ", missing, " are missing; there are: ", data::join(there)));
 }
 
 void throw_nothing_to_learn(const std::string& column, const std::string& who) {

@@ -253,5 +253,16 @@ TEST(ScalersTest, WhatCannotBeScaledIsAnErrorThatNamesIt) {
   EXPECT_EQ(scaler.stats(), stats) << "a failed fit changes nothing";
 }
 
+// Names that Ray had, and a near match where a column is misspelt.
+TEST(StandardScalerTest, IsAlsoCalledScaler) {
+  auto numbers = data::from_items({{{"fare", 1}}, {{"fare", 3}}});
+  Scaler scaler({"fare"});
+  scaler.fit(numbers);
+  EXPECT_EQ(scaler.name(), "StandardScaler");
+  EXPECT_EQ(scaler.stats(), StandardScaler({"fare"}).fit(numbers).stats());
+  EXPECT_THAT(message_of([&] { Scaler({"fair"}).fit(numbers); }),
+              AllOf(HasSubstr("'fair'"), HasSubstr("did you mean 'fare'?")));
+}
+
 }  // namespace
 }  // namespace manta::preprocess

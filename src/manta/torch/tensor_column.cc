@@ -3,6 +3,8 @@
 #include <arrow/type_traits.h>
 #include <arrow/util/bit_util.h>
 
+#include <algorithm>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -13,16 +15,33 @@
 namespace manta::detail {
 namespace {
 
+/// Some numbers of a column, and where they go.
+struct ColumnCopy {
+  const TensorColumn& column;
+  const arrow::Array& array;
+  int64_t offset = 0;       // in `array`
+  int64_t rows = 0;         // how many numbers
+  int64_t first_row = 0;    // the row of `column` that the first of them is of
+  void* to = nullptr;       // the first number
+  int64_t stride = 1;       // every how manieth place
+  torch::Dtype dtype = {};  // what lies there
+  Inexact inexact = Inexact::kRefused;
+
+  int64_t row_of(int64_t number) const {
+    return column.row_of(first_row + number / std::max<int64_t>(column.width(), 1));
+  }
+};
+
 [[noreturn]] void refuse(const ColumnCopy& copy, int64_t row, const std::string& value) {
   std::string advice;
-  torch::Dtype own = own_dtype(*copy.array.type(), copy.name);
+  torch::Dtype own = own_dtype(*copy.array.type(), copy.column.name);
   if (own != copy.dtype) {
     advice = manta::str("read the column as ", dtype_name(own), ", its own type, ");
   }
   throw Error(
       ErrorKind::kInvalidArgument,
-      manta::str("column '", copy.name, "' of type ", copy.array.type()->ToString(), ": row ",
-                 copy.first_row + row / copy.row_width, " of the batch holds ", value, ", which ",
+      manta::str("column '", copy.column.name, "' of type ", copy.column.type->ToString(), ": row ",
+                 copy.row_of(row), " of the batch holds ", value, ", which ",
                  dtype_name(copy.dtype), " cannot hold: ", advice, advice.empty() ? "" : "or ",
                  "change it in the data set, or ask for the nearest value by giving "
                  "Inexact::kAllowed to column() or columns()"));
@@ -31,9 +50,8 @@ namespace {
 [[noreturn]] void refuse_null(const ColumnCopy& copy, int64_t row) {
   throw Error(
       ErrorKind::kInvalidArgument,
-      manta::str("column '", copy.name, "' has a null in row ",
-                 copy.first_row + row / copy.row_width, " of the batch, which ",
-                 dtype_name(copy.dtype),
+      manta::str("column '", copy.column.name, "' has a null in row ", copy.row_of(row),
+                 " of the batch, which ", dtype_name(copy.dtype),
                  " cannot hold: use drop_na(), or a floating-point dtype, where it is NaN"));
 }
 
@@ -189,75 +207,126 @@ std::string dtype_name(torch::Dtype dtype) {
   return type ? type->name : c10::toString(dtype);
 }
 
-std::optional<int64_t> vector_width(const arrow::DataType& type) {
-  if (type.id() != arrow::Type::FIXED_SIZE_LIST) return std::nullopt;
-  return static_cast<const arrow::FixedSizeListType&>(type).list_size();
-}
-
 torch::Dtype own_dtype(const arrow::DataType& type, const std::string& column) {
-  if (vector_width(type)) {
-    return own_dtype(*static_cast<const arrow::FixedSizeListType&>(type).value_type(), column);
-  }
+  const arrow::DataType& numbers = number_type(type, column);
   torch::Dtype own = torch::kInt64;
-  bool known = with_stored_type(type.id(), [&]<class T>(T*) {
+  with_stored_type(numbers.id(), [&]<class T>(T*) {
     if constexpr (std::is_same_v<T, uint16_t>) {
       own = torch::kInt32;
     } else if constexpr (!std::is_same_v<T, uint32_t> && !std::is_same_v<T, uint64_t>) {
-      if (!arrow::is_temporal(type.id())) own = c10::CppTypeToScalarType<T>::value;
+      if (!arrow::is_temporal(numbers.id())) own = c10::CppTypeToScalarType<T>::value;
     }
   });
-  if (known) return own;
-  std::string advice = "turn it into numbers first, e.g. with map_batches";
-  if (arrow::is_decimal(type.id())) advice = "cast it in the data set, e.g. cast(\"float64\")";
-  throw Error(ErrorKind::kInvalidArgument,
-              manta::str("column '", column, "' is of type ", type.ToString(),
-                         ", which is no tensor's: ", advice));
+  return own;
 }
 
 namespace {
 
-// Row by row, unless nothing else lies between the rows.
-void copy_vectors(const ColumnCopy& copy, int64_t width) {
-  const auto& vectors = static_cast<const arrow::FixedSizeListArray&>(copy.array);
-  for (int64_t row = 0; vectors.null_count() > 0 && row < copy.rows; ++row) {
-    if (vectors.IsNull(copy.offset + row)) refuse_null(copy, row);
-  }
-  const auto& elements = *vectors.values();
-  int64_t first = (vectors.offset() + copy.offset) * width;
-  auto size = static_cast<int64_t>(c10::elementSize(copy.dtype));
-  auto copy_rows = [&](int64_t row, int64_t rows) {
-    copy_column({.name = copy.name,
-                 .array = elements,
-                 .offset = first + row * width,
+const TensorType& known_type(torch::Dtype dtype, const std::string& column) {
+  if (const TensorType* type = find_type(dtype)) return *type;
+  std::string names;
+  for (const TensorType& known : kTensorTypes) names += manta::str(" ", known.name);
+  throw Error(ErrorKind::kInvalidArgument,
+              manta::str("column '", column, "' cannot be made a tensor of type ",
+                         c10::toString(dtype), "; use one of:", names));
+}
+
+// `at` is the first number of the column's first row, and its next row begins `row_stride` numbers
+// later.
+void copy_rows(const TensorColumn& column, char* at, int64_t row_stride, torch::Dtype dtype,
+               Inexact inexact) {
+  const TensorType& type = known_type(dtype, column.name);
+  auto size = static_cast<int64_t>(c10::elementSize(dtype));
+  int64_t width = column.width(), row = 0;
+  for (const Elements& part : column.parts) {
+    auto copy = [&](int64_t begin, int64_t rows) {
+      type.copy({.column = column,
+                 .array = *part.values,
+                 .offset = part.offset + begin * width,
                  .rows = rows * width,
-                 .first_row = copy.first_row + row,
-                 .to = static_cast<char*>(copy.to) + row * copy.stride * size,
-                 .stride = 1,
-                 .dtype = copy.dtype,
-                 .inexact = copy.inexact,
-                 .row_width = width});
-  };
-  if (copy.stride == width) return copy_rows(0, copy.rows);
-  for (int64_t row = 0; row < copy.rows; ++row) copy_rows(row, 1);
+                 .first_row = row + begin,
+                 .to = at + (row + begin) * row_stride * size,
+                 .stride = width == 1 ? row_stride : 1,
+                 .dtype = dtype,
+                 .inexact = inexact});
+    };
+    // Row by row, unless nothing else lies between the rows.
+    if (width == 1 || width == row_stride) {
+      copy(0, part.rows);
+    } else {
+      for (int64_t i = 0; width > 0 && i < part.rows; ++i) copy(i, 1);
+    }
+    row += part.rows;
+  }
+}
+
+int64_t padded_length(const RaggedColumn& column, const TorchPadding& padding) {
+  const std::string& name = column.elements.name;
+  if (padding.length < 0) {
+    throw Error(ErrorKind::kInvalidArgument,
+                manta::str("padding of column '", name, "': a length of at least 1, or 0 for that ",
+                           "of the longest row, not ", padding.length));
+  }
+  int64_t longest = 0;
+  for (size_t row = 1; row < column.offsets.size(); ++row) {
+    int64_t length = column.offsets[row] - column.offsets[row - 1];
+    longest = std::max(longest, length);
+    if (padding.length == 0 || length <= padding.length) continue;
+    throw Error(ErrorKind::kInvalidArgument,
+                manta::str("column '", name, "' of type ", column.elements.type->ToString(),
+                           ": row ", row - 1, " of the batch has ", length,
+                           " elements, and its padding is of length ", padding.length,
+                           ": raise the length, or shorten the rows with map_batches"));
+  }
+  return padding.length > 0 ? padding.length : longest;
+}
+
+void require_exact(const TorchPadding& padding, torch::Dtype dtype, const std::string& column) {
+  if (c10::isFloatingType(dtype)) return;
+  auto as_it_is = torch::full({1}, padding.value, torch::kFloat64);
+  if (torch::equal(as_it_is.to(dtype).to(torch::kFloat64), as_it_is)) return;
+  throw Error(ErrorKind::kInvalidArgument,
+              manta::str("padding of column '", column, "' with ", padding.value, ", which ",
+                         dtype_name(dtype), " cannot hold: choose another value or dtype"));
 }
 
 }  // namespace
 
-void copy_column(const ColumnCopy& copy) {
-  own_dtype(*copy.array.type(), copy.name);
-  if (auto width = vector_width(*copy.array.type())) {
-    if (copy.rows > 0 && *width > 0) copy_vectors(copy, *width);
-    return;
+torch::Tensor to_tensor(const TensorColumn& column, torch::Dtype dtype, Inexact inexact) {
+  known_type(dtype, column.name);
+  std::vector<int64_t> shape = {column.rows};
+  shape.insert(shape.end(), column.shape.begin(), column.shape.end());
+  auto result = torch::empty(shape, dtype);
+  copy_rows(column, static_cast<char*>(result.mutable_data_ptr()), column.width(), dtype, inexact);
+  return result;
+}
+
+void copy_into(torch::Tensor& matrix, int64_t place, const TensorColumn& column, Inexact inexact) {
+  auto* at = static_cast<char*>(matrix.mutable_data_ptr()) +
+             place * static_cast<int64_t>(matrix.element_size());
+  copy_rows(column, at, matrix.size(1), matrix.scalar_type(), inexact);
+}
+
+torch::Tensor to_padded_tensor(const RaggedColumn& column, const TorchPadding& padding,
+                               torch::Dtype dtype, Inexact inexact) {
+  auto values = to_tensor(column.elements, dtype, inexact);
+  require_exact(padding, dtype, column.elements.name);
+  auto rows = static_cast<int64_t>(column.offsets.size()) - 1;
+  int64_t length = padded_length(column, padding);
+  std::vector<int64_t> shape = {rows, length};
+  shape.insert(shape.end(), column.elements.shape.begin(), column.elements.shape.end());
+  auto result = torch::full(shape, padding.value, dtype);
+  auto row_bytes = static_cast<size_t>(column.elements.width()) * c10::elementSize(dtype);
+  auto* to = static_cast<char*>(result.mutable_data_ptr());
+  const auto* from = static_cast<const char*>(values.const_data_ptr());
+  for (int64_t row = 0; row < rows; ++row) {
+    auto begin = static_cast<size_t>(column.offsets[static_cast<size_t>(row)]);
+    auto end = static_cast<size_t>(column.offsets[static_cast<size_t>(row) + 1]);
+    if (begin == end || row_bytes == 0) continue;
+    std::memcpy(to + static_cast<size_t>(row * length) * row_bytes, from + begin * row_bytes,
+                (end - begin) * row_bytes);
   }
-  const TensorType* type = find_type(copy.dtype);
-  if (!type) {
-    std::string names;
-    for (const TensorType& known : kTensorTypes) names += manta::str(" ", known.name);
-    throw Error(ErrorKind::kInvalidArgument,
-                manta::str("column '", copy.name, "' cannot be made a tensor of type ",
-                           c10::toString(copy.dtype), "; use one of:", names));
-  }
-  type->copy(copy);
+  return result;
 }
 
 }  // namespace manta::detail

@@ -2,9 +2,9 @@
 
 #include <torch/types.h>
 
-#include <optional>
 #include <string>
 
+#include "manta/torch/tensor_elements_internal.h"
 #include "manta/torch/torch_batches.h"
 
 namespace arrow {
@@ -21,25 +21,15 @@ std::string dtype_name(torch::Dtype dtype);
 /// Error(kInvalidArgument) naming the column if there is none.
 torch::Dtype own_dtype(const arrow::DataType& type, const std::string& column);
 
-/// How many elements a row has, if the column is of vectors (fixed_size_list).
-std::optional<int64_t> vector_width(const arrow::DataType& type);
+/// The numbers of a column as a tensor of shape [rows, ...]. Throws Error(kInvalidArgument) naming
+/// column, row and value if one is not exact and must be, or if tensors of that type are not known.
+torch::Tensor to_tensor(const TensorColumn& column, torch::Dtype dtype, Inexact inexact);
 
-/// Some rows of a column, and where they go. The elements of a vector go side by side.
-struct ColumnCopy {
-  const std::string& name;
-  const arrow::Array& array;
-  int64_t offset = 0;       ///< In `array`.
-  int64_t rows = 0;         ///< How many.
-  int64_t first_row = 0;    ///< What messages call the first of them: its row in the batch.
-  void* to = nullptr;       ///< The first value.
-  int64_t stride = 1;       ///< Every how manieth place.
-  torch::Dtype dtype = {};  /// What lies there.
-  Inexact inexact = Inexact::kRefused;
-  int64_t row_width = 1;  ///< So many of `rows` are a row of the batch, for messages.
-};
+/// The same into the columns of a matrix that begin at `place`.
+void copy_into(torch::Tensor& matrix, int64_t place, const TensorColumn& column, Inexact inexact);
 
-/// Throws Error(kInvalidArgument) naming column, row and value if it is not exact and must be, or
-/// if columns of this type, or tensors of that one, are not known.
-void copy_column(const ColumnCopy& copy);
+/// Rows filled up to one length: see TorchPadding.
+torch::Tensor to_padded_tensor(const RaggedColumn& column, const TorchPadding& padding,
+                               torch::Dtype dtype, Inexact inexact);
 
 }  // namespace manta::detail

@@ -2,6 +2,7 @@
 
 #include <torch/types.h>
 
+#include <functional>
 #include <initializer_list>
 #include <iterator>
 #include <map>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "manta/data/dataset.h"
 #include "manta/data/shard.h"
 
 namespace arrow {
@@ -18,6 +20,10 @@ class RecordBatch;
 }
 
 namespace manta {
+
+namespace data {
+struct StepSlice;
+}
 
 /// Which types the tensors of a batch have: `torch::kFloat32` for all columns, or `{{"id",
 /// torch::kInt64}, {"price", torch::kFloat32}}` for some. A column that is not named keeps its own
@@ -48,6 +54,20 @@ enum class Inexact {
   kAllowed,
 };
 
+/// How lists of different lengths become one tensor: each row is filled up at its end.
+struct TorchPadding {
+  double value = 0;
+  int64_t length = 0;  ///< Of every row; a longer one is an error. 0: that of the batch's longest.
+};
+/// By column: `{{"tokens", {}}, {"history", {.value = -1, .length = 50}}}`.
+using TorchPaddings = std::map<std::string, TorchPadding>;
+
+/// Lists of different lengths, one after the other: row i has values [offsets[i], offsets[i + 1]).
+struct RaggedTensor {
+  torch::Tensor values;   ///< [elements], or [elements, ...] for lists of vectors.
+  torch::Tensor offsets;  ///< int64, of shape [rows + 1]; begins with 0.
+};
+
 struct TorchBatchOptions {
   int64_t batch_size = 256;       ///< Rows for each worker and step.
   int64_t global_batch_size = 0;  ///< Rows of a step for all workers together, instead.
@@ -55,6 +75,8 @@ struct TorchBatchOptions {
   /// Of the tensors. By default each column keeps its type, and `columns` gives float32. A name
   /// that the data does not have is an error.
   TorchDtypes dtypes = {};
+  /// Columns of lists that are filled up. Others must have rows of equal length in each batch.
+  TorchPaddings padding = {};
 };
 
 /// Some rows as tensors. Columns are converted when they are asked for, and numbers arrive as they
@@ -62,26 +84,36 @@ struct TorchBatchOptions {
 /// float32, is no error: whoever asks for float32 wants that. A null is NaN; in an integer or bool
 /// tensor it is an error.
 ///
-/// All of them throw Error(kNotFound) listing the columns that there are, and
-/// Error(kInvalidArgument) if a column is not of numbers, bool, times, or vectors (fixed_size_list)
-/// of them, as OneHotEncoder and Concatenator make them: decimals, text, lists of different
-/// lengths, dictionaries.
+/// The shape of a row is that of the column's type: fixed-size lists of fixed-size lists (images of
+/// read_images, arrays of read_numpy, vectors of OneHotEncoder and Concatenator) have the sizes of
+/// their type. Lists, and binary values as bytes, have the length that all rows of the batch have;
+/// where they differ it is an error, unless `padding` names the column or `ragged` is asked for.
+///
+/// All of them throw Error(kNotFound) naming columns that are like the unknown one, and
+/// Error(kInvalidArgument) if there are no numbers, bool or times in a column (decimals, text,
+/// dictionaries: the error says what to use), or if a list is null.
 class TorchBatch {
  public:
   TorchBatch() = default;
   /// Of rows in memory.
-  explicit TorchBatch(std::shared_ptr<arrow::RecordBatch> batch, TorchDtypes dtypes = {});
+  explicit TorchBatch(std::shared_ptr<arrow::RecordBatch> batch, TorchDtypes dtypes = {},
+                      TorchPaddings padding = {});
 
-  /// One column: a tensor of shape [rows], or [rows, elements] for vectors, of its own type or of
-  /// the one that `dtypes` gives.
+  /// One column: a tensor of shape [rows], [rows, elements] for vectors and bytes, [rows, height,
+  /// width, channels] for images; of its own type or of the one that `dtypes` gives.
   torch::Tensor operator[](const std::string& column) const;
   torch::Tensor column(const std::string& name, torch::Dtype dtype,
                        Inexact inexact = Inexact::kRefused) const;
-  /// Several columns side by side: [rows, columns], a vector as so many columns as it has elements;
-  /// float32, unless `dtypes` gives one type for all of them.
+  /// Several columns side by side: [rows, columns], a vector (or image) as so many columns as it
+  /// has elements; float32, unless `dtypes` gives one type for all of them.
   torch::Tensor columns(const std::vector<std::string>& names) const;
   torch::Tensor columns(const std::vector<std::string>& names, torch::Dtype dtype,
                         Inexact inexact = Inexact::kRefused) const;
+  /// A column of lists, or of binary values, of any lengths; of its own type, or that of `dtypes`.
+  RaggedTensor ragged(const std::string& name) const;
+  RaggedTensor ragged(const std::string& name, torch::Dtype dtype,
+                      Inexact inexact = Inexact::kRefused) const;
+  std::vector<std::string> names() const;  ///< Of the columns.
   int64_t rows() const { return rows_; }
   /// The epoch's number of the first of them.
   int64_t first_row() const { return first_row_; }
@@ -93,22 +125,27 @@ class TorchBatch {
     int64_t offset = 0;
     int64_t rows = 0;
   };
-  void check_dtypes() const;
+  void check_options() const;
+  torch::Dtype dtype_of(const std::string& name) const;
   torch::Dtype common_dtype(const std::vector<std::string>& names) const;
-  std::optional<int64_t> vector_width(const std::string& name) const;
-  void fill(const std::string& name, torch::Tensor& result, int64_t place, Inexact inexact) const;
+  /// Calls with (name, type, parts) of the column.
+  template <class F>
+  auto with_column(const std::string& name, const F& function) const;
 
   std::vector<Part> parts_;
   int64_t rows_ = 0;
   int64_t first_row_ = 0;
   TorchDtypes dtypes_;
+  TorchPaddings padding_;
 };
 
 /// What iter_torch_batches returns: one epoch, to be walked through once.
 class TorchBatches {
  public:
-  TorchBatches(std::shared_ptr<data::ShardPass> pass, TorchDtypes dtypes)
-      : pass_(std::move(pass)), dtypes_(std::move(dtypes)) {}
+  /// `next` gives the rows of the next batch, or false at the end.
+  TorchBatches(std::function<bool(data::StepSlice&)> next, TorchDtypes dtypes,
+               TorchPaddings padding)
+      : next_(std::move(next)), dtypes_(std::move(dtypes)), padding_(std::move(padding)) {}
 
   class Iterator {
    public:
@@ -132,12 +169,27 @@ class TorchBatches {
  private:
   bool advance();
 
-  std::shared_ptr<data::ShardPass> pass_;
+  std::function<bool(data::StepSlice&)> next_;
   TorchDtypes dtypes_;
+  TorchPaddings padding_;
   TorchBatch batch_;
 };
 
 /// One epoch of a worker's data as tensors: DataShard::iter_batches says from where to where.
 TorchBatches iter_torch_batches(const DataShard& shard, const TorchBatchOptions& options = {});
+TorchBatches iter_torch_batches(const ShardEpoch& epoch, const TorchBatchOptions& options = {});
+
+struct TorchDatasetOptions {
+  int64_t batch_size = 256;
+  bool drop_last = false;      ///< Leave out a last batch that is not full.
+  int64_t epoch = 0;           ///< Selects the order of a window shuffle.
+  TorchDtypes dtypes = {};     ///< As in TorchBatchOptions.
+  TorchPaddings padding = {};  ///< As in TorchBatchOptions.
+};
+
+/// All rows of a data set as tensors, read ahead in this process; outside of training, e.g. to
+/// evaluate a model. In a training loop, take the worker's shard instead: a data set there would be
+/// read by every worker as a whole.
+TorchBatches iter_torch_batches(const Dataset& dataset, const TorchDatasetOptions& options = {});
 
 }  // namespace manta

@@ -192,7 +192,7 @@ TEST(TorchBatch, DtypesForAllOrForSomeColumns) {
   EXPECT_THAT(message_of([&] {
                 TorchBatch(rows, {{"nil", torch::kInt64}});
               }),
-              HasSubstr("no column 'nil'; it has: id, a, b"));
+              HasSubstr("no column 'nil'; there are 'id', 'a', 'b'"));
 }
 
 TEST(TorchBatch, OtherTypesAreRefused) {

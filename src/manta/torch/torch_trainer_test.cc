@@ -190,7 +190,7 @@ TEST_F(TorchTrainerTest, BatchesConvertColumns) {
   EXPECT_THAT(
       result.metrics.at("errors").get<std::string>(),
       AllOf(HasSubstr("column 'count' has a null"), HasSubstr("column 'text' is of type string"),
-            HasSubstr("no column 'z'; it has: x, y, flag, count, text")));
+            HasSubstr("no column 'z'; there are 'x', 'y', 'flag', 'count', 'text'")));
   EXPECT_FALSE(result.checkpoint);
   auto floats = [] {
     TorchBatchOptions options{.batch_size = 300, .dtypes = torch::kFloat32};
@@ -206,7 +206,7 @@ TEST_F(TorchTrainerTest, BatchesConvertColumns) {
     for (auto& batch : iter_torch_batches(train::get_dataset_shard(), options)) (void)batch;
   };
   EXPECT_THAT(message_of([&] { TorchTrainer(options(unknown, 1)).fit(); }),
-              HasSubstr("no column 'z'; it has: x, y, flag, count, text"));
+              HasSubstr("no column 'z'; there are 'x', 'y', 'flag', 'count', 'text'"));
 }
 
 TEST_F(TorchTrainerTest, FilesOfEveryWorkerMakeACheckpoint) {

@@ -324,6 +324,7 @@ BeginTraining Group::training_message(const NodePart& part, size_t local_rank) {
   for (const auto& [name, dataset] : training_.datasets) {
     auto from = plan_.positions.find(name);
     message.datasets[name] = from == plan_.positions.end() ? data::Position() : from->second;
+    if (auto epochs = data::epochs_of(*dataset.plan())) message.epochs[name] = *epochs;
   }
   message.timeout_ms = training_.run.collective_timeout.count();
   message.max_in_flight = training_.run.checkpoint_config.max_in_flight;

@@ -161,6 +161,7 @@ struct BeginTraining {
   /// What to fetch of it: for the first worker of a node that does not see the run's folder.
   std::vector<std::string> checkpoint_files;
   std::map<std::string, data::Position> datasets;
+  std::map<std::string, int64_t> epochs;  // of those that are repeated
   int64_t timeout_ms = 0;
   int32_t max_in_flight = 1;  // checkpoints
   Place place;
@@ -170,7 +171,7 @@ struct BeginTraining {
   void serialize(Archive& archive) {
     archive(attempt, rank, world_size, run_name, run_folder, loop, loop_takes_config, config,
             framework, prepare_worker, next_report, checkpoint, checkpoint_files, datasets,
-            timeout_ms, max_in_flight, place, feed, region);
+            epochs, timeout_ms, max_in_flight, place, feed, region);
   }
 };
 struct BeginReading {

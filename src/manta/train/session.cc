@@ -239,6 +239,9 @@ DataShard Session::shard(const std::string& name) {
   auto& state = shards_[name];
   if (!state) {
     state = std::make_shared<data::ShardState>(feed_, name, found->second);
+    if (auto epochs = begin_.epochs.find(name); epochs != begin_.epochs.end()) {
+      state->epochs = epochs->second;
+    }
     state->watch = &watch_;
     state->current_step = current_step_;
   }

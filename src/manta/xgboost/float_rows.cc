@@ -8,6 +8,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/data/operation_internal.h"
+#include "manta/data/unknown_column_internal.h"
 #include "manta/xgboost/float_rows_internal.h"
 
 namespace manta::xgboost {
@@ -169,8 +170,8 @@ void FloatRows::look_up(const arrow::Schema& schema) {
   for (const auto& [name, width] : columns_) {
     int place = schema.GetFieldIndex(name);
     if (place < 0) {
-      throw Error(ErrorKind::kNotFound, str(where_, " has no column '", name, "'; it has ",
-                                            data::join(schema.field_names())));
+      throw Error(ErrorKind::kNotFound,
+                  str(where_, ": ", data::no_such_column(name, schema.field_names())));
     }
     if (!is_number_column(*schema.field(place)->type())) {
       require_number_columns(schema, {name}, where_);
