@@ -12,12 +12,15 @@
 #include <fstream>
 #include <random>
 #include <regex>
+#include <thread>
 
 #include "manta/base/eventually_internal.h"
 #include "manta/base/json.h"
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/core/network_hosts_internal.h"
+#include "manta/core/ray_cluster_internal.h"
 #include "manta/core/running_internal.h"
+#include "manta/core/slurm_cluster_internal.h"
 #include "process_tree.h"
 
 namespace manta {
@@ -87,25 +90,26 @@ class HostsTest : public testing::Test {
     return path;
   }
 
-  std::unique_ptr<Running> start(int workers, std::vector<std::string> options,
+  std::unique_ptr<Running> start(int workers, const std::vector<std::string>& options,
                                  const std::string& enter, const std::string& more = "") {
+    return start_driver(program(workers, options), {{"MANTA_CLUSTER", cluster(enter, more)}});
+  }
+  std::vector<std::string> program(int workers, const std::vector<std::string>& options) const {
+    std::vector<std::string> words = {test_program("torch_hosts"), storage(), "run",
+                                      folder_ / "data.parquet", std::to_string(workers)};
+    words.insert(words.end(), options.begin(), options.end());
+    return words;
+  }
+  std::string cluster(const std::string& enter, const std::string& more) const {
     std::string others;
     for (int i = 1; i < count_; ++i) others += str(i == 1 ? "" : ",", "n", i);
-    std::vector<std::string> words = {hosts_->enter(),
-                                      "n0",
-                                      test_program("torch_hosts"),
-                                      storage(),
-                                      "run",
-                                      folder_ / "data.parquet",
-                                      std::to_string(workers)};
-    words.insert(words.end(), options.begin(), options.end());
-    return std::make_unique<Running>(
-        words,
-        std::map<std::string, std::string>{
-            {"MANTA_CLUSTER",
-             str("hosts:", others, ";command=", enter, " {host} env MANTA_NODE_RESOURCES=cpus=2",
-                 ";address=", NetworkHosts::address(0), more)}},
-        folder_ / "driver.out");
+    return str("hosts:", others, ";command=", enter, " {host} env MANTA_NODE_RESOURCES=cpus=2",
+               ";address=", NetworkHosts::address(0), more);
+  }
+  std::unique_ptr<Running> start_driver(std::vector<std::string> words,
+                                        const std::map<std::string, std::string>& variables) {
+    words.insert(words.begin(), {hosts_->enter(), "n0"});
+    return std::make_unique<Running>(words, variables, folder_ / "driver.out");
   }
 
   // The same training in one process on one machine.
@@ -125,6 +129,12 @@ class HostsTest : public testing::Test {
   }
 
   void expect_good_end(Running& driver, double result) {
+    expect_result(driver, result);
+    for (int host = 0; host < count_; ++host) {
+      EXPECT_TRUE(eventually([&] { return hosts_->processes(host).empty(); })) << "n" << host;
+    }
+  }
+  static void expect_result(Running& driver, double result) {
     EXPECT_EQ(driver.exit_code(), 0) << driver.said();
     std::string said = driver.said();
     EXPECT_NEAR(result_of(said), result, 1e-4 * result);
@@ -135,9 +145,6 @@ class HostsTest : public testing::Test {
     for (size_t at = said.find("used ["); at != std::string::npos; at = said.find("used [", at + 1))
       epochs += said.compare(at, all.size(), all) == 0 ? 1 : 1000;
     EXPECT_EQ(epochs, 2u) << said;
-    for (int host = 0; host < count_; ++host) {
-      EXPECT_TRUE(eventually([&] { return hosts_->processes(host).empty(); })) << "n" << host;
-    }
   }
 
   TemporaryFolder folder_;
@@ -249,6 +256,88 @@ TEST_F(HostsTest, LeavesAHostThatWillBeTakenAway) {
   for (pid_t pid : hosts_->processes(std::stoi(where[1]))) ::kill(pid, SIGTERM);
   expect_good_end(*driver, result);  // no failure is allowed
   EXPECT_THAT(driver->said(), HasSubstr("the group is started again elsewhere"));
+}
+
+TEST_F(HostsTest, TreesAsOnOneMachine) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  std::vector<std::string> words = {test_program("trees_hosts"), storage(), "trees",
+                                    MANTA_EXAMPLE_DATA "/breast_cancer.csv", "4"};
+  auto metrics = [&](Running& driver) {
+    EXPECT_EQ(driver.exit_code(), 0) << driver.said();
+    std::string said = driver.said();
+    std::smatch found;
+    EXPECT_TRUE(std::regex_search(said, found, std::regex("logloss ([0-9.]+) on 569 rows")))
+        << said;
+    return found.size() > 1 ? std::stod(found[1]) : NAN;
+  };
+  auto on_one = words;
+  on_one[2] = "on-one";
+  on_one.push_back("4");
+  Running one(on_one, {}, folder_ / "one.out");
+  double expected = metrics(one);
+  words.push_back("0");
+  auto driver = start_driver(words, {{"MANTA_CLUSTER", cluster(enter_without_folder(), "")}});
+  EXPECT_NEAR(metrics(*driver), expected, 1e-6);
+}
+
+TEST_F(HostsTest, OnSlurm) {
+  make_hosts(4);
+  if (IsSkipped()) return;
+  std::unique_ptr<SlurmCluster> slurm;
+  try {
+    slurm = std::make_unique<SlurmCluster>(*hosts_, 4);
+  } catch (const Error& error) {
+    GTEST_SKIP() << "a Slurm cluster for this test cannot be made here: " << error.what();
+  }
+  double result = expected();
+  auto words = program(6, {"--cpus", "0"});
+  words.insert(words.begin(), {"salloc", "-N3", "--exclusive"});
+  auto variables = slurm->environment();
+  variables["MANTA_CLUSTER"] = "slurm";
+  auto driver = start_driver(words, variables);
+  expect_result(*driver, result);
+  EXPECT_THAT(driver->said(), HasSubstr("node 2 of 3"));
+}
+
+TEST_F(HostsTest, OnRay) {
+  make_hosts(4);
+  if (IsSkipped()) return;
+  std::unique_ptr<RayCluster> ray;
+  try {
+    ray = std::make_unique<RayCluster>(*hosts_, 4, MANTA_COUNTERPARTS);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kResources) throw;
+    GTEST_SKIP() << "a Ray cluster for this test cannot be made here: " << error.what();
+  }
+  double result = expected();
+  auto variables = RayCluster::environment();
+  variables["MANTA_CLUSTER"] = str("ray:3;python=", ray->python());
+  auto driver = start_driver(program(6, {"--cpus", "0"}), variables);
+  expect_result(*driver, result);
+  EXPECT_THAT(driver->said(), HasSubstr("node 2 of 3"));
+}
+
+// Processes and hosts die one after the other, also while the group is being restarted.
+TEST_F(HostsTest, RandomFaultsLoseNothing) {
+  make_hosts(4);
+  if (IsSkipped()) return;
+  double result = expected();
+  std::mt19937 random(7);
+  auto driver =
+      start(6, {"--cpus", "0", "--pause-ms", "10", "--max-failures", "-1"}, enter_without_folder());
+  ASSERT_TRUE(driver->says("report 0")) << driver->said();
+  for (int fault = 0; fault < 8; ++fault) {
+    int host = 1 + static_cast<int>(random() % 3);
+    auto processes = hosts_->processes(host);
+    if (random() % 3 == 0 || processes.empty()) {
+      hosts_->crash(host);
+    } else {
+      ::kill(processes[random() % processes.size()], SIGKILL);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 1500));
+  }
+  expect_good_end(*driver, result);
 }
 
 TEST_F(HostsTest, WhatNoNodesHoldIsRefused) {

@@ -14,8 +14,8 @@ namespace manta {
 
 /// How the workers exchange gradients.
 struct TorchConfig {
-  /// "auto": shared memory between workers of one host, or Gloo if there are more than 512. "shm"
-  /// or "gloo" force one.
+  /// "auto": shared memory between workers of one node, and Gloo between nodes; Gloo between all
+  /// workers if a node has more than 512. "shm" or "gloo" force one.
   std::string backend = "auto";
 };
 

@@ -170,8 +170,8 @@ struct BeginTraining {
   template <class Archive>
   void serialize(Archive& archive) {
     archive(attempt, rank, world_size, run_name, run_folder, loop, loop_takes_config, config,
-            framework, prepare_worker, next_report, checkpoint, checkpoint_files, datasets,
-            epochs, timeout_ms, max_in_flight, place, feed, region);
+            framework, prepare_worker, next_report, checkpoint, checkpoint_files, datasets, epochs,
+            timeout_ms, max_in_flight, place, feed, region);
   }
 };
 struct BeginReading {
