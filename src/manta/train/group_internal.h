@@ -72,6 +72,7 @@ class Group {
   void on(int rank, SendFailure& message);
   void on(int rank, SendDone& message);
   void on(int rank, SendProgress& message);
+  void on(int rank, SendEpoch& message);
   void on(int rank, StoreRequest& message);
   void begin();
   template <class Message>

@@ -182,6 +182,8 @@ void Group::on(int rank, SendDone& message) {
 
 void Group::on(int, SendProgress& message) { events_.push(std::move(message)); }
 
+void Group::on(int, SendEpoch& message) { events_.push(plan_.attempt, std::move(message)); }
+
 void Group::on(int rank, StoreRequest& message) {
   if (message.kind != StoreRequest::kMissing) {
     for (const auto& answer : store_.ask(rank, std::move(message))) send(answer.rank, answer.reply);

@@ -84,6 +84,15 @@ struct SendProgress {  // now and then
     archive(dataset, epoch, steps, rows, epoch_rows, epoch_total, wait_seconds);
   }
 };
+struct SendEpoch {  // a pass over a data set begins or ends; from rank 0
+  std::string dataset = {};
+  int64_t epoch = 0, rows = 0;
+  bool begins = true;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(dataset, epoch, rows, begins);
+  }
+};
 struct StoreRequest {  // answered by StoreReply; a key-value store for process groups
   /// kMissing: which ranks have not made report `amount`.
   enum Kind : uint8_t { kSet, kGet, kAdd, kCompareSet, kCheck, kDelete, kCount, kMissing };
@@ -98,7 +107,7 @@ struct StoreRequest {  // answered by StoreReply; a key-value store for process 
   }
 };
 using FromMember = std::variant<Join, SendReport, SendFiles, SendActivity, SendFailure, SendDone,
-                                SendProgress, StoreRequest>;
+                                SendProgress, SendEpoch, StoreRequest>;
 
 // ---- To a process of the group.
 
