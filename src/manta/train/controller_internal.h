@@ -95,8 +95,10 @@ struct CheckpointDamaged {
   std::optional<int64_t> before;  ///< The one to use instead; none: start from the beginning.
 };
 struct Interrupted {};  ///< Ctrl-C.
-using Event = std::variant<GroupStarted, Reported, Wrote, Waits, Finished, Failed, GroupStopped,
-                           TimerFired, CommitDone, Judged, CheckpointDamaged, Interrupted>;
+struct TimeIsUp {};     ///< StopCriteria::time has passed: the run is complete.
+using Event =
+    std::variant<GroupStarted, Reported, Wrote, Waits, Finished, Failed, GroupStopped, TimerFired,
+                 CommitDone, Judged, CheckpointDamaged, Interrupted, TimeIsUp>;
 
 // ---- Actions.
 
@@ -217,6 +219,7 @@ class Controller {
   void on(const Judged& event);
   void on(const CheckpointDamaged& event);
   void on(const Interrupted& event);
+  void on(const TimeIsUp& event);
 
   template <class T>
   void add(T action) {
@@ -241,6 +244,7 @@ class Controller {
   Start restart_point_;  // .attempt is the current one
   int failures_ = 0;
   bool interrupted_ = false;
+  bool time_is_up_ = false;
   bool warned_of_models_ = false;
   std::vector<Action> actions_;  // what this event leads to
 
