@@ -80,3 +80,11 @@ function(manta_test target)
   gtest_discover_tests(${target} TEST_PREFIX ${target}. TEST_FILTER ${quick} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
                        PROPERTIES TIMEOUT ${MANTA_TEST_TIMEOUT})
 endfunction()
+
+# manta_counterparts(<name> <variable>): the Python of the venv of tests/<name>.txt, which scripts/setup.sh makes under
+# the same name.
+function(manta_counterparts name variable)
+  file(SHA256 ${PROJECT_SOURCE_DIR}/tests/${name}.txt digest)
+  string(SUBSTRING ${digest} 0 12 digest)
+  set(${variable} ${MANTA_DEPS}/${name}-${digest}/bin/python PARENT_SCOPE)
+endfunction()

@@ -3,7 +3,8 @@
 #
 # Debian packages need root. Wheels (for their C++ headers and shared libraries; no Python code of theirs is run) go to
 # $MANTA_DEPS, by default ~/.cache/manta/deps, one folder <name>-<version> each, and need no root. So do npm packages
-# that carry a shared library, and the venv of the Python peers that tests run against (tests/counterparts.txt).
+# that carry a shared library, and the venvs of the Python peers that tests run against (tests/counterparts.txt,
+# tests/tracker_counterparts.txt).
 #
 #   scripts/setup.sh          what building and testing needs
 #   scripts/setup.sh fuzz     and clang with libFuzzer
@@ -50,20 +51,25 @@ missing_wheels() {
   done <../cmake/wheels.txt
 }
 
-# The venv of the peers that tests run against, named by what is in it.
-counterparts=$deps/counterparts-$(sha256sum ../tests/counterparts.txt | cut -c1-12)
+# The venvs of the peers that tests run against, named by what is in them: tests/<name>.txt -> <name>-<digest>.
+counterpart_lists=(counterparts tracker_counterparts)
+venv_of() { echo "$deps/$1-$(sha256sum "../tests/$1.txt" | cut -c1-12)"; }
 missing_counterparts() {
-  [ -e "$counterparts/.complete" ] || echo "$counterparts"
+  local name
+  for name in "${counterpart_lists[@]}"; do
+    [ -e "$(venv_of "$name")/.complete" ] || echo "$name"
+  done
 }
 
 install_counterparts() {
-  [ -n "$(missing_counterparts)" ] || return 0
-  say "tests/counterparts.txt -> $counterparts"
-  rm -rf "$counterparts"
-  /usr/bin/python3 -m venv "$counterparts"
-  "$counterparts/bin/python" -m pip install --quiet --only-binary :all: --disable-pip-version-check \
-    -r ../tests/counterparts.txt || fail "pip could not install tests/counterparts.txt (see above)"
-  touch "$counterparts/.complete"
+  local name=$1 venv
+  venv=$(venv_of "$name")
+  say "tests/$name.txt -> $venv"
+  rm -rf "$venv"
+  /usr/bin/python3 -m venv "$venv"
+  "$venv/bin/python" -m pip install --quiet --only-binary :all: --disable-pip-version-check \
+    -r "../tests/$name.txt" || fail "pip could not install tests/$name.txt (see above)"
+  touch "$venv/.complete"
 }
 
 missing_npm_packages() {
@@ -151,7 +157,9 @@ install_packages
 while read -r name version; do
   install_wheel "$name" "$version"
 done < <(missing_wheels)
-install_counterparts
+for name in $(missing_counterparts); do
+  install_counterparts "$name"
+done
 while read -r name version package; do
   install_npm_package "$name" "$version" "$package"
 done < <(missing_npm_packages)

@@ -7,7 +7,7 @@
 #include <manta/xgboost.h>
 
 #include "manta/data/parquet_fixture_internal.h"
-#include "manta/serve/http_client_internal.h"
+#include "manta/io/http_client_internal.h"
 
 namespace manta {
 namespace {
@@ -77,7 +77,7 @@ TEST(Preprocessors, AChainOfCategoriesIsTheSameInTrainingPredictionAndServing) {
   serve::start({.http = {.port = 0}});
   auto deployment = PredictorDeployment::options({.name = "customers", .resources = {.cpus = 0.5}});
   deployment.deploy<XGBoostPredictor>(result.checkpoint, {.http_adapter = serve::json_columns});
-  serve::HttpClient client(deployment.url());
+  HttpClient client(deployment.url());
   auto items = customers(20);
   for (size_t i = 0; i < items.size(); ++i) {
     Json request;

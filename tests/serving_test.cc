@@ -7,14 +7,14 @@
 #include <algorithm>
 
 #include "manta/base/temporary_folder_internal.h"
+#include "manta/io/http_client_internal.h"
 #include "manta/predict/predict_fixture_internal.h"
-#include "manta/serve/http_client_internal.h"
 #include "process_tree.h"
 
 namespace manta {
 namespace {
 
-using serve::HttpClient;
+using HttpClient;
 using testing::HasSubstr;
 using testing::IsEmpty;
 

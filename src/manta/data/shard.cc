@@ -41,6 +41,7 @@ ShardPass::ShardPass(std::shared_ptr<ShardState> state, const ShardBatchOptions&
   state_->iterating = true;
   state_->pass_steps = 0;
   if (state_->watch) state_->pass = state_->watch->begin_pass();
+  if (state_->on_pass) state_->on_pass(true, state_->epoch, row_);
 }
 
 ShardPass::~ShardPass() { finish(); }
@@ -55,6 +56,7 @@ void ShardPass::finish() {
   state_->rows_decoded = pass_->rows_decoded();
   blocks_.clear();
   pass_.reset();
+  if (state_->on_pass) state_->on_pass(false, state_->epoch, row_);
 }
 
 bool ShardPass::next(StepSlice* slice) {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,6 +33,9 @@ struct ShardState {
       nullptr;  // of the process, if it has one: told of passes and of waits for rows
   // Of the process: told of the steps that are taken. One for all of its data sets.
   std::shared_ptr<CurrentStep> current_step = std::make_shared<CurrentStep>();
+  /// Told when a pass over an epoch begins and ends, and how many rows all workers took of it until
+  /// then. Must not throw.
+  std::function<void(bool begins, int64_t epoch, int64_t rows)> on_pass;
 
   std::atomic<int64_t> epoch;           // the one under way, or that ended last
   std::atomic<int64_t> steps{0};        // in this process

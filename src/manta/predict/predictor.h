@@ -59,4 +59,15 @@ concept PredictorFromCheckpoint = std::derived_from<T, Predictor> &&
   { T::from_checkpoint(checkpoint) } -> std::same_as<T>;
 };
 
+/// The checkpoint's model, ready to predict: `auto model =
+/// load_model<XGBoostPredictor>(checkpoint)`. Throws Error(kInvalidArgument) if there is no
+/// checkpoint, and what the class's own from_checkpoint throws.
+template <PredictorFromCheckpoint T>
+T load_model(const Checkpoint& checkpoint) {
+  if (!checkpoint)
+    throw Error(ErrorKind::kInvalidArgument,
+                "load_model: there is no checkpoint; did the run report one?");
+  return T::from_checkpoint(checkpoint);
+}
+
 }  // namespace manta

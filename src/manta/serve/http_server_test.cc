@@ -6,7 +6,7 @@
 #include "manta/base/error_internal.h"
 #include "manta/base/eventually_internal.h"
 #include "manta/base/start_thread_internal.h"
-#include "manta/serve/http_client_internal.h"
+#include "manta/io/http_client_internal.h"
 #include "manta/serve/http_connection_internal.h"
 #include "manta/serve/http_server_internal.h"
 

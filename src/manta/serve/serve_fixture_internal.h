@@ -8,8 +8,8 @@
 
 #include "manta/base/eventually_internal.h"
 #include "manta/base/start_thread_internal.h"
+#include "manta/io/http_client_internal.h"
 #include "manta/predict/predict_fixture_internal.h"
-#include "manta/serve/http_client_internal.h"
 #include "manta/serve/serve.h"
 
 namespace manta::serve {

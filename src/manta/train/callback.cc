@@ -8,6 +8,8 @@
 namespace manta {
 
 void Callback::on_run_start(const RunInfo&) {}
+void Callback::on_epoch_start(const RunInfo&, const EpochRecord&) {}
+void Callback::on_epoch_end(const RunInfo&, const EpochRecord&) {}
 void Callback::on_checkpoint(const RunInfo&, const Checkpoint&) {}
 Decision Callback::on_report(const RunInfo&, const ReportRecord&) { return Decision::go_on(); }
 void Callback::on_failure(const RunInfo&, const RunFailure&) {}
@@ -38,6 +40,14 @@ void Callbacks::for_each(const char* function, const std::function<void(Callback
 
 void Callbacks::on_run_start(const RunInfo& run) const {
   for_each("on_run_start", [&](Callback& one) { one.on_run_start(run); });
+}
+
+void Callbacks::on_epoch_start(const RunInfo& run, const EpochRecord& epoch) const {
+  for_each("on_epoch_start", [&](Callback& one) { one.on_epoch_start(run, epoch); });
+}
+
+void Callbacks::on_epoch_end(const RunInfo& run, const EpochRecord& epoch) const {
+  for_each("on_epoch_end", [&](Callback& one) { one.on_epoch_end(run, epoch); });
 }
 
 void Callbacks::on_checkpoint(const RunInfo& run, const Checkpoint& checkpoint) const {

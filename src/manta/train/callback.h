@@ -31,6 +31,15 @@ struct RunInfo {
   const std::vector<ReportRecord>& reports;  ///< Each index once.
 };
 
+/// A pass over a data set, as rank 0 sees it: iter_batches, iter_torch_batches.
+struct EpochRecord {
+  std::string dataset;
+  int64_t epoch = 0;
+  int64_t rows = 0;  ///< That all workers have taken of it: at its start those before a restart.
+  int attempt = 0;
+  double time = 0;  ///< Seconds since 1970.
+};
+
 /// Why an attempt ended early.
 struct RunFailure {
   std::string who;  ///< "rank 1", "the data reader", "the driver"
@@ -65,15 +74,19 @@ struct Decision {
 /// Watches runs from the driver: RunConfig::callbacks. A run calls its callbacks in order, on its
 /// own thread, one call at a time. It does nothing else meanwhile, so keep them short.
 ///
-/// An exception from on_run_start ends the run. One from on_checkpoint or on_report counts as a
-/// failure of the attempt (see FailureConfig), as if a worker had failed. fit() throws an exception
-/// from on_run_end, unless the run has failed anyway; then it becomes a warning, and so does an
-/// exception from on_failure.
+/// An exception from on_run_start ends the run. One from on_epoch_start, on_epoch_end,
+/// on_checkpoint or on_report counts as a failure of the attempt (see FailureConfig), as if a
+/// worker had failed. fit() throws an exception from on_run_end, unless the run has failed anyway;
+/// then it becomes a warning, and so does an exception from on_failure.
 class Callback {
  public:
   virtual ~Callback() = default;
   /// Called before any worker starts. `run.reports` has those of earlier attempts, if restored.
   virtual void on_run_start(const RunInfo& run);
+  /// The loop began, or ended, a pass over a data set. An epoch that the loop leaves early ends
+  /// there. The loop does not wait for these calls, so the report that follows may be made already.
+  virtual void on_epoch_start(const RunInfo& run, const EpochRecord& epoch);
+  virtual void on_epoch_end(const RunInfo& run, const EpochRecord& epoch);
   /// A checkpoint was committed; on_report comes next, with the metrics.
   virtual void on_checkpoint(const RunInfo& run, const Checkpoint& checkpoint);
   /// `report` was committed and is the last of `run.reports`. The strongest decision of all

@@ -16,6 +16,8 @@ class Callbacks {
       : callbacks_(std::move(callbacks)) {}
 
   void on_run_start(const RunInfo& run) const;
+  void on_epoch_start(const RunInfo& run, const EpochRecord& epoch) const;
+  void on_epoch_end(const RunInfo& run, const EpochRecord& epoch) const;
   void on_checkpoint(const RunInfo& run, const Checkpoint& checkpoint) const;
   Decision on_report(const RunInfo& run, const ReportRecord& report) const;
   void on_failure(const RunInfo& run, const RunFailure& failure) const;

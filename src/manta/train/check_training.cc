@@ -6,6 +6,7 @@
 #include "manta/core/session_folder_internal.h"
 #include "manta/train/checkpoint_store_internal.h"
 #include "manta/train/manifest_internal.h"
+#include "manta/train/stop_criteria_internal.h"
 #include "manta/train/training_internal.h"
 
 namespace manta::train {
@@ -92,6 +93,11 @@ void check_training(const Training& training) {
                 str("run_config.collective_timeout must be at most ten years (was ",
                     run.collective_timeout.count(), " ms)"));
   }
+  if (run.verbose < 0 || run.verbose > 3) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("run_config.verbose must be 0, 1, 2 or 3 (was ", run.verbose, ")"));
+  }
+  check_stop_criteria(run.stop);
   if (run.folder_mode < 0700 || run.folder_mode > 0777) {
     throw Error(ErrorKind::kInvalidArgument,
                 str("run_config.folder_mode must be from 0700 to 0777 (was 0", std::oct,

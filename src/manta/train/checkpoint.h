@@ -2,9 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "manta/base/json.h"
@@ -17,8 +20,28 @@ namespace train {
 class CheckpointStore;
 }
 
+/// A tensor of any framework, as bytes: its values in order, the last dimension first to change,
+/// little endian.
+struct TensorBytes {
+  std::string dtype =
+      "F32";  ///< As in safetensors: F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL.
+  std::vector<int64_t> shape;  ///< {} for a single value.
+  std::string bytes;
+
+  bool operator==(const TensorBytes&) const = default;
+};
+
+/// A checkpoint as values: JSON, and tensors by name.
+struct CheckpointDict {
+  Json values = Json::object();
+  std::map<std::string, TensorBytes> tensors = {};
+};
+
 /// A committed directory of files: it exists completely, with a manifest of sizes and checksums, or
 /// not at all. This class is a value that names the directory.
+///
+/// One that is made of bytes, of values or of a remote address lies in a temporary folder, which
+/// goes with the last copy of the Checkpoint; `to_directory` keeps it.
 class Checkpoint {
  public:
   Checkpoint() = default;  ///< None.
@@ -27,6 +50,31 @@ class Checkpoint {
   static Checkpoint from_directory(const std::string& path);
   /// Like from_directory, but checks only the sizes: for one that this run has just committed.
   static Checkpoint open(const std::string& path);
+
+  /// A copy in a folder of its own, which must not exist or be empty. Checks all files on the way.
+  /// Throws Error(kInvalidArgument) if there is something in it, Error(kIo), Error(kCorrupt).
+  Checkpoint to_directory(const std::string& path) const;
+
+  /// Values become the files dict.json and dict.safetensors, which Python reads, too. Throws
+  /// Error(kInvalidArgument) if a tensor's bytes are not as many as its type and shape say, or the
+  /// values are no object that JSON can hold.
+  static Checkpoint from_dict(const CheckpointDict& dict);
+  /// Throws Error(kNotFound) unless it was made by from_dict, Error(kCorrupt) naming the file.
+  CheckpointDict to_dict() const;
+
+  /// All of it in one piece, for a message or a database. Needs as much memory again.
+  std::string to_bytes() const;
+  /// The other way. Nobody vouches for the bytes: throws Error(kCorrupt) saying what is wrong.
+  static Checkpoint from_bytes(std::string_view bytes);
+
+  /// Writes it to a folder at an address such as s3://bucket/folder, or at a path. The manifest is
+  /// written last: until then there is no checkpoint. Throws Error(kInvalidArgument) if there is
+  /// one already or access is refused, Error(kNotFound) for a bucket that does not exist,
+  /// Error(kIo).
+  void to_uri(const std::string& uri) const;
+  /// Reads such a folder into a temporary one; a path as from_directory. Throws Error(kNotFound) if
+  /// there is no manifest, Error(kCorrupt) naming the file that differs from it, Error(kIo).
+  static Checkpoint from_uri(const std::string& uri);
 
   explicit operator bool() const { return !path_.empty(); }
   const std::string& path() const { return path_; }
@@ -44,8 +92,11 @@ class Checkpoint {
  private:
   friend class train::CheckpointStore;  // renames a checkpoint that it has looked at
 
+  static Checkpoint in_temporary_folder(const std::function<void(const std::string& path)>& fill);
+
   std::string path_;
   Json manifest_;
+  std::shared_ptr<void> folder_;  // removes it, if it is temporary
 };
 
 /// One file of a checkpoint.

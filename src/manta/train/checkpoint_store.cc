@@ -1,4 +1,6 @@
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -54,6 +56,18 @@ bool ends_with(const std::string& text, const std::string& end) {
 void rename_or_throw(const std::string& from, const std::string& to) {
   if (::rename(from.c_str(), to.c_str()) != 0)
     throw_errno(str("renaming '", from, "' to '", to, "'"));
+}
+
+// Waits until the disk has it.
+void sync_to_disk(const std::string& path) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (!fd || ::fsync(fd.get()) != 0) throw_errno(str("writing '", path, "' to the disk (fsync)"));
+}
+
+// Everything in a folder, and the folder.
+void sync_tree(const std::string& folder) {
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) sync_to_disk(entry.path());
+  sync_to_disk(folder);
 }
 
 // A good checkpoint must not be passed over because it could not be read just now.
@@ -178,9 +192,11 @@ Checkpoint CheckpointStore::commit(
     move_files(files_by_rank, report, partial, manifest);
     write_manifest(partial, std::move(manifest));
     Checkpoint checkpoint = Checkpoint::open(partial);  // as whoever goes on from it
+    if (config_.fsync) sync_tree(partial);
     checkpoint.path_.resize(checkpoint.path_.size() - std::strlen(kPartial));
     discard(name);
     rename_or_throw(partial, path(name));
+    if (config_.fsync) sync_to_disk(fs::path(partial).parent_path());
     stored_[report.index] = {std::move(checkpoint), points};
   } catch (...) {
     fs::remove_all(partial, ignored);

@@ -44,7 +44,8 @@ std::vector<Action> Controller::handle(const Event& event) {
   std::visit(
       [&](const auto& one) {
         if (phase_ == Phase::kIdle || ended()) return;
-        if constexpr (!std::is_same_v<std::decay_t<decltype(one)>, Interrupted>) {
+        using One = std::decay_t<decltype(one)>;
+        if constexpr (!std::is_same_v<One, Interrupted> && !std::is_same_v<One, TimeIsUp>) {
           if (one.attempt != restart_point_.attempt) return;
         }
         on(one);
@@ -259,6 +260,12 @@ void Controller::on(const Interrupted&) {
   if (phase_ == Phase::kRunning) stop();
 }
 
+// As a callback's decision to stop, which comes with a report.
+void Controller::on(const TimeIsUp&) {
+  time_is_up_ = true;
+  if (phase_ == Phase::kRunning) stop();
+}
+
 void Controller::commit_next() {
   auto next = pending_.find(next_commit_);
   if (committing_ || next == pending_.end() || !next->second.complete(num_workers_)) return;
@@ -333,7 +340,7 @@ void Controller::stop() {
 void Controller::conclude() {
   if (!group_stopped_ || committing_) return;
   if (interrupted_) return end({RunOutcome::kInterrupted});
-  if (decided_ == Decision::kStop) return end({RunOutcome::kStopped});
+  if (time_is_up_ || decided_ == Decision::kStop) return end({RunOutcome::kStopped});
   if (decided_ == Decision::kPause) return end({RunOutcome::kPaused});
   if (!cause_) {
     if (decided_ != Decision::kRestart) return end({RunOutcome::kFinished});

@@ -100,8 +100,10 @@ struct Resized {
   int num_workers = 1;
 };
 struct Interrupted {};  ///< Ctrl-C.
-using Event = std::variant<GroupStarted, Reported, Wrote, Waits, Finished, Failed, GroupStopped,
-                           TimerFired, CommitDone, Judged, CheckpointDamaged, Resized, Interrupted>;
+struct TimeIsUp {};     ///< StopCriteria::time has passed: the run is complete.
+using Event =
+    std::variant<GroupStarted, Reported, Wrote, Waits, Finished, Failed, GroupStopped, TimerFired,
+                 CommitDone, Judged, CheckpointDamaged, Resized, Interrupted, TimeIsUp>;
 
 // ---- Actions.
 
@@ -223,6 +225,7 @@ class Controller {
   void on(const CheckpointDamaged& event);
   void on(const Resized& event);
   void on(const Interrupted& event);
+  void on(const TimeIsUp& event);
 
   template <class T>
   void add(T action) {
@@ -247,6 +250,7 @@ class Controller {
   Start restart_point_;  // .attempt is the current one
   int failures_ = 0;
   bool interrupted_ = false;
+  bool time_is_up_ = false;
   bool warned_of_models_ = false;
   std::vector<Action> actions_;  // what this event leads to
 

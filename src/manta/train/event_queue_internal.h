@@ -9,17 +9,22 @@
 
 namespace manta::train {
 
-/// One of the two.
+/// One of the three.
 struct QueuedEvent {
-  std::optional<Event> event;
-  std::optional<SendProgress> progress;
+  std::optional<Event> event = {};
+  std::optional<SendProgress> progress = {};
+  std::optional<std::pair<int, SendEpoch>> epoch = {};  ///< With the attempt.
 };
 
-/// Where what happened waits for the controller, and progress for whoever shows it.
+/// Where what happened waits for the controller, progress for whoever shows it, and epochs for the
+/// callbacks.
 class EventQueue : public Queue<QueuedEvent> {
  public:
-  void push(Event event) { Queue::push({std::move(event), {}}); }
-  void push(SendProgress progress) { Queue::push({{}, std::move(progress)}); }
+  void push(Event event) { Queue::push({.event = std::move(event)}); }
+  void push(SendProgress progress) { Queue::push({.progress = std::move(progress)}); }
+  void push(int attempt, SendEpoch epoch) {
+    Queue::push({.epoch = std::pair(attempt, std::move(epoch))});
+  }
 };
 
 }  // namespace manta::train

@@ -105,6 +105,7 @@ class Group {
   void on(size_t seat, SendFailure& message);
   void on(size_t seat, SendDone& message);
   void on(size_t seat, SendProgress& message);
+  void on(size_t seat, SendEpoch& message);
   void on(size_t seat, StoreRequest& message);
   template <class Message>
   void send(Seat& seat, const Message& message);

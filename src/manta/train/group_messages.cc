@@ -193,6 +193,8 @@ void Group::on(size_t number, SendDone& message) {
 
 void Group::on(size_t, SendProgress& message) { events_.push(std::move(message)); }
 
+void Group::on(size_t, SendEpoch& message) { events_.push(plan_.attempt, std::move(message)); }
+
 void Group::on(size_t number, StoreRequest& message) {
   Seat& seat = seats_[number];
   if (message.kind != StoreRequest::kMissing) {

@@ -1,3 +1,4 @@
+#include <chrono>
 #include <set>
 
 #include "manta/base/error_internal.h"
@@ -14,7 +15,7 @@ constexpr const char* kManifest = "manifest.json";
 constexpr const char* kChecksum = "checksum";
 constexpr int kVersion = 2;
 // 600,000 files.
-constexpr JsonLimits kManifestLimits{.bytes = size_t{64} << 20};
+constexpr JsonLimits kManifestLimits{.bytes = kMostManifestBytes};
 
 // Over the values, as they are printed: that does not depend on how the file is laid out.
 std::string checksum_of(Json manifest) {
@@ -53,6 +54,21 @@ void write_manifest(const std::string& checkpoint, Json manifest) {
   std::string what = str("the manifest of '", checkpoint, "', with the names of its files,");
   replace_file(checkpoint + "/" + kManifest,
                readable_text(manifest, what, "report fewer files", kManifestLimits, /*indent=*/1));
+}
+
+Json manifest_of(const std::vector<CheckpointFile>& files) {
+  std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+  Json manifest = {{"report", 0},
+                   {"attempt", 0},
+                   {"time", now.count()},
+                   {"world_size", 1},
+                   {"files", Json::array()},
+                   {"metrics", Json::object()},
+                   {"positions", Json::object()}};
+  for (const CheckpointFile& file : files)
+    manifest["files"].push_back(
+        {{"name", file.name}, {"size", file.size}, {"checksum", file.checksum}});
+  return manifest;
 }
 
 Json read_manifest(const std::string& checkpoint) {

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "manta/base/json.h"
+#include "manta/train/checkpoint.h"
 
 namespace manta::train {
 
@@ -15,6 +16,11 @@ inline constexpr double kMostSeconds = 1e15;  // since 1970
 /// Writes <checkpoint>/manifest.json: `manifest` with its version and a checksum of its own. Throws
 /// Error(kInvalidArgument) if it is larger than read_manifest takes; Error(kIo).
 void write_manifest(const std::string& checkpoint, Json manifest);
+
+/// Such a manifest for a checkpoint that no run has made: of these files, report 0.
+Json manifest_of(const std::vector<CheckpointFile>& files);
+/// How much of one is read.
+inline constexpr size_t kMostManifestBytes = size_t{64} << 20;
 
 /// The manifest, with every field checked: `report`, `attempt` and `world_size` are in their
 /// ranges, `time` is a number, `metrics` and `positions` are objects or null, and the `files` have

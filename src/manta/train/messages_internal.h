@@ -109,6 +109,15 @@ struct SendProgress {  // now and then
     archive(dataset, epoch, steps, rows, epoch_rows, epoch_total, wait_seconds);
   }
 };
+struct SendEpoch {  // a pass over a data set begins or ends; from rank 0
+  std::string dataset = {};
+  int64_t epoch = 0, rows = 0;
+  bool begins = true;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(dataset, epoch, rows, begins);
+  }
+};
 struct StoreRequest {  // answered by StoreReply; a key-value store for process groups
   /// kMissing: which ranks have not made report `amount`.
   enum Kind : uint8_t { kSet, kGet, kAdd, kCompareSet, kCheck, kDelete, kCount, kMissing };
@@ -122,8 +131,9 @@ struct StoreRequest {  // answered by StoreReply; a key-value store for process 
     archive(request, kind, keys, value, expected, amount);
   }
 };
-using FromMember = std::variant<Join, SendReport, SendFiles, SendActivity, SendFailure, SendDone,
-                                SendProgress, StoreRequest, Hosting, SendChunk, WantChunk>;
+using FromMember =
+    std::variant<Join, SendReport, SendFiles, SendActivity, SendFailure, SendDone, SendProgress,
+                 SendEpoch, StoreRequest, Hosting, SendChunk, WantChunk>;
 
 // ---- To a process of the group.
 

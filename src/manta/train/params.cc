@@ -7,6 +7,7 @@
 #include "manta/train/file_internal.h"
 #include "manta/train/manifest_internal.h"
 #include "manta/train/params_internal.h"
+#include "manta/train/stop_criteria_internal.h"
 
 namespace manta::train {
 namespace {
@@ -54,6 +55,8 @@ Json run_config_to_json(const RunConfig& run) {
           {"callbacks", run.callbacks.size()},
           {"collective_timeout_ms", run.collective_timeout.count()},
           {"folder_mode", run.folder_mode},
+          {"fsync", run.checkpoint_config.fsync},
+          {"stop", stop_criteria_to_json(run.stop)},
           {"verbose", run.verbose}};
 }
 
@@ -159,7 +162,11 @@ RunConfig run_config_from_json(const JsonFields& json) {
       std::chrono::milliseconds(json.integer("collective_timeout_ms", 1, kLongestTimeout.count()));
   if (json.has("folder_mode"))
     run.folder_mode = static_cast<unsigned>(json.integer("folder_mode", 0700, 0777));
-  run.verbose = json.boolean("verbose");
+  if (json.has("fsync")) run.checkpoint_config.fsync = json.boolean("fsync");
+  if (json.has("stop")) run.stop = stop_criteria_from_json(json.object("stop"));
+  // Once it was a boolean.
+  run.verbose = json.any("verbose").is_boolean() ? json.boolean("verbose")
+                                                 : static_cast<int>(json.integer("verbose", 0, 3));
   return run;
 }
 

@@ -7,6 +7,7 @@
 #include "manta/base/error_internal.h"
 #include "manta/base/status_line_internal.h"
 #include "manta/train/active_runs_internal.h"
+#include "manta/train/file_internal.h"
 #include "manta/train/progress_internal.h"
 
 namespace manta::train {
@@ -67,7 +68,7 @@ std::string summarize(const Json& metrics, size_t max_length) {
   return text;
 }
 
-Progress::Progress(std::string run_name, bool verbose, bool terminal, int num_workers)
+Progress::Progress(std::string run_name, int verbose, bool terminal, int num_workers)
     : run_name_(std::move(run_name)),
       verbose_(verbose),
       terminal_(terminal),
@@ -99,12 +100,20 @@ void Progress::update(const SendProgress& progress) {
 
 void Progress::report(int64_t index, const Json& metrics, const std::string& checkpoint) {
   metrics_ = summarize(metrics);
-  say(fmt::format("report {}: {}{}", index, metrics_,
+  bool all = verbose_ >= 3;
+  if (verbose_ >= 2 && !checkpoint.empty()) say(fmt::format("{} is committed", checkpoint));
+  say(fmt::format("report {}: {}{}", index, all ? to_text(metrics) : metrics_,
                   checkpoint.empty() ? "" : " (" + checkpoint + ")"));
 }
 
+void Progress::epoch(bool begins, const std::string& dataset, int64_t epoch, int64_t rows) {
+  if (verbose_ < 2) return;
+  say(begins ? fmt::format("epoch {} of '{}' begins", epoch, dataset)
+             : fmt::format("epoch {} of '{}' ends after {} rows", epoch, dataset, rows));
+}
+
 void Progress::say(const std::string& text) {
-  if (!verbose_) return;
+  if (verbose_ == 0) return;
   pending_ += str("manta: ", label(), text, "\n");
   last_shown_ = Clock::now();
   write();
@@ -140,7 +149,7 @@ std::string Progress::line() const {
 }
 
 void Progress::show() {
-  if (!verbose_) return;
+  if (verbose_ == 0) return;
   if (!terminal_) return say(line());
   status_.set(label() + line());
   last_shown_ = Clock::now();

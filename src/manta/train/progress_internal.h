@@ -16,9 +16,9 @@ namespace manta::train {
 /// between; on a terminal as a last line that is kept current, otherwise as a line now and then.
 class Progress {
  public:
-  /// The name stands before each line while there are several runs. `verbose` false: nothing at
-  /// all. `terminal`: whether standard error is one.
-  Progress(std::string run_name, bool verbose, bool terminal, int num_workers);
+  /// The name stands before each line while there are several runs. `verbose`:
+  /// RunConfig::verbose. `terminal`: whether standard error is one.
+  Progress(std::string run_name, int verbose, bool terminal, int num_workers);
   ~Progress();
 
   void set_workers(int num_workers) { num_workers_ = num_workers; }
@@ -26,6 +26,8 @@ class Progress {
   void expect(const std::string& dataset, int64_t rows) { expected_[dataset] = rows; }
   void update(const SendProgress& progress);
   void report(int64_t index, const Json& metrics, const std::string& checkpoint);
+  /// One begins or ends; said from verbose 2 on.
+  void epoch(bool begins, const std::string& dataset, int64_t epoch, int64_t rows);
   /// A line of its own.
   void say(const std::string& text);
   /// What standard error has not taken yet. Nothing here ever waits for it; call this now and then.
@@ -41,7 +43,8 @@ class Progress {
   std::string label() const;
 
   const std::string run_name_;
-  const bool verbose_, terminal_;
+  const int verbose_;
+  const bool terminal_;
   StatusLine status_;
   int num_workers_;
   std::map<std::string, int64_t> expected_;

@@ -7,6 +7,7 @@
 #include "manta/base/error_internal.h"
 #include "manta/base/log.h"
 #include "manta/train/file_internal.h"
+#include "manta/train/metric_internal.h"
 #include "manta/train/result_files_internal.h"
 
 namespace manta::train {
@@ -14,20 +15,17 @@ namespace {
 
 constexpr const char* kFirstColumns[] = {"training_iteration", "timestamp", "time_total_s",
                                          "checkpoint_dir_name"};
-constexpr const char* kLines = "/result.json";
-constexpr const char* kTable = "/progress.csv";
 // Writing so much again is not worth a thought, and shows new columns at once.
 constexpr size_t kFreeBytes = size_t{1} << 20;
 
-// Scalars by name; those inside objects as "outer/inner".
-void flatten(const Json& json, const std::string& prefix, std::map<std::string, Json>& scalars) {
-  for (const auto& [key, value] : json.items()) {
-    if (value.is_object()) {
-      flatten(value, prefix + key + "/", scalars);
-    } else if (!value.is_array()) {
-      scalars[prefix + key] = value;
-    }
-  }
+// Scalars by name; those inside objects as "outer/inner". Histograms and texts are in result.json
+// only.
+std::map<std::string, Json> scalars_of(const Json& result) {
+  std::map<std::string, Json> scalars;
+  for_each_metric(result, [&](const std::string& name, const Json& metric) {
+    if (!metric.is_object()) scalars[name] = metric;
+  });
+  return scalars;
 }
 
 std::string cell(const Json& value) {
@@ -40,8 +38,8 @@ std::string cell(const Json& value) {
   return quoted + "\"";
 }
 
-UniqueFd open_to_append(const std::string& folder, const char* name) {
-  return open_file(folder, name + 1, O_WRONLY | O_APPEND);
+UniqueFd open_to_append(const std::string& folder, const std::string& name) {
+  return open_file(folder, name.substr(1), O_WRONLY | O_APPEND);
 }
 
 }  // namespace
@@ -75,9 +73,7 @@ void ResultFiles::on_run_end(const RunInfo& run, RunOutcome) {
 }
 
 void ResultFiles::learn_columns(const Json& result) {
-  std::map<std::string, Json> scalars;
-  flatten(result, "", scalars);
-  for (const auto& [name, value] : scalars) {
+  for (const auto& [name, value] : scalars_of(result)) {
     if (places_.contains(name)) continue;
     if (columns_.size() < kMostColumns) {
       places_[name] = columns_.size();
@@ -90,10 +86,8 @@ void ResultFiles::learn_columns(const Json& result) {
 }
 
 std::string ResultFiles::row(const Json& result) const {
-  std::map<std::string, Json> scalars;
-  flatten(result, "", scalars);
   std::map<size_t, std::string> cells;
-  for (const auto& [name, value] : scalars) {
+  for (const auto& [name, value] : scalars_of(result)) {
     auto place = places_.find(name);
     if (place != places_.end() && place->second < written_columns_)
       cells[place->second] = cell(value);
@@ -115,8 +109,8 @@ void ResultFiles::rewrite_table(const std::vector<ReportRecord>& reports) {
   for (const std::string& column : columns_) text += (text.empty() ? "" : ",") + cell(Json(column));
   text += "\n";
   for (const ReportRecord& report : reports) text += row(result_of(report));
-  replace_file(folder_ + kTable, text);
-  table_ = open_to_append(folder_, kTable);
+  replace_file(folder_ + table_name_, text);
+  table_ = open_to_append(folder_, table_name_);
   table_bytes_ = text.size();
 }
 
@@ -138,8 +132,10 @@ void ResultFiles::rewrite(const std::vector<ReportRecord>& reports) {
     learn_columns(result);
     text += to_text(result) + "\n";
   }
-  replace_file(folder_ + kLines, text);
-  lines_ = open_to_append(folder_, kLines);
+  if (!lines_name_.empty()) {
+    replace_file(folder_ + lines_name_, text);
+    lines_ = open_to_append(folder_, lines_name_);
+  }
   rewrite_table(reports);
   reports_ = reports.size();
   new_bytes_ += text.size() + table_bytes_;
@@ -149,7 +145,7 @@ void ResultFiles::append(const std::vector<ReportRecord>& reports) {
   Json result = result_of(reports.back());
   reports_ = 0;  // if it fails, they are made anew
   std::string line = to_text(result) + "\n";
-  write_all(lines_.get(), line.data(), line.size(), folder_ + kLines);
+  if (lines_) write_all(lines_.get(), line.data(), line.size(), folder_ + lines_name_);
   new_bytes_ += line.size();
   learn_columns(result);
   bool is_wider = columns_.size() > written_columns_;
@@ -157,7 +153,7 @@ void ResultFiles::append(const std::vector<ReportRecord>& reports) {
     finish(reports);
   } else {
     line = row(result);
-    write_all(table_.get(), line.data(), line.size(), folder_ + kTable);
+    write_all(table_.get(), line.data(), line.size(), folder_ + table_name_);
     table_bytes_ += line.size();
     new_bytes_ += line.size();
   }

@@ -31,7 +31,10 @@ inline constexpr size_t kMostColumns = 4096;
 /// them.
 class ResultFiles final : public Callback {
  public:
-  explicit ResultFiles(std::string folder) : folder_(std::move(folder)) {}
+  /// Names begin with a slash. If that of the lines is empty, there is only the table.
+  explicit ResultFiles(std::string folder, std::string lines = "/result.json",
+                       std::string table = "/progress.csv")
+      : folder_(std::move(folder)), lines_name_(std::move(lines)), table_name_(std::move(table)) {}
 
   void on_run_start(const RunInfo& run) override;
   Decision on_report(const RunInfo& run, const ReportRecord& report) override;
@@ -53,7 +56,7 @@ class ResultFiles final : public Callback {
   void rewrite_table(const std::vector<ReportRecord>& reports);
   size_t table_size(size_t reports) const;
 
-  std::string folder_;
+  std::string folder_, lines_name_, table_name_;
   size_t reports_ = 0;  // in the files
   std::vector<std::string> columns_;
   std::unordered_map<std::string, size_t> places_;  // of columns

@@ -21,6 +21,7 @@
 #include "manta/train/result_files_internal.h"
 #include "manta/train/result_internal.h"
 #include "manta/train/run_folder_internal.h"
+#include "manta/train/stop_criteria_internal.h"
 
 namespace manta::train {
 namespace {
@@ -98,6 +99,7 @@ class Run {
       throw;
     }
     auto began = Clock::now();
+    set_time_limit();
     try {
       attempt_until_the_end(start);
     } catch (...) {  // what no attempt can mend
@@ -126,7 +128,8 @@ class Run {
 
  private:
   static Callbacks callbacks_of(const Training& training, const std::string& folder) {
-    std::vector<std::shared_ptr<Callback>> all{std::make_shared<ResultFiles>(folder)};
+    std::vector<std::shared_ptr<Callback>> all{std::make_shared<ResultFiles>(folder),
+                                               std::make_shared<StopAtCriteria>(training.run.stop)};
     all.insert(all.end(), training.run.callbacks.begin(), training.run.callbacks.end());
     return Callbacks(std::move(all));
   }
@@ -174,6 +177,11 @@ class Run {
       say_if_waiting();
       progress_.write();
       if (item && item->progress) progress_.update(*item->progress);
+      if (item && item->epoch) announce(item->epoch->first, item->epoch->second);
+      if (time_limit_.passed()) {
+        time_limit_ = Deadline::never();
+        perform(controller.handle(TimeIsUp{}));
+      }
       if (item && item->event) {
         perform(controller.handle(*item->event));
       } else if (timer_ && timer_->second.passed()) {  // nothing that came before it is left
@@ -181,6 +189,14 @@ class Run {
         perform(controller.handle(TimerFired{attempt}));
       }
     }
+  }
+
+  void set_time_limit() {
+    if (training_.run.stop.time.count() == 0) return;
+    const auto& reports = folder_->history().reports();
+    std::chrono::duration<double> before(reports.empty() ? 0 : reports.back().time_total_s);
+    time_limit_ = Deadline::after(training_.run.stop.time -
+                                  std::chrono::duration_cast<std::chrono::milliseconds>(before));
   }
 
   void end_callbacks() {
@@ -198,6 +214,7 @@ class Run {
       Deadline other = Deadline::after(delay);
       if (other.at() < next.at()) next = other;
     };
+    if (time_limit_.at() < next.at()) next = time_limit_;
     if (waits_since_) at_latest(*waits_since_ + kPatience - Clock::now());
     if (progress_.has_more_to_write()) at_latest(kWriteAgain);
     return next;
@@ -356,6 +373,22 @@ class Run {
     return true;
   }
 
+  void announce(int attempt, SendEpoch& message) {
+    EpochRecord epoch{
+        std::move(message.dataset), message.epoch, message.rows, attempt,
+        std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count()};
+    progress_.epoch(message.begins, epoch.dataset, epoch.epoch, epoch.rows);
+    try {
+      if (message.begins) {
+        callbacks_.on_epoch_start(info(), epoch);
+      } else {
+        callbacks_.on_epoch_end(info(), epoch);
+      }
+    } catch (const Error& error) {
+      events_.push(Failed{attempt, {kDriver, error.kind(), error.what()}});
+    }
+  }
+
   // The next attempt's; returns the number of workers.
   int plan_change(AttemptChanges& changes) {
     Training next = training_;
@@ -427,6 +460,7 @@ class Run {
   std::optional<int64_t> checked_;  // a checkpoint that was read just now
   std::optional<std::pair<int, Deadline>> timer_;
   std::optional<Clock::time_point> waits_since_;
+  Deadline time_limit_ = Deadline::never();  // StopCriteria::time
   End end_;
 };
 

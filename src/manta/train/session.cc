@@ -17,6 +17,7 @@
 #include "manta/train/journal_internal.h"
 #include "manta/train/session_internal.h"
 #include "manta/train/staging_internal.h"
+#include "manta/train/training_internal.h"
 
 namespace manta::train {
 namespace {
@@ -71,6 +72,23 @@ class FolderSource : public CheckpointSource {
 
  private:
   std::string from_, copy_;
+};
+
+// A checkpoint that is there: copied before report() returns, because it may go away.
+class CopiedCheckpoint : public CheckpointSource {
+ public:
+  CopiedCheckpoint(Checkpoint from, std::string copy)
+      : from_(std::move(from)), copy_(std::move(copy)) {}
+  void stage() override { from_ = from_.to_directory(copy_); }
+  void write(CheckpointFolder& folder) override {
+    for (const std::string& name : from_.files())
+      if (name != kPreprocessorFile) folder.copy(name, from_.file(name));
+    std::filesystem::remove_all(copy_);
+  }
+
+ private:
+  Checkpoint from_;
+  std::string copy_;
 };
 
 }  // namespace
@@ -244,6 +262,15 @@ DataShard Session::shard(const std::string& name) {
     }
     state->watch = &watch_;
     state->current_step = current_step_;
+    if (begin_.rank == 0) {
+      state->on_pass = [channel = channel_, name](bool begins, int64_t epoch, int64_t rows) {
+        try {
+          SendEpoch message{name, epoch, rows, begins};
+          channel->send([&](OutBuffer& out) { encode_message<FromMember>(out, message); });
+        } catch (const std::exception&) {  // the driver has gone, which the receiver says
+        }
+      };
+    }
   }
   return DataShard(state);
 }
@@ -491,6 +518,13 @@ void report(const Json& metrics, const std::string& checkpoint_folder) {
   Session& session = Session::current("report");
   std::string copy = session.staging(session.next_report()) + ".copy";
   session.report(metrics, std::make_shared<FolderSource>(checkpoint_folder, copy));
+}
+void report(const Json& metrics, const Checkpoint& checkpoint) {
+  if (!checkpoint) return report(metrics);
+  Session& session = Session::current("report");
+  std::string staging = staging_folder(session.begin().run_folder, session.begin().attempt,
+                                       session.next_report(), session.begin().rank);
+  session.report(metrics, std::make_shared<CopiedCheckpoint>(checkpoint, staging + ".copy"));
 }
 Checkpoint get_checkpoint() { return Session::current("get_checkpoint").checkpoint(); }
 DataShard get_dataset_shard(const std::string& name) {

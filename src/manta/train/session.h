@@ -36,6 +36,9 @@ Context get_context();
 /// Metrics are an object: `report({{"loss", loss}, {"epoch", epoch}})`.
 void report(const Json& metrics);
 void report(const Json& metrics, std::shared_ptr<CheckpointSource> checkpoint);
+/// A checkpoint of another kind or run: its files are copied before the call returns. Its
+/// preprocessor is left out: the run keeps its own.
+void report(const Json& metrics, const Checkpoint& checkpoint);
 /// Takes this worker's own files: they are copied before the call returns.
 void report(const Json& metrics, const std::string& checkpoint_folder);
 

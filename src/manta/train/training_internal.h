@@ -86,10 +86,11 @@ inline constexpr JsonLimits kPreprocessorLimits = {.bytes = size_t{128} << 20, .
 
 /// What a restored run does otherwise. What is not set is as it was.
 struct RestoreChanges {
-  std::optional<Json> config;
-  std::optional<ScalingConfig> scaling;
-  std::optional<RunConfig> run;
-  std::map<std::string, Dataset> datasets;  ///< In place of those of the same name, or new ones.
+  std::optional<Json> config = {};
+  std::optional<ScalingConfig> scaling = {};
+  std::optional<RunConfig> run = {};
+  std::map<std::string, Dataset> datasets =
+      {};  ///< In place of those of the same name, or new ones.
 };
 /// The run in a folder as a trainer of that name goes on with it: everything but the loop. Throws
 /// Error(kInvalidArgument) if it is another trainer's, or a data set has to be given.

@@ -120,6 +120,7 @@ RunConfig run_config_of_trials(const RunConfig& tuner, const RunConfig& trainer)
     run.collective_timeout = trainer.collective_timeout;
   if (run.folder_mode == defaults.folder_mode) run.folder_mode = trainer.folder_mode;
   if (run.callbacks.empty()) run.callbacks = trainer.callbacks;
+  if (run.stop == defaults.stop) run.stop = trainer.stop;
   return run;
 }
 

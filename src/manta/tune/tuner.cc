@@ -68,6 +68,8 @@ void check_run_of_function(const RunConfig& run) {
     refuse("checkpoint_config.max_in_flight");
   if (run.collective_timeout != defaults.collective_timeout) refuse("collective_timeout");
   if (!run.callbacks.empty()) refuse("callbacks");
+  if (run.stop != defaults.stop) refuse("stop");
+  if (run.checkpoint_config.fsync) refuse("checkpoint_config.fsync");
   if (run.failure_config.max_failures < -1)
     throw Error(ErrorKind::kInvalidArgument,
                 str("failure_config.max_failures must be -1 (no limit) or more (was ",

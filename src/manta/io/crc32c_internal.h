@@ -1,0 +1,11 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace manta {
+
+/// CRC-32C (Castagnoli), as iSCSI and TFRecord files have it: "123456789" gives 0xE3069283.
+uint32_t crc32c(std::string_view bytes);
+
+}  // namespace manta

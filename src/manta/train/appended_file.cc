@@ -1,0 +1,29 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "manta/train/appended_file_internal.h"
+#include "manta/train/file_internal.h"
+
+namespace manta::train {
+
+void AppendedFile::open() {
+  std::filesystem::path path = std::filesystem::absolute(path_);
+  make_folders(path.parent_path());
+  UniqueFd fd = open_file(path.parent_path(), path.filename(), O_WRONLY | O_APPEND | O_CREAT);
+  size_ = static_cast<off_t>(check_regular(fd.get(), path_));
+  fd_ = std::move(fd);
+}
+
+void AppendedFile::append(const std::string& part) {
+  if (part.empty()) return;
+  if (!fd_) open();
+  // What an earlier call left of a part.
+  if (::ftruncate(fd_.get(), size_) != 0) throw_errno(str("cutting '", path_, "'"));
+  write_all(fd_.get(), part.data(), part.size(), path_);
+  size_ += static_cast<off_t>(part.size());
+}
+
+}  // namespace manta::train

@@ -1,0 +1,256 @@
+#include <arrow/buffer.h>
+#include <arrow/io/interfaces.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "manta/base/error_internal.h"
+#include "manta/base/json_input_internal.h"
+#include "manta/io/remote_files_internal.h"
+#include "manta/train/checkpoint.h"
+#include "manta/train/file_internal.h"
+#include "manta/train/manifest_internal.h"
+#include "manta/train/tensor_file_internal.h"
+
+namespace manta {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kDictValues = "dict.json";
+constexpr const char* kDictTensors = "dict.safetensors";
+constexpr const char* kManifestName = "manifest.json";
+constexpr JsonLimits kDictLimits{.bytes = size_t{1} << 30, .values = size_t{64} << 20};
+// Before the manifest's length and text, and the files in its order.
+constexpr std::string_view kBytesMagic = "MANTA-CHECKPOINT-1\n";
+constexpr size_t kCopyBytes = size_t{8} << 20;
+
+void require_checkpoint(const Checkpoint& checkpoint, const char* what) {
+  if (!checkpoint)
+    throw Error(ErrorKind::kInvalidArgument, str("Checkpoint::", what, ": there is no checkpoint"));
+}
+
+// The checksums that a manifest names, beside those of what was written.
+void compare_checksums(const Json& manifest, const CheckpointFolder& written,
+                       const std::string& from) {
+  for (const CheckpointFile& file : written.files()) {
+    for (const Json& expected : manifest.at("files")) {
+      if (expected["name"] != file.name) continue;
+      if (expected["checksum"] != file.checksum || expected["size"] != file.size)
+        throw Error(ErrorKind::kCorrupt, str("checkpoint '", from, "' is damaged: its file '",
+                                             file.name, "' is not what the manifest says"));
+    }
+  }
+}
+
+void append_file(const std::string& path, uint64_t size, std::string& to) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!fd) throw_errno(str("opening '", path, "'"));
+  size_t at = to.size();
+  to.resize(at + size);
+  while (at < to.size()) {
+    ssize_t got = ::read(fd.get(), to.data() + at, to.size() - at);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw_errno(str("reading '", path, "'"));
+    if (got == 0)
+      throw Error(ErrorKind::kCorrupt, str("'", path, "' is shorter than the manifest says"));
+    at += static_cast<size_t>(got);
+  }
+}
+
+void check_remote(const arrow::Status& status, const std::string& doing) {
+  if (!status.ok()) throw remote_error(status, doing);
+}
+
+void upload(const std::string& from, const RemoteAddress& to) {
+  std::string doing = str("writing '", to.text(), "'");
+  NewRemoteFile file(to);
+  UniqueFd fd(::open(from.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!fd) throw_errno(str("opening '", from, "'"));
+  std::string buffer(kCopyBytes, '\0');
+  while (true) {
+    ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw_errno(str("reading '", from, "'"));
+    if (got == 0) break;
+    check_remote(file.stream()->Write(buffer.data(), got), doing);
+  }
+  file.publish();
+}
+
+std::string download(const RemoteAddress& from, uint64_t offset, uint64_t size) {
+  std::string doing = str("reading '", from.text(), "'");
+  auto file = open_remote(from);
+  auto bytes = file.file->ReadAt(static_cast<int64_t>(offset), static_cast<int64_t>(size));
+  check_remote(bytes.status(), doing);
+  return bytes.ValueUnsafe()->ToString();
+}
+
+// In parts of bounded size, through a temporary file's writer.
+void download_to(const RemoteAddress& from, uint64_t size, CheckpointFolder& folder,
+                 const std::string& name) {
+  std::string doing = str("reading '", from.text(), "'");
+  auto source = open_remote(from);
+  if (static_cast<uint64_t>(source.size) != size)
+    throw Error(ErrorKind::kCorrupt, str("'", from.text(), "' has ", source.size,
+                                         " bytes instead of ", size, ", which the manifest says"));
+  std::string partial = folder.path() + "/.download";
+  UniqueFd fd(::open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!fd) throw_errno(str("making '", partial, "'"));
+  for (uint64_t at = 0; at < size;) {
+    auto bytes = source.file->ReadAt(
+        static_cast<int64_t>(at), static_cast<int64_t>(std::min<uint64_t>(kCopyBytes, size - at)));
+    check_remote(bytes.status(), doing);
+    const auto& buffer = *bytes.ValueUnsafe();
+    if (buffer.size() == 0)
+      throw Error(ErrorKind::kIo, str("'", from.text(), "' became shorter meanwhile"));
+    train::write_all(fd.get(), buffer.data(), static_cast<size_t>(buffer.size()), partial);
+    at += static_cast<uint64_t>(buffer.size());
+  }
+  folder.copy(name, partial);
+  ::unlink(partial.c_str());
+}
+
+}  // namespace
+
+Checkpoint Checkpoint::in_temporary_folder(
+    const std::function<void(const std::string& path)>& fill) {
+  std::string path = fs::temp_directory_path() / "manta-checkpoint-XXXXXX";
+  if (!::mkdtemp(path.data())) throw_errno(str("making the temporary folder '", path, "'"));
+  std::shared_ptr<void> folder(nullptr, [path](void*) {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  });
+  fill(path);
+  Checkpoint checkpoint = open(path);
+  checkpoint.folder_ = std::move(folder);
+  return checkpoint;
+}
+
+Checkpoint Checkpoint::to_directory(const std::string& path) const {
+  require_checkpoint(*this, "to_directory");
+  std::error_code error;
+  if (fs::exists(path, error) && !fs::is_empty(path, error))
+    throw Error(ErrorKind::kInvalidArgument,
+                str("Checkpoint::to_directory: there is something in '", path,
+                    "' already; give a folder that is empty or does not exist"));
+  CheckpointFolder folder(path);
+  for (const std::string& name : files()) folder.copy(name, file(name));
+  compare_checksums(manifest_, folder, path_);
+  Json manifest = manifest_;
+  train::write_manifest(path, std::move(manifest));
+  return open(path);
+}
+
+Checkpoint Checkpoint::from_dict(const CheckpointDict& dict) {
+  if (!dict.values.is_object())
+    throw Error(ErrorKind::kInvalidArgument,
+                str("Checkpoint::from_dict: the values must be a JSON object; received ",
+                    short_text(dict.values)));
+  if (!is_utf8(dict.values))
+    throw Error(ErrorKind::kInvalidArgument,
+                "Checkpoint::from_dict: a text among the values is not UTF-8; put bytes into a "
+                "tensor of dtype U8");
+  return in_temporary_folder([&](const std::string& path) {
+    CheckpointFolder folder(path);
+    folder.write(kDictValues, readable_text(dict.values, "Checkpoint::from_dict: the values",
+                                            "put numbers into tensors", kDictLimits));
+    folder.write(kDictTensors, train::tensor_file(dict.tensors));
+    train::write_manifest(path, train::manifest_of(folder.files()));
+  });
+}
+
+CheckpointDict Checkpoint::to_dict() const {
+  require_checkpoint(*this, "to_dict");
+  CheckpointDict dict;
+  dict.values = train::read_json(file(kDictValues), kDictLimits);
+  std::string tensors = file(kDictTensors);
+  dict.tensors =
+      train::read_tensor_file(train::read_text(tensors, size_t{1} << 40), str("'", tensors, "'"));
+  return dict;
+}
+
+std::string Checkpoint::to_bytes() const {
+  require_checkpoint(*this, "to_bytes");
+  std::string manifest = train::read_text(path_ + "/" + kManifestName, train::kMostManifestBytes);
+  uint64_t length = manifest.size();
+  std::string bytes(kBytesMagic);
+  bytes.append(reinterpret_cast<const char*>(&length), sizeof(length));
+  bytes += manifest;
+  for (const Json& each : manifest_["files"])
+    append_file(file(each["name"]), each["size"].get<uint64_t>(), bytes);
+  return bytes;
+}
+
+Checkpoint Checkpoint::from_bytes(std::string_view bytes) {
+  auto corrupt = [](const std::string& why) {
+    throw Error(ErrorKind::kCorrupt, "Checkpoint::from_bytes: " + why);
+  };
+  if (bytes.substr(0, kBytesMagic.size()) != kBytesMagic)
+    corrupt("these are no bytes of Checkpoint::to_bytes: they begin otherwise");
+  bytes.remove_prefix(kBytesMagic.size());
+  uint64_t length = 0;
+  if (bytes.size() < sizeof(length)) corrupt("they end before the manifest");
+  std::memcpy(&length, bytes.data(), sizeof(length));
+  bytes.remove_prefix(sizeof(length));
+  if (length > bytes.size() || length > train::kMostManifestBytes)
+    corrupt(str("the manifest has ", length, " bytes, more than there are"));
+  std::string text(bytes.substr(0, length));
+  bytes.remove_prefix(length);
+  return in_temporary_folder([&](const std::string& path) {
+    CheckpointFolder folder(path);
+    train::replace_file(path + "/" + kManifestName, text);
+    Json manifest = train::read_manifest(path);
+    uint64_t all = 0;  // cannot overflow: read_manifest has added them up
+    for (const Json& each : manifest["files"]) all += each["size"].get<uint64_t>();
+    if (all != bytes.size())
+      corrupt(str("the files have ", bytes.size(), " bytes, the manifest says ", all));
+    for (const Json& each : manifest["files"]) {
+      auto size = each["size"].get<size_t>();
+      folder.write(each["name"], {{bytes.data(), size}});
+      bytes.remove_prefix(size);
+    }
+    compare_checksums(manifest, folder, "in bytes");
+  });
+}
+
+void Checkpoint::to_uri(const std::string& uri) const {
+  require_checkpoint(*this, "to_uri");
+  auto address = remote_address(uri);
+  if (!address) {
+    to_directory(uri);
+    return;
+  }
+  RemoteAddress manifest = address->child(kManifestName);
+  if (look_at(manifest).kind != RemoteEntry::kNothing)
+    throw Error(ErrorKind::kInvalidArgument, str("Checkpoint::to_uri: there is a checkpoint at '",
+                                                 uri, "' already; give another address"));
+  for (const std::string& name : files()) upload(file(name), address->child(name));
+  upload(path_ + "/" + kManifestName, manifest);
+}
+
+Checkpoint Checkpoint::from_uri(const std::string& uri) {
+  auto address = remote_address(uri);
+  if (!address) return from_directory(uri);
+  RemoteAddress source = address->child(kManifestName);
+  RemoteEntry entry = look_at(source);
+  if (entry.kind != RemoteEntry::kFile)
+    throw Error(ErrorKind::kNotFound,
+                str("there is no checkpoint at '", uri, "': it has no ", kManifestName));
+  if (static_cast<uint64_t>(entry.info.size) > train::kMostManifestBytes)
+    throw Error(ErrorKind::kCorrupt,
+                str("'", source.text(), "' has ", entry.info.size, " bytes, more than a manifest"));
+  std::string text = download(source, 0, static_cast<uint64_t>(entry.info.size));
+  return in_temporary_folder([&](const std::string& path) {
+    CheckpointFolder folder(path);
+    train::replace_file(path + "/" + kManifestName, text);
+    Json manifest = train::read_manifest(path);
+    for (const Json& each : manifest["files"])
+      download_to(address->child(each["name"]), each["size"].get<uint64_t>(), folder, each["name"]);
+    compare_checksums(manifest, folder, uri);
+  });
+}
+
+}  // namespace manta

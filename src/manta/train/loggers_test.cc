@@ -1,0 +1,224 @@
+// Trackers that write files, over real runs; what TensorBoard makes of its files is asked of the
+// tensorboard package.
+
+#include "manta/train/loggers.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "manta/base/error_of_internal.h"
+#include "manta/base/temporary_folder_internal.h"
+#include "manta/data/sources.h"
+#include "manta/io/crc32c_internal.h"
+#include "manta/train/event_file_internal.h"
+#include "manta/train/file_internal.h"
+#include "manta/train/metric.h"
+#include "manta/train/python_internal.h"
+#include "manta/train/session.h"
+#include "manta/train/test_training_internal.h"
+
+namespace manta::train {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Five reports of numbers, a histogram and a text, with a checkpoint at the even ones; dies before
+// config["die_at"] in the first attempt.
+void logged_loop(const Json& config) {
+  Context context = get_context();
+  Checkpoint from = get_checkpoint();
+  std::string files = context.run_folder + "/mine";
+  std::filesystem::create_directories(files);
+  std::ofstream(files + "/state") << "state";
+  for (int n = from ? from.metrics().at("n").get<int>() + 1 : 0; n < 5; ++n) {
+    if (config.value("die_at", -1) == n && context.attempt == 0) ::raise(SIGKILL);
+    Json metrics = {{"n", n},
+                    {"loss", 1.0 / (n + 1)},
+                    {"attempt", context.attempt},
+                    {"valid", {{"auc", 0.5 + n}}},
+                    {"weights", train::histogram(std::vector<double>{0, 1, 1, 3.0 + n})},
+                    {"sample", train::text("step " + std::to_string(n))}};
+    if (n == 3) metrics["late"] = std::nan("");
+    if (n % 2 == 0) {
+      train::report(metrics, files);
+    } else {
+      train::report(metrics);
+    }
+  }
+}
+
+Json logged_config() {
+  return {{"lr", 0.1}, {"layers", {64, 32}}, {"optimizer", {{"name", "adam"}, {"nesterov", true}}}};
+}
+
+Json events_in(const std::string& folder) {
+  return Json::parse(output_of({MANTA_TRACKERS_PYTHON, MANTA_EVENT_READER, folder}));
+}
+
+std::vector<Json> json_lines_in(const std::string& path) {
+  std::vector<Json> lines;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) lines.push_back(Json::parse(line));
+  return lines;
+}
+
+std::vector<std::string> names_of(const std::vector<Json>& lines) {
+  std::vector<std::string> names;
+  for (const Json& line : lines) names.push_back(line.at("event"));
+  return names;
+}
+
+TEST(LoggersTest, WriteWhatARunReported) {
+  TemporaryFolder storage;
+  Training training = test_training(storage.path(), logged_loop, logged_config());
+  training.run.callbacks = {
+      std::make_shared<TBXLoggerCallback>(), std::make_shared<JsonLoggerCallback>(),
+      std::make_shared<CSVLoggerCallback>(FileLoggerOptions{.path = storage / "tables/mine.csv"})};
+  run_training(training);
+  Json events = events_in(storage / "toy/tensorboard");
+  EXPECT_EQ(events["scalars"]["n"], Json::parse("[[0,0.0],[1,1.0],[2,2.0],[3,3.0],[4,4.0]]"));
+  EXPECT_EQ(events["scalars"]["valid/auc"][4], Json::parse("[4, 4.5]"));
+  EXPECT_EQ(events["scalars"]["time_total_s"].size(), 5u);
+  EXPECT_TRUE(events["scalars"]["late"].size() == 1 && events["scalars"]["late"][0][0] == 3);
+  EXPECT_EQ(events["texts"]["sample"][4], Json::parse("[4, \"step 4\"]"));
+  EXPECT_THAT(events["texts"]["train_loop_config"][0][1].get<std::string>(),
+              HasSubstr("\"lr\": 0.1"));
+  Json histogram = events["histograms"]["weights"][4][1];
+  EXPECT_EQ(histogram["min"], 0);
+  EXPECT_EQ(histogram["max"], 7);
+  EXPECT_EQ(histogram["num"], 4);
+  EXPECT_EQ(histogram["counts"].size(), 30u);
+  EXPECT_EQ(events["hparams"], Json::parse(R"({"lr": 0.1, "layers/0": 64.0, "layers/1": 32.0,
+      "num_workers": 1.0, "optimizer/name": "adam", "optimizer/nesterov": true})"));
+  EXPECT_EQ(events["status"], 1);  // success
+
+  auto lines = json_lines_in(storage / "toy/events.jsonl");
+  EXPECT_THAT(names_of(lines),
+              ElementsAre("run_start", "checkpoint", "report", "report", "checkpoint", "report",
+                          "report", "checkpoint", "report", "run_end"));
+  EXPECT_EQ(lines[2]["metrics"]["valid"]["auc"], 0.5);
+  EXPECT_EQ(lines.back()["outcome"], "finished");
+
+  std::string table = read_text(storage / "tables/mine.csv");
+  EXPECT_THAT(table,
+              AllOf(HasSubstr("valid/auc"), HasSubstr("late"), testing::Not(HasSubstr("weights"))));
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 6);
+}
+
+TEST(LoggersTest, ARestartReplacesWhatIsMadeAgain) {
+  TemporaryFolder storage;
+  Training training = test_training(storage.path(), logged_loop, {{"die_at", 4}});
+  training.run.failure_config.max_failures = 1;
+  training.run.callbacks = {std::make_shared<TBXLoggerCallback>(),
+                            std::make_shared<CSVLoggerCallback>(),
+                            std::make_shared<JsonLoggerCallback>()};
+  run_training(training);
+  Json events = events_in(storage / "toy/tensorboard");
+  EXPECT_EQ(events["scalars"]["n"], Json::parse("[[0,0.0],[1,1.0],[2,2.0],[3,3.0],[4,4.0]]"));
+  EXPECT_EQ(events["scalars"]["attempt"][4], Json::parse("[4, 1.0]"));
+  std::string table = read_text(storage / "toy/reports.csv");
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 6);
+  EXPECT_THAT(names_of(json_lines_in(storage / "toy/events.jsonl")), Contains("failure"));
+}
+
+TEST(LoggersTest, ARestoredRunGoesOnInTheSameFolder) {
+  TemporaryFolder storage;
+  Training training = test_training(storage.path(), logged_loop, {{"die_at", 4}});
+  training.run.callbacks = {std::make_shared<TBXLoggerCallback>()};
+  message_of([&] { run_training(training); });
+  EXPECT_EQ(events_in(storage / "toy/tensorboard")["status"], 2);  // failure
+  TrainLoop loop = logged_loop;
+  testing::internal::CaptureStderr();
+  Training rest = restore_training(storage / "toy", "ToyTrainer", {});
+  testing::internal::GetCapturedStderr();
+  rest.loop = loop.function();
+  rest.run.callbacks = training.run.callbacks;
+  run_training(rest);
+  Json events = events_in(storage / "toy/tensorboard");
+  EXPECT_EQ(events["scalars"]["n"], Json::parse("[[0,0.0],[1,1.0],[2,2.0],[3,3.0],[4,4.0]]"));
+  EXPECT_EQ(events["scalars"]["attempt"][4], Json::parse("[4, 1.0]"));
+}
+
+TEST(LoggersTest, AFileThatCannotBeWrittenIsAWarning) {
+  TemporaryFolder storage;
+  std::ofstream(storage / "file") << "no folder";
+  Training training = test_training(storage.path(), logged_loop);
+  training.run.callbacks = {std::make_shared<TBXLoggerCallback>(
+      TBXLoggerOptions{.logdir = storage / "file/logs",
+                       .tracker = {.patience_at_end = std::chrono::milliseconds(1)}})};
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(run_training(training).metrics_history.size(), 5u);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("TBXLoggerCallback of run 'toy'"), HasSubstr("/file'"),
+                    HasSubstr("did not arrive")));
+}
+
+void epochs_loop() {
+  auto shard = get_dataset_shard("train");
+  for (int64_t epoch = shard.epoch(); epoch < 2; ++epoch) {
+    for (const auto& batch : shard.iter_batches({.batch_size = 4})) {
+      if (!batch || epoch == 1) break;
+    }
+    train::report({{"epoch", epoch}});
+  }
+}
+
+class EpochDiary final : public Callback {
+ public:
+  void on_epoch_start(const RunInfo&, const EpochRecord& epoch) override {
+    lines.push_back(str("start ", epoch.dataset, " ", epoch.epoch, " ", epoch.rows));
+  }
+  void on_epoch_end(const RunInfo&, const EpochRecord& epoch) override {
+    lines.push_back(str("end ", epoch.dataset, " ", epoch.epoch, " ", epoch.rows));
+    if (throws) throw std::runtime_error("no epochs, please");
+  }
+  std::vector<std::string> lines;
+  bool throws = false;
+};
+
+TEST(LoggersTest, EpochsAreHeardOf) {
+  TemporaryFolder storage;
+  Training training = test_training(storage.path(), epochs_loop);
+  training.scaling.num_workers = 2;
+  training.scaling.resources_per_worker.cpus = 0.1;
+  training.datasets = {{"train", data::range(20)}};
+  auto diary = std::make_shared<EpochDiary>();
+  training.run.callbacks = {diary, std::make_shared<JsonLoggerCallback>()};
+  run_training(training);
+  // The second epoch is left after its first step, of 4 rows for each of 2 workers.
+  EXPECT_THAT(diary->lines,
+              ElementsAre("start train 0 0", "end train 0 20", "start train 1 0", "end train 1 8"));
+  EXPECT_THAT(names_of(json_lines_in(storage / "toy/events.jsonl")),
+              AllOf(Contains("epoch_start"), Contains("epoch_end")));
+}
+
+TEST(LoggersTest, AnErrorAtAnEpochFailsTheAttempt) {
+  TemporaryFolder storage;
+  Training training = test_training(storage.path(), epochs_loop);
+  training.datasets = {{"train", data::range(20)}};
+  auto diary = std::make_shared<EpochDiary>();
+  diary->throws = true;
+  training.run.callbacks = {diary};
+  EXPECT_THAT(message_of([&] { run_training(training); }),
+              AllOf(HasSubstr("EpochDiary::on_epoch_end"), HasSubstr("no epochs, please")));
+}
+
+TEST(MetricTest, HistogramsCountEveryValueOnce) {
+  Json one = histogram(std::vector<float>{2, 2, 2});
+  EXPECT_EQ(one["counts"], Json({3}));
+  EXPECT_EQ(histogram(std::vector<double>{})["count"], 0);
+  Json wide = histogram(std::vector<double>{-1.7e308, 0, 1.7e308, NAN, INFINITY}, 4);
+  EXPECT_EQ(wide["counts"], Json({1, 0, 1, 1}));
+  EXPECT_EQ(wide["not_finite"], 2);
+  EXPECT_THAT(message_of([] { histogram(std::vector<double>{1}, 0); }), HasSubstr("1 to 1000"));
+}
+
+}  // namespace
+}  // namespace manta::train

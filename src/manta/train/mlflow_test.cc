@@ -1,0 +1,197 @@
+// MLflow: against a real `mlflow server`, and against servers that are down, slow or talk nonsense.
+
+#include "manta/train/mlflow.h"
+
+#include <gmock/gmock.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "manta/base/error_of_internal.h"
+#include "manta/base/temporary_folder_internal.h"
+#include "manta/io/http_client_internal.h"
+#include "manta/io/scripted_server_internal.h"
+#include "manta/train/file_internal.h"
+#include "manta/train/mlflow_client_internal.h"
+#include "manta/train/python_internal.h"
+#include "manta/train/session.h"
+#include "manta/train/test_training_internal.h"
+
+namespace manta::train {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::AllOf;
+using testing::HasSubstr;
+
+class MlflowServer {
+ public:
+  MlflowServer() : process_({MANTA_TRACKERS_PYTHON, MANTA_MLFLOW_SERVER, folder_.path()}) {}
+  std::string url() const { return "http://127.0.0.1:" + process_.line(); }
+  Json get(const std::string& path) const {
+    return Json::parse(HttpClient(url()).get("/api/2.0/mlflow/" + path).body);
+  }
+  // Of the only run of the experiment.
+  Json run_of(const std::string& experiment) const {
+    Json found = get("experiments/get-by-name?experiment_name=" + experiment);
+    std::string body = Json{{"experiment_ids", {found["experiment"]["experiment_id"]}}}.dump();
+    Json runs = Json::parse(HttpClient(url() + "/api/2.0/mlflow/runs/search")
+                                .post(body, "Content-Type: application/json\r\n")
+                                .body);
+    EXPECT_EQ(runs["runs"].size(), 1u) << runs.dump();
+    return runs["runs"].at(0);
+  }
+  std::string artifacts() const { return folder_ / "artifacts"; }
+
+ private:
+  TemporaryFolder folder_;
+  HelperProcess process_;
+};
+
+std::map<std::string, Json> pairs_in(const Json& list) {
+  std::map<std::string, Json> all;
+  for (const Json& each : list) all[each.at("key")] = each.at("value");
+  return all;
+}
+
+void mlflow_loop(const Json& config) {
+  Checkpoint from = get_checkpoint();
+  std::string files = get_context().run_folder + "/mine";
+  std::filesystem::create_directories(files + "/sub");
+  std::ofstream(files + "/sub/state file") << "weights";
+  for (int n = from ? from.metrics().at("n").get<int>() + 1 : 0; n < 5; ++n) {
+    if (config.value("die_at", -1) == n && get_context().attempt == 0) ::raise(SIGKILL);
+    Json metrics = {{"n", n}, {"loss", 1.0 / (n + 1)}, {"valid", {{"auc@1", 0.5 + n}}}};
+    if (n == 1) metrics["odd"] = std::nan("");
+    train::report(metrics, files);
+  }
+}
+
+TEST(MlflowTest, OneRunHasEverythingAlsoAcrossARestoreAndItsModelIsRegistered) {
+  MlflowServer server;
+  TemporaryFolder storage;
+  auto tracker = std::make_shared<MLflowLoggerCallback>(
+      MLflowLoggerOptions{.tracking_uri = server.url(),
+                          .experiment_name = "train_experiment",
+                          .tags = {{"team", "blue"}},
+                          .save_artifact = true,
+                          .timeout = std::chrono::seconds(50)});
+  Training training =
+      test_training(storage.path(), mlflow_loop,
+                    {{"die_at", 3}, {"optimizer", {{"lr", 0.1}, {"betas", {1, 2}}}}});
+  training.run.callbacks = {tracker};
+  message_of([&] { run_training(training); });
+  Json run = server.run_of("train_experiment");
+  EXPECT_EQ(run["info"]["status"], "FAILED");
+  EXPECT_EQ(run["info"]["run_name"], "toy");
+  TrainLoop loop = mlflow_loop;
+  testing::internal::CaptureStderr();
+  Training rest =
+      restore_training(storage / "toy", "ToyTrainer",
+                       {.config = Json{{"optimizer", {{"lr", 0.2}, {"betas", {1, 2}}}}}});
+  testing::internal::GetCapturedStderr();
+  rest.loop = loop.function();
+  rest.run.callbacks = {tracker};
+  Result result = run_training(rest);
+  EXPECT_EQ(tracker->lost(), 0u);
+
+  run = server.run_of("train_experiment");
+  EXPECT_EQ(run["info"]["status"], "FINISHED");
+  auto parameters = pairs_in(run["data"]["params"]), tags = pairs_in(run["data"]["tags"]);
+  EXPECT_EQ(parameters["optimizer/lr"], "0.1");
+  EXPECT_EQ(parameters["optimizer/betas/1"], "2");
+  EXPECT_EQ(parameters["num_workers"], "1");
+  EXPECT_EQ(tags["changed.optimizer/lr"], "0.2");
+  EXPECT_EQ(tags["team"], "blue");
+  EXPECT_THAT(tags["failure"].get<std::string>(), HasSubstr("SIGKILL"));
+  std::string id = run["info"]["run_id"];
+  Json history = server.get("metrics/get-history?run_id=" + id + "&metric_key=n");
+  std::vector<int> steps;
+  for (const Json& metric : history["metrics"]) {
+    EXPECT_EQ(metric["value"], metric["step"]);
+    steps.push_back(metric["step"]);
+  }
+  // A worker that is killed may take the report before with it, which is made again.
+  std::sort(steps.begin(), steps.end());
+  steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
+  EXPECT_THAT(steps, testing::ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_EQ(
+      server.get("metrics/get-history?run_id=" + id + "&metric_key=valid/auc_1")["metrics"].size(),
+      history["metrics"].size());
+  EXPECT_GE(server.get("metrics/get-history?run_id=" + id + "&metric_key=odd")["metrics"].size(),
+            1u);
+  std::string place = str(server.artifacts(), "/", run["info"]["experiment_id"].get<std::string>(),
+                          "/", id, "/artifacts");
+  EXPECT_EQ(read_text(place + "/checkpoint/sub/state file"), "weights");
+  EXPECT_EQ(read_text(place + "/progress.csv"), read_text(storage / "toy/progress.csv"));
+
+  RegisteredModel model = register_model(result.checkpoint, "taxi", {.description = "the best"});
+  EXPECT_EQ(model.version, "1");
+  EXPECT_EQ(model.run_id, id);
+  EXPECT_EQ(register_model(result.checkpoint, "taxi").version, "2");
+  Json version = server.get("model-versions/get?name=taxi&version=1")["model_version"];
+  EXPECT_EQ(version["source"], model.source);
+  EXPECT_EQ(version["run_id"], id);
+  EXPECT_EQ(version["description"], "the best");
+  EXPECT_EQ(Checkpoint::from_directory(str(place, "/models/taxi/checkpoint_000004")).files(),
+            result.checkpoint.files());
+  EXPECT_THAT(message_of([&] { register_model(result.checkpoint, "taxi", {.run_id = "nobody"}); }),
+              HasSubstr("nobody"));
+}
+
+// What a run gives while a server behaves in this way.
+std::string warnings_with(const std::string& url, milliseconds timeout) {
+  TemporaryFolder storage;
+  Training training = test_training(storage.path(), mlflow_loop);
+  auto tracker = std::make_shared<MLflowLoggerCallback>(MLflowLoggerOptions{
+      .tracking_uri = url, .timeout = timeout, .tracker = {.patience_at_end = milliseconds(1)}});
+  training.run.callbacks = {tracker};
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(run_training(training).metrics_history.size(), 5u);
+  EXPECT_GT(tracker->lost(), 0u);
+  tracker.reset();
+  training.run.callbacks.clear();
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(MlflowTest, AServerThatIsDownCostsAWarning) {
+  std::string url = ScriptedServer([](const std::string&) { return ""; }).url();
+  EXPECT_THAT(warnings_with(url, milliseconds(1000)),
+              AllOf(HasSubstr("MLflowLoggerCallback of run 'toy'"), HasSubstr("Connection refused"),
+                    HasSubstr("did not arrive")));
+}
+
+TEST(MlflowTest, AServerThatNeverAnswersCostsAWarning) {
+  ScriptedServer server([](const std::string&) { return ""; });
+  EXPECT_THAT(warnings_with(server.url(), milliseconds(50)), HasSubstr("did not answer within"));
+}
+
+TEST(MlflowTest, NonsenseIsRefusedAndSaid) {
+  for (const auto& [answer, expected] : std::vector<std::pair<std::string, std::string>>{
+           {"SSH-2.0\r\n\r\n", "does not speak HTTP"},
+           {http_answer(200, "<html>hello</html>"), "expected JSON"},
+           {http_answer(200, "[]"), "is no object"},
+           {http_answer(200, "{}"), "has no experiment"},
+           {http_answer(200, R"({"experiment": {"experiment_id": {}}})"), "experiment_id is {}"},
+           {http_answer(404, "nothing here"), "status 404"},
+           {http_answer(500, "out of order"), "status 500"}}) {
+    ScriptedServer server([&answer = answer](const std::string&) { return answer; });
+    MlflowClient client(server.url() + "/", std::chrono::seconds(50));
+    EXPECT_THAT(message_of([&] { client.experiment("x"); }), HasSubstr(expected));
+  }
+}
+
+TEST(MlflowTest, OptionsThatMakeNoSenseAreRefused) {
+  for (const char* url : {"https://host", "databricks", ""}) {
+    EXPECT_THAT(message_of([&] { MLflowLoggerCallback callback({.tracking_uri = url}); }),
+                HasSubstr(str("'", url, "'")));
+  }
+  EXPECT_THAT(message_of([] { MLflowLoggerCallback callback({.timeout = milliseconds(0)}); }),
+              HasSubstr("timeout"));
+  EXPECT_THAT(message_of([] { register_model({}, "x"); }), HasSubstr("no checkpoint"));
+  EXPECT_EQ(mlflow_key("a@b/c d\n"), "a_b/c d_");
+}
+
+}  // namespace
+}  // namespace manta::train

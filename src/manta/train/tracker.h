@@ -1,0 +1,104 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "manta/train/callback.h"
+
+namespace manta {
+
+/// What a tracker hears, as values of its own: the run may be further on.
+struct TrackerEvent {
+  struct RunStart {
+    std::string name;
+    std::string path;  ///< The run folder.
+    Json train_loop_config;
+    ScalingConfig scaling_config;
+    std::vector<ReportRecord> reports;  ///< Of before, if the run was restored.
+    double time = 0;                    ///< Seconds since 1970.
+  };
+  struct EpochStart {
+    EpochRecord epoch;
+  };
+  struct EpochEnd {
+    EpochRecord epoch;
+  };
+  struct RunEnd {
+    RunOutcome outcome = RunOutcome::kFinished;
+    Checkpoint checkpoint;  ///< The last that was committed while the tracker listened.
+    double time = 0;
+  };
+  std::variant<RunStart, EpochStart, EpochEnd, Checkpoint, ReportRecord, RunFailure, RunEnd> what;
+};
+
+/// Where a tracker puts what it hears: a file, a server. One for each run; only the tracker's
+/// thread calls it. The first event is RunStart, the last RunEnd.
+class TrackerSink {
+ public:
+  virtual ~TrackerSink() = default;
+  /// Takes all of the events, or throws. After Error(kIo) or Error(kTimeout) the same events come
+  /// again, after a pause; after any other exception they are lost. Must end, also if what it talks
+  /// to hangs.
+  virtual void take(const std::vector<TrackerEvent>& events) = 0;
+};
+
+struct TrackerOptions {
+  /// How many events may wait. Those that come while it is full are dropped, and counted.
+  size_t queue_size = 10'000;
+  /// How long the end of the run waits for what is still in the queue.
+  std::chrono::milliseconds patience_at_end = std::chrono::seconds(10);
+};
+
+/// A callback that tells somebody else what happens in a run, and is never in its way: the run only
+/// puts each event into a queue, and a thread for each run hands them to the sink. If the sink
+/// fails there is one warning, the run goes on, and the sink is tried again, after 1 s at first and
+/// then less and less often, up to every 30 s. What did not arrive in the end is counted in a
+/// second warning. One object may watch several runs at once, such as the trials of a Tuner.
+class Tracker : public Callback {
+ public:
+  /// Waits until the sinks have returned from what they are at, and forgets what is left.
+  ~Tracker() override;
+
+  void on_run_start(const RunInfo& run) final;
+  void on_epoch_start(const RunInfo& run, const EpochRecord& epoch) final;
+  void on_epoch_end(const RunInfo& run, const EpochRecord& epoch) final;
+  void on_checkpoint(const RunInfo& run, const Checkpoint& checkpoint) final;
+  Decision on_report(const RunInfo& run, const ReportRecord& report) final;
+  void on_failure(const RunInfo& run, const RunFailure& failure) final;
+  /// Waits until the sink has everything; see TrackerOptions::patience_at_end.
+  void on_run_end(const RunInfo& run, RunOutcome outcome) final;
+
+  /// Of all runs so far: events that the sinks never took.
+  size_t lost() const;
+
+ protected:
+  /// Throws Error(kInvalidArgument) if the options make no sense. `name` is for messages. A sink
+  /// that does not fail may take `time_at_end` after the run has ended, if that is more than the
+  /// patience: for what takes its time, such as an upload.
+  Tracker(std::string name, const TrackerOptions& options,
+          std::chrono::milliseconds time_at_end = {});
+  /// Makes the sink of a run. An exception ends the run before it begins: only for options that
+  /// make no sense. Nothing that may fail for other reasons, or take time, belongs here.
+  virtual std::unique_ptr<TrackerSink> make_sink(const RunInfo& run) = 0;
+
+ private:
+  class Stream;  // one run's queue and thread
+  std::shared_ptr<Stream> stream_of(const RunInfo& run) const;
+  void tell(const RunInfo& run, TrackerEvent event);
+
+  const std::string name_;
+  const TrackerOptions options_;
+  const std::chrono::milliseconds time_at_end_;
+  mutable std::mutex mutex_;                                // guards what follows
+  std::map<std::string, std::shared_ptr<Stream>> streams_;  // by run folder
+  std::vector<std::shared_ptr<Stream>> ended_;              // whose sinks had not, at last sight
+  size_t lost_ = 0;                                         // of streams that are gone
+};
+
+}  // namespace manta
