@@ -98,7 +98,7 @@ TEST_P(CollectivesTest, EveryReductionOfEveryType) {
   std::vector<ReduceOp::RedOpType> ops{ReduceOp::SUM, ReduceOp::PRODUCT, ReduceOp::MIN,
                                        ReduceOp::MAX};
   std::vector<ReduceOp::RedOpType> bit_ops{ReduceOp::BAND, ReduceOp::BOR, ReduceOp::BXOR};
-  if (GetParam() == BackendKind::kShm) ops.push_back(ReduceOp::AVG);  // Gloo has no average
+  if (GetParam() != BackendKind::kGloo) ops.push_back(ReduceOp::AVG);  // which has no average
   run(3, [&](c10d::Backend& group) {
     auto check = [&](at::ScalarType type, ReduceOp::RedOpType op) {
       for (int64_t elements : {1, 37, 50000}) {
@@ -371,7 +371,9 @@ TEST_P(CollectivesTest, AStoppedPeerRunsIntoTheTimeout) {
     allreduce(*group, tensor);
   });
   for (int rank : {0, 1}) {
-    EXPECT_THAT(processes.outcome(rank), HasSubstr("timeout: allreduce "));
+    bool within_host = GetParam() == BackendKind::kHosts && rank == 0;
+    EXPECT_THAT(processes.outcome(rank),
+                HasSubstr(within_host ? "timeout: reduce " : "timeout: allreduce "));
     if (GetParam() != BackendKind::kShm) continue;
     EXPECT_THAT(processes.outcome(rank),
                 AllOf(HasSubstr("timeout: allreduce (sum) of 400 bytes of float"),
@@ -386,9 +388,12 @@ TEST_P(CollectivesTest, AStoppedPeerRunsIntoTheTimeout) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, CollectivesTest,
-                         testing::Values(BackendKind::kShm, BackendKind::kGloo),
+                         testing::Values(BackendKind::kShm, BackendKind::kGloo,
+                                         BackendKind::kHosts),
                          [](const auto& info) {
-                           return info.param == BackendKind::kShm ? "Shm" : "Gloo";
+                           return info.param == BackendKind::kShm    ? "Shm"
+                                  : info.param == BackendKind::kGloo ? "Gloo"
+                                                                     : "Hosts";
                          });
 
 // What only the shared-memory backend promises.

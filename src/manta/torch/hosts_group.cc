@@ -155,7 +155,12 @@ class HostsBackend final : public c10d::Backend {
       c10d::AllreduceOptions between;
       between.reduceOp = sum;
       leaders_->allreduce(dense, between)->wait();
-      if (averages) dense[0].div_(size_);
+      if (!averages) return;
+      if (at::isIntegralType(dense[0].scalar_type(), /*includeBool=*/true)) {
+        dense[0].div_(size_, "trunc");
+      } else {
+        dense[0].div_(size_);
+      }
     });
     if (local_) local_->broadcast(one, c10d::BroadcastOptions());
   }

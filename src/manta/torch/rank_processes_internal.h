@@ -13,6 +13,7 @@
 #include "manta/io/collective_region_internal.h"
 #include "manta/io/unique_fd.h"
 #include "manta/torch/gloo_group_internal.h"
+#include "manta/torch/hosts_group_internal.h"
 #include "manta/torch/process_group_internal.h"
 #include "manta/torch/shm_group_internal.h"
 
@@ -20,13 +21,15 @@
 
 namespace manta::train {
 
-enum class BackendKind { kShm, kGloo };
+/// kHosts: two hosts on this machine, with the even and the odd ranks.
+enum class BackendKind { kShm, kGloo, kHosts };
 
 /// What a rank's process is given.
 struct Seat {
   int rank = 0;
   int size = 0;
   int region = -1;         ///< Shared memory for the group.
+  int host_region = -1;    ///< For the ranks of its host.
   std::string store = {};  ///< A file for Gloo's store.
   std::chrono::milliseconds timeout{30000};
 };
@@ -56,6 +59,7 @@ class RankProcesses {
   };
   TemporaryFolder folder_;
   UniqueFd region_;
+  std::vector<UniqueFd> host_regions_;
   std::vector<Process> processes_;
 };
 

@@ -38,11 +38,23 @@ c10::intrusive_ptr<c10d::Backend> join(BackendKind kind, const Seat& seat) {
     return make_shm_backend(UniqueFd(::dup(seat.region)), seat.rank, seat.size, options);
   }
   auto store = c10::make_intrusive<c10d::FileStore>(seat.store, seat.size);
+  if (kind == BackendKind::kHosts) {
+    Place place;
+    place.node_rank = seat.rank % 2;
+    place.num_nodes = std::min(seat.size, 2);
+    place.local_rank = seat.rank / 2;
+    place.local_size = (seat.size + 1 - place.node_rank) / 2;
+    for (int rank = 0; rank < seat.size; ++rank) place.node_ranks.push_back(rank % 2);
+    return make_hosts_backend(store, UniqueFd(::dup(seat.host_region)), seat.rank, seat.size, place,
+                              options);
+  }
   return make_gloo_backend(store, seat.rank, seat.size, options);
 }
 
 RankProcesses::RankProcesses(int size, const std::function<void(const Seat&)>& body)
     : region_(create_shm_region(size)) {
+  for (int host = 0; host < 2; ++host)
+    host_regions_.push_back(create_shm_region(std::max(1, (size + 1 - host) / 2)));
   for (int rank = 0; rank < size; ++rank) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) throw_errno("pipe");
@@ -52,7 +64,11 @@ RankProcesses::RankProcesses(int size, const std::function<void(const Seat&)>& b
     if (pid < 0) throw_errno("fork");
     if (pid == 0) {
       run_rank(body,
-               {.rank = rank, .size = size, .region = region_.get(), .store = folder_ / "store"},
+               {.rank = rank,
+                .size = size,
+                .region = region_.get(),
+                .host_region = host_regions_[static_cast<size_t>(rank % 2)].get(),
+                .store = folder_ / "store"},
                write_end.get());
     }
     processes_.push_back({.pid = pid, .text = std::move(read_end)});
