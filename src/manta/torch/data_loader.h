@@ -42,7 +42,7 @@ struct SampledEpoch {
 class EpochSampler final : public torch::data::samplers::Sampler<> {
  public:
   explicit EpochSampler(std::shared_ptr<const SampledEpoch> epoch);
-  void reset(std::optional<size_t> new_size) override;
+  void reset(std::optional<size_t> new_size = std::nullopt) override;
   std::optional<std::vector<size_t>> next(size_t batch_size) override;
   void save(torch::serialize::OutputArchive& archive) const override;
   void load(torch::serialize::InputArchive& archive) override;

@@ -220,7 +220,8 @@ void ShardedSync::split(const std::string& name, torch::Tensor parameter) {
   }
   param->full = parameter;
   param->is_gathered = true;
-  param->shard = param->padded.narrow(0, 0, param->range.size()).detach();
+  param->shard = torch::empty({0}, like);
+  param->shard.set_(param->padded.storage(), 0, {param->range.size()}, {1});
   param->shard.set_requires_grad(parameter.requires_grad());
   torch::autograd::impl::set_post_acc_grad_hooks(parameter, std::make_unique<Hook>(param.get()));
   shards_.insert(name, param->shard);
@@ -315,7 +316,8 @@ void ShardedSync::State::reduce(Param& param) {
   torch::Tensor mine = torch::empty({param.capacity}, flat.options());
   backend->_reduce_scatter_base(mine, flat)->wait();
   flat = torch::Tensor();
-  torch::Tensor share = mine.narrow(0, 0, param.range.size()).div_(options.world_size);
+  // Not a view: libtorch's zero_grad() throws on them.
+  torch::Tensor share = mine.narrow(0, 0, param.range.size()).div(options.world_size);
   torch::Tensor& kept = param.shard.mutable_grad();
   if (kept.defined()) {
     kept.add_(share);

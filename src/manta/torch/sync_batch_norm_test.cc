@@ -105,7 +105,7 @@ TEST(SyncBatchNormTest, IsBatchNormOfTheJoinedBatch) {
 TEST(SyncBatchNormTest, AloneItIsBatchNorm) {
   for (bool track : {true, false}) {
     torch::nn::BatchNorm2d plain(torch::nn::BatchNormOptions(3).track_running_stats(track));
-    SyncBatchNorm sync(3, {.track_running_stats = track});
+    SyncBatchNorm sync(3, SyncBatchNormOptions{.track_running_stats = track});
     torch::manual_seed(1);
     for (int step = 0; step < 3; ++step) {
       if (step == 2) {
