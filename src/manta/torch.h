@@ -8,7 +8,14 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include "manta/torch/autocast.h"
+#include "manta/torch/data_loader.h"
+#include "manta/torch/grad_scaler.h"
+#include "manta/torch/lr_schedule.h"
 #include "manta/torch/prepare_model.h"
+#include "manta/torch/reduce_on_plateau.h"
+#include "manta/torch/seed_and_device.h"
+#include "manta/torch/sync_batch_norm.h"
 #include "manta/torch/to_torch.h"
 #include "manta/torch/torch_batches.h"
 #include "manta/torch/torch_checkpoint.h"

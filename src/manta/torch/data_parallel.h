@@ -10,6 +10,7 @@
 
 #include "manta/torch/gradient_sync.h"
 #include "manta/torch/output_tensors.h"
+#include "manta/torch/sharded_sync.h"
 
 namespace manta::train {
 
@@ -37,7 +38,7 @@ struct ModuleTraits<M, true> {
 /// averages everything that was accumulated. Put both forward and backward inside.
 class [[nodiscard]] NoSync {
  public:
-  explicit NoSync(std::shared_ptr<detail::GradientSync> sync) : sync_(std::move(sync)) {
+  explicit NoSync(std::shared_ptr<detail::ModelSync> sync) : sync_(std::move(sync)) {
     if (sync_) sync_->pause();
   }
   NoSync(NoSync&& other) noexcept = default;
@@ -47,11 +48,16 @@ class [[nodiscard]] NoSync {
   }
 
  private:
-  std::shared_ptr<detail::GradientSync> sync_;
+  std::shared_ptr<detail::ModelSync> sync_;
 };
 
 /// A module whose gradients are averaged over all workers in each backward. Use it like the module
 /// itself; for what it does not offer, call module(). It is a handle: copies are the same model.
+///
+/// A sharded one (PrepareModelOptions::sharded) is split over the workers: its parameters() are
+/// this worker's shares, of one dimension, which optimizers take, and module() must be left alone.
+/// Its result is the same with optimizers that treat every number by itself: all of libtorch but
+/// LBFGS.
 ///
 /// With one worker it costs nothing. Forward may take and return anything. But uneven slices, and
 /// models above `flat_limit_bytes`, need outputs in which the tensors can be found: tensors, or
@@ -67,7 +73,10 @@ class DataParallel {
   /// Collective: all workers must call it. Every worker starts from rank 0's parameters and
   /// buffers. Throws Error(kInvalidArgument) naming the rank if the workers' models differ.
   DataParallel(Handle module, SyncOptions options) : module_(std::move(module)) {
-    if (options.world_size > 1) {
+    if (options.world_size > 1 && options.model.sharded) {
+      sharded_ = std::make_shared<detail::ShardedSync>(*module_, std::move(options));
+      sync_ = sharded_;
+    } else if (options.world_size > 1) {
       sync_ = std::make_shared<detail::GradientSync>(*module_, std::move(options));
     }
   }
@@ -100,21 +109,39 @@ class DataParallel {
   M& module() const { return Traits::wrapped(module_); }
   torch::nn::Module& base() const { return *module_; }
   /// Null for one worker.
-  const std::shared_ptr<detail::GradientSync>& sync() const { return sync_; }
+  const std::shared_ptr<detail::ModelSync>& sync() const { return sync_; }
 
   std::vector<torch::Tensor> parameters(bool recurse = true) const {
-    return base().parameters(recurse);
+    return sharded_ ? sharded_->shards().values() : base().parameters(recurse);
   }
-  auto named_parameters(bool recurse = true) const { return base().named_parameters(recurse); }
+  torch::OrderedDict<std::string, torch::Tensor> named_parameters(bool recurse = true) const {
+    return sharded_ ? sharded_->shards() : base().named_parameters(recurse);
+  }
   std::vector<torch::Tensor> buffers(bool recurse = true) const { return base().buffers(recurse); }
   auto named_buffers(bool recurse = true) const { return base().named_buffers(recurse); }
   void train(bool on = true) const { base().train(on); }
   void eval() const { base().eval(); }
   bool is_training() const { return base().is_training(); }
-  void zero_grad(bool set_to_none = true) const { base().zero_grad(set_to_none); }
+  void zero_grad(bool set_to_none = true) const {
+    base().zero_grad(set_to_none);
+    if (!sharded_) return;
+    for (torch::Tensor& shard : sharded_->shards().values()) {
+      torch::Tensor& gradient = shard.mutable_grad();
+      if (set_to_none) gradient.reset();
+      if (gradient.defined()) gradient.detach_().zero_();
+    }
+  }
+  /// Scales the gradients so that all of them together have at most this norm, and returns the norm
+  /// that they had, as torch::nn::utils::clip_grad_norm_(model->parameters(), max_norm) does for a
+  /// model that is not sharded. Of a sharded one it is collective.
+  double clip_grad_norm_(double max_norm, double norm_type = 2) const {
+    if (sharded_) return sharded_->clip_grad_norm(max_norm, norm_type);
+    return torch::nn::utils::clip_grad_norm_(base().parameters(), max_norm, norm_type);
+  }
   /// Must be called on all workers. Optimizers keep working: the parameters stay the same tensors.
   template <class... Arguments>
   void to(Arguments&&... arguments) const {
+    if (sharded_) sharded_->rebuild();  // throws
     base().to(std::forward<Arguments>(arguments)...);
     if (sync_) sync_->rebuild();
   }
@@ -141,7 +168,8 @@ class DataParallel {
   }
 
   mutable Handle module_;
-  std::shared_ptr<detail::GradientSync> sync_;
+  std::shared_ptr<detail::ModelSync> sync_;
+  std::shared_ptr<detail::ShardedSync> sharded_;  // the same, if it is one
 };
 
 /// Makes a module data-parallel. Give it a holder, or a shared_ptr to the module.

@@ -357,7 +357,10 @@ TEST(DataParallel, LargeModelsUseBuckets) {
     SyncOptions options = {.group = group, .rank = seat.rank, .world_size = seat.size};
     auto small = prepare_model(ParallelNet(16), options);
     auto large = prepare_model(ParallelNet(100'000), options);
-    require(small.sync()->is_flat() && !large.sync()->is_flat(), "the paths");
+    auto is_flat = [](const auto& model) {
+      return dynamic_cast<detail::GradientSync&>(*model.sync()).is_flat();
+    };
+    require(is_flat(small) && !is_flat(large), "the paths");
     Batch all = batch_of(0, 8, torch::kFloat);
     ParallelNet alone(100'000);
     {
@@ -471,14 +474,84 @@ TEST(OutputTensors, AreFoundInContainers) {
   using Output = std::tuple<torch::Tensor, std::vector<torch::Tensor>,
                             std::pair<std::optional<torch::Tensor>, std::map<int, torch::Tensor>>>;
   static_assert(detail::has_output_tensors<Output>);
-  static_assert(!detail::has_output_tensors<std::tuple<torch::Tensor, int>>);
   static_assert(!detail::has_output_tensors<std::vector<Opaque>>);
+  static_assert(!detail::has_output_tensors<std::tuple<torch::Tensor, Opaque>>);
   Output output = {torch::ones({}),
                    {torch::ones({}), torch::Tensor()},
                    {torch::ones({}), {{1, torch::ones({})}}}};
   int count = 0;
   detail::for_each_tensor(output, [&](torch::Tensor&) { ++count; });
   EXPECT_EQ(count, 4);
+
+  std::tuple<torch::Tensor, int, std::string> mixed = {torch::ones({}), 3, "three"};
+  detail::for_each_tensor(mixed, [&](torch::Tensor& tensor) { tensor = tensor * 2; });
+  EXPECT_EQ(std::get<0>(mixed).item<float>(), 2);
+  EXPECT_EQ(std::get<1>(mixed), 3);
+}
+
+struct Heads {
+  torch::Tensor value;
+  std::vector<torch::Tensor> more;
+  int64_t rows = 0;
+  template <class F>
+  void each_tensor(F&& f) {
+    f(value);
+    f(more);
+  }
+};
+struct HeadsNetImpl : ParallelNetImpl {
+  Heads forward(const torch::Tensor& inputs) {
+    torch::Tensor value = ParallelNetImpl::forward(inputs);
+    return {value, {value * 2}, inputs.size(0)};
+  }
+};
+TORCH_MODULE(HeadsNet);
+
+// Uneven slices need the tensors, and so does the search for unused parameters.
+TEST(DataParallel, StructOutputsSayTheirTensors) {
+  on_ranks(2, [](const Seat& seat, SyncOptions options) {
+    options.weight = [&] { return seat.rank == 0 ? 0.5 : 1.5; };
+    torch::manual_seed(1);
+    HeadsNet net;
+    auto model = prepare_model(net, options);
+    torch::manual_seed(1);
+    HeadsNet alone;
+    Batch all = batch_of(0, 8, torch::kFloat);
+    auto loss = [](Heads output, const torch::Tensor& targets) {
+      return torch::mse_loss(output.value, targets) + output.more[0].mean();
+    };
+    Batch mine = seat.rank == 0 ? all.rows(0, 2) : all.rows(2, 8);
+    Heads output = model->forward(mine.inputs);
+    require(output.rows == mine.inputs.size(0), "the rest of the struct");
+    loss(output, mine.targets).backward();
+    loss(alone->forward(all.inputs), all.targets).backward();
+    require_close(net->first->weight.grad(), alone->first->weight.grad(), 1e-5, "the gradient");
+  });
+}
+
+// Several forwards and backwards for each step.
+TEST(DataParallel, LbfgsTrainsLikeOne) {
+  on_ranks(2, [](const Seat& seat, const SyncOptions& options) {
+    auto model = prepare_model(seeded_net(1 + seat.rank, torch::kDouble), options);
+    ParallelNet alone = seeded_net(1, torch::kDouble);
+    Batch all = batch_of(0, 8, torch::kDouble);
+    auto train = [](auto& net, const Batch& batch) {
+      torch::optim::LBFGS optimizer(net->parameters(), torch::optim::LBFGSOptions(0.1).max_iter(5));
+      for (int step = 0; step < 3; ++step) {
+        optimizer.step([&] {
+          optimizer.zero_grad();
+          auto loss = torch::mse_loss(net->forward(batch.inputs), batch.targets);
+          loss.backward();
+          return loss;
+        });
+      }
+    };
+    train(model, all.rows(seat.rank * 4, seat.rank * 4 + 4));
+    train(alone, all);
+    for (const auto& item : alone->named_parameters()) {
+      require_close(model->named_parameters()[item.key()], item.value(), 1e-6, item.key());
+    }
+  });
 }
 
 TEST(WeighGradient, ScalesOnlyTheGradient) {

@@ -57,13 +57,13 @@ std::shared_ptr<c10d::Reducer> make_reducer(const std::vector<torch::Tensor>& pa
                                             const SyncOptions& options) {
   std::vector<bool> sparse(parameters.size(), false);
   auto [buckets, limits] = c10d::compute_bucket_assignment_by_size(
-      parameters, {options.first_bucket_bytes, options.bucket_bytes}, sparse);
+      parameters, {options.first_bucket_bytes, options.model.bucket_bytes}, sparse);
   // The last layers' gradients come first.
   std::reverse(buckets.begin(), buckets.end());
   // No views as gradients: libtorch's zero_grad() throws on them.
   return std::make_shared<c10d::Reducer>(
       parameters, std::move(buckets), options.group, sparse,
-      static_cast<int64_t>(options.bucket_bytes), options.find_unused_parameters,
+      static_cast<int64_t>(options.model.bucket_bytes), options.model.find_unused_parameters,
       /*gradient_as_bucket_view=*/false, std::unordered_map<size_t, std::string>(),
       static_cast<int64_t>(options.first_bucket_bytes),
       /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false,
@@ -125,7 +125,7 @@ GradientSync::GradientSync(torch::nn::Module& module, SyncOptions options)
   check_equal_models(replicas, describe_model(module));
   broadcast_tensors(replicas, parameters_);
   broadcast_tensors(replicas, buffers_);
-  if (!options_.broadcast_buffers) buffers_.clear();
+  if (!options_.model.broadcast_buffers) buffers_.clear();
   install_hooks();
   rebuild();
 }
@@ -156,7 +156,7 @@ bool GradientSync::is_flat() const { return path_->flat != nullptr; }
 void GradientSync::install_hooks() {
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const torch::Tensor& parameter = parameters_[i];
-    if (torch::autograd::impl::post_acc_grad_hooks(parameter)) {
+    if (has_gradient_hook(parameter)) {
       remove_hooks();
       throw Error(ErrorKind::kInvalidArgument,
                   str("prepare_model: parameter '", names_[i],
@@ -170,6 +170,7 @@ void GradientSync::install_hooks() {
 
 void GradientSync::remove_hooks() {
   for (const torch::Tensor& parameter : parameters_) {
+    if (!has_gradient_hook(parameter)) continue;
     auto* hook = dynamic_cast<Hook*>(torch::autograd::impl::post_acc_grad_hooks(parameter).get());
     if (hook && hook->owner() == this) {
       torch::autograd::impl::set_post_acc_grad_hooks(parameter, nullptr);
@@ -185,7 +186,7 @@ double GradientSync::begin_forward() {
 }
 
 bool GradientSync::needs_outputs() const {
-  return path_->reducer && options_.find_unused_parameters && paused_ == 0 &&
+  return path_->reducer && options_.model.find_unused_parameters && paused_ == 0 &&
          torch::GradMode::is_enabled();
 }
 
@@ -219,6 +220,11 @@ void GradientSync::finish_backward() {
   if (options_.exchanging) options_.exchanging(false);
 }
 
+bool has_gradient_hook(const torch::Tensor& parameter) {
+  return torch::autograd::impl::get_autograd_meta(parameter) != nullptr &&
+         torch::autograd::impl::post_acc_grad_hooks(parameter) != nullptr;
+}
+
 torch::Tensor weigh_gradient(const torch::Tensor& tensor, double weight) {
   return WeighGradient::apply(tensor, weight);
 }
@@ -230,7 +236,9 @@ void throw_unsupported_output(const char* type, double weight) {
           ", in which its tensors cannot be found, but ",
           weight != 1 ? str("this worker's rows count with weight ", weight)
                       : std::string("models of this size are searched for unused parameters"),
-          "; return tensors, or tuples, pairs, vectors, arrays, maps or optionals of tensors"));
+          "; return tensors, or tuples, pairs, vectors, arrays, maps or optionals of them, or give "
+          "the struct a member template <class F> void each_tensor(F&& f) that calls f with each "
+          "of its tensors"));
 }
 
 }  // namespace manta::train::detail

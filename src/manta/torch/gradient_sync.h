@@ -11,6 +11,24 @@
 
 namespace manta::train {
 
+/// What `prepare_model` may be told about a model.
+struct PrepareModelOptions {
+  /// Lets a backward leave out parameters, other ones on each worker if need be. Costs a walk over
+  /// the graph for each forward of a model above 1 MiB; smaller ones may always leave some out. If
+  /// false, a backward of a larger model that does not reach every parameter makes the next forward
+  /// throw.
+  bool find_unused_parameters = true;
+  /// Sends rank 0's buffers, e.g. the running statistics of BatchNorm, to all workers when backward
+  /// ends. If false, each worker keeps its own; rank 0's are those of checkpoints.
+  bool broadcast_buffers = true;
+  /// Gradients of a model above 1 MiB are exchanged in parts of about this size, while backward
+  /// runs. More is fewer exchanges, less is an earlier start.
+  size_t bucket_bytes = size_t{25} << 20;
+  /// Splits parameters, gradients and optimizer state over the workers, for models that do not fit
+  /// into one: see ShardedSync. `find_unused_parameters` and `bucket_bytes` do not matter then.
+  bool sharded = false;
+};
+
 /// How the copies of a model on several workers are kept equal.
 struct SyncOptions {
   /// What the workers communicate through. May be null if `world_size` is 1.
@@ -26,39 +44,45 @@ struct SyncOptions {
   /// everything at once when backward ends. A larger one uses buckets, while backward runs.
   size_t flat_limit_bytes = size_t{1} << 20;
   size_t first_bucket_bytes = size_t{1} << 20;  ///< Small, so that the first exchange starts early.
-  size_t bucket_bytes = size_t{25} << 20;
-  /// Sends rank 0's buffers, e.g. the running statistics of BatchNorm, to all workers when backward
-  /// ends.
-  bool broadcast_buffers = true;
-  /// For larger models only. If false, a backward that does not reach every parameter makes the
-  /// next forward throw. If true, each forward costs a walk over the graph.
-  bool find_unused_parameters = true;
+  PrepareModelOptions model = {};
 };
 
 namespace detail {
 
-/// Averages the gradients of one model over the workers, as part of each backward.
-class GradientSync {
+/// Keeps one model the same on all workers, as part of each forward and backward.
+class ModelSync {
+ public:
+  virtual ~ModelSync() = default;
+  /// Call it before the module's forward. Returns the weight of what it computes; 1 if there will
+  /// be no backward.
+  virtual double begin_forward() = 0;
+  /// Call it after the module's forward. Reads `outputs` only if `needs_outputs()`.
+  virtual void end_forward(const std::vector<torch::Tensor>& outputs) = 0;
+  virtual bool needs_outputs() const = 0;
+  /// Call it after the parameters changed their type or device.
+  virtual void rebuild() = 0;
+  /// Between the two, gradients stay local.
+  void pause() { ++paused_; }
+  void resume() { --paused_; }
+
+ protected:
+  int paused_ = 0;
+};
+
+/// Averages the gradients of one model, which every worker has, over the workers.
+class GradientSync final : public ModelSync {
  public:
   /// Collective: every worker makes one at the same time. Gives all of them rank 0's parameters and
   /// buffers. Throws Error(kInvalidArgument) naming the rank if their models differ.
   GradientSync(torch::nn::Module& module, SyncOptions options);
-  ~GradientSync();
+  ~GradientSync() override;
   GradientSync(const GradientSync&) = delete;
   GradientSync& operator=(const GradientSync&) = delete;
 
-  /// Call it before the module's forward. Returns the weight of what it computes; 1 if there will
-  /// be no backward.
-  double begin_forward();
-  /// Call it after the module's forward. Reads `outputs` only if `needs_outputs()`.
-  void end_forward(const std::vector<torch::Tensor>& outputs);
-  bool needs_outputs() const;
-
-  /// Between the two, gradients stay local.
-  void pause() { ++paused_; }
-  void resume() { --paused_; }
-  /// Call it after the parameters changed their type or device.
-  void rebuild();
+  double begin_forward() override;
+  void end_forward(const std::vector<torch::Tensor>& outputs) override;
+  bool needs_outputs() const override;
+  void rebuild() override;
   /// True if all gradients are exchanged at once when backward ends.
   bool is_flat() const;
 
@@ -76,9 +100,11 @@ class GradientSync {
   std::vector<torch::Tensor> parameters_;
   std::vector<torch::Tensor> buffers_;
   std::unique_ptr<Path> path_;
-  int paused_ = 0;
   int task_ = -1;  ///< The backward that finish_backward() was queued for.
 };
+
+/// Whether the tensor belongs to a model that is kept the same on all workers.
+bool has_gradient_hook(const torch::Tensor& parameter);
 
 /// The identity, except that its gradient is multiplied by `weight`.
 torch::Tensor weigh_gradient(const torch::Tensor& tensor, double weight);

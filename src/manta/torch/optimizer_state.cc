@@ -7,6 +7,7 @@
 #include "manta/base/error_internal.h"
 #include "manta/base/json_input_internal.h"
 #include "manta/base/json_number_internal.h"
+#include "manta/torch/lbfgs_state_internal.h"
 #include "manta/torch/optimizer_state_internal.h"
 
 namespace manta::detail {
@@ -93,6 +94,10 @@ struct Adagrad {
   static void each_tensor(auto& s, auto f) { f("sum", s.sum()); }
 };
 
+struct Lbfgs {
+  static constexpr const char* kName = "LBFGS";
+};
+
 Json encode_option(bool value) { return value; }
 Json encode_option(double value) { return encode_number(value); }
 Json encode_option(const std::tuple<double, double>& value) {
@@ -131,9 +136,12 @@ auto with_kind(const Optimizer& optimizer, F function) {
   if (dynamic_cast<const torch::optim::SGD*>(&optimizer)) return function(Sgd());
   if (dynamic_cast<const torch::optim::RMSprop*>(&optimizer)) return function(RmsProp());
   if (dynamic_cast<const torch::optim::Adagrad*>(&optimizer)) return function(Adagrad());
-  throw Error(ErrorKind::kInvalidArgument,
-              manta::str("TorchCheckpoint: the state of a ", demangle(typeid(optimizer).name()),
-                         " cannot be kept; only of Adam, AdamW, SGD, RMSprop and Adagrad"));
+  if (dynamic_cast<const torch::optim::LBFGS*>(&optimizer)) return function(Lbfgs());
+  throw Error(
+      ErrorKind::kInvalidArgument,
+      manta::str("TorchCheckpoint: the state of a ", demangle(typeid(optimizer).name()),
+                 " cannot be kept; only of Adam, AdamW, SGD, RMSprop, Adagrad and LBFGS. Keep what "
+                 "yours needs with set(), or as tensors in a module of your own"));
 }
 
 template <class Kind>
@@ -165,6 +173,10 @@ OptimizerState read(const Optimizer& optimizer, Kind) {
   }
   result.description = {{"type", Kind::kName}, {"groups", groups}, {"state", states}};
   return result;
+}
+
+OptimizerState read(const Optimizer& optimizer, Lbfgs) {
+  return read_lbfgs(static_cast<const torch::optim::LBFGS&>(optimizer));
 }
 
 // Caught in write_optimizer, which knows what it is about.
@@ -246,6 +258,11 @@ void write(Optimizer& optimizer, const Json& description, const TensorMap& tenso
   }
   optimizer.state().clear();
   for (auto& [key, state] : states) optimizer.state()[key] = std::move(state);
+}
+
+void write(Optimizer& optimizer, const Json& description, const TensorMap& tensors, Lbfgs) {
+  check_groups(optimizer, description, Lbfgs::kName);
+  write_lbfgs(static_cast<torch::optim::LBFGS&>(optimizer), description, tensors);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ struct OptimizerState {
   std::vector<NamedTensor> tensors;  ///< The optimizer's own, not copies.
 };
 
-/// Throws Error(kInvalidArgument) unless it is an Adam, AdamW, SGD, RMSprop or Adagrad.
+/// Throws Error(kInvalidArgument) unless it is an Adam, AdamW, SGD, RMSprop, Adagrad or LBFGS.
 OptimizerState read_optimizer(const torch::optim::Optimizer& optimizer);
 
 /// Makes the optimizer continue where the other one was: its state and its options, e.g. the

@@ -14,8 +14,18 @@
 
 namespace manta::train::detail {
 
-/// Calls a function on every tensor in the output of a module's forward: a tensor, or an optional,
-/// tuple, pair, vector, array or map of such outputs.
+/// Calls a function on every tensor in the output of a module's forward: a tensor; an optional,
+/// tuple, pair, vector, array or map of such outputs; or a struct that says where its tensors are:
+///
+/// ```
+/// struct Output {
+///   torch::Tensor logits, loss;
+///   int64_t tokens;
+///   template <class F> void each_tensor(F&& f) { f(logits); f(loss); }
+/// };
+/// ```
+/// `f` takes any such output, e.g. a vector of tensors. Numbers, enumerators and strings have no
+/// tensors: they may stand in a tuple beside some.
 template <class T>
 struct OutputTensors : std::false_type {};
 
@@ -26,6 +36,32 @@ template <class T, class F>
 void for_each_tensor(T& output, const F& function) {
   OutputTensors<T>::visit(output, function);
 }
+
+struct AnyPart {
+  template <class T>
+  void operator()(T&) const {}
+};
+template <class T>
+concept SaysItsTensors = requires(T& output) {
+  output.each_tensor(AnyPart());
+};
+template <class T>
+concept HasNoTensors =
+    std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_same_v<T, std::string>;
+
+template <HasNoTensors T>
+struct OutputTensors<T> : std::true_type {
+  template <class F>
+  static void visit(T&, const F&) {}
+};
+
+template <SaysItsTensors T>
+struct OutputTensors<T> : std::true_type {
+  template <class F>
+  static void visit(T& output, const F& function) {
+    output.each_tensor([&](auto& part) { for_each_tensor(part, function); });
+  }
+};
 
 template <>
 struct OutputTensors<torch::Tensor> : std::true_type {

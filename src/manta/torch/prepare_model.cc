@@ -1,5 +1,6 @@
 #include "manta/torch/prepare_model.h"
 
+#include "manta/base/error_internal.h"
 #include "manta/base/names_internal.h"
 #include "manta/torch/gloo_group_internal.h"
 #include "manta/torch/hosts_group_internal.h"
@@ -53,8 +54,13 @@ c10::intrusive_ptr<c10d::ProcessGroup> get_process_group() {
 
 namespace detail {
 
-SyncOptions sync_options_of_run() {
+SyncOptions sync_options_of_run(const PrepareModelOptions& model) {
+  if (model.bucket_bytes == 0) {
+    throw Error(ErrorKind::kInvalidArgument,
+                "prepare_model: bucket_bytes must be positive (was 0); leave it out for 25 MiB");
+  }
   SyncOptions options;
+  options.model = model;
   Session* session = Session::current_or_null();
   if (!session) return options;
   options.rank = session->begin().rank;

@@ -6,12 +6,14 @@
 #include "manta/base/error_internal.h"
 #include "manta/base/json_number_internal.h"
 #include "manta/torch/scheduler_state_internal.h"
+#include "manta/torch/user_state_internal.h"
 
 namespace manta::detail {
 namespace {
 
 using torch::optim::LRScheduler;
 using torch::optim::StepLR;
+constexpr int kMaxStateDepth = 900;  // of the 1,000 levels that state.json may have
 using Plateau = torch::optim::ReduceLROnPlateauScheduler;
 
 // libtorch's schedulers have no way to ask for their state, and keep it private. The language lets
@@ -122,10 +124,12 @@ void each_member(auto& plateau, auto f) {
 
 const StepLR& step_lr(const LRScheduler& scheduler) {
   if (auto* known = dynamic_cast<const StepLR*>(&scheduler)) return *known;
-  throw Error(ErrorKind::kInvalidArgument,
-              manta::str("TorchCheckpoint: the state of a ", demangle(typeid(scheduler).name()),
-                         " cannot be kept; only of StepLR and ReduceLROnPlateauScheduler. Keep "
-                         "what yours needs with set() and get()"));
+  throw Error(
+      ErrorKind::kInvalidArgument,
+      manta::str("TorchCheckpoint: the state of a ", demangle(typeid(scheduler).name()),
+                 " cannot be kept; only of StepLR, ReduceLROnPlateauScheduler and those "
+                 "derived from manta::StatefulScheduler. Derive yours from it, or keep what "
+                 "it needs with set() and get()"));
 }
 
 void check_type(const Json& description, const char* type, const std::string& what) {
@@ -162,6 +166,31 @@ Json read_scheduler(const Plateau& scheduler) {
   each_member(scheduler,
               [&](const char* name, const auto& value) { description[name] = encode(value); });
   return description;
+}
+
+Json read_scheduler(const StatefulScheduler& scheduler) {
+  std::string type = scheduler.type();
+  Json state = scheduler.state();
+  require_storable(type, state, kMaxStateDepth);
+  Json numbers = take_odd_numbers(state);
+  return {{"type", type}, {"state", std::move(state)}, {"numbers", std::move(numbers)}};
+}
+
+void write_scheduler(StatefulScheduler& scheduler, const Json& description,
+                     const std::string& what) {
+  reading(what, [&] { check_type(description, scheduler.type().c_str(), what); });
+  Json state;
+  reading(what, [&] {
+    state = description.at("state");
+    put_odd_numbers(state, description.at("numbers"), "state.json");
+  });
+  try {
+    scheduler.load_state(state);
+  } catch (const Error& error) {
+    throw Error(error.kind(), what + error.what());
+  } catch (const std::exception& error) {
+    throw Error(ErrorKind::kInvalidArgument, what + error.what());
+  }
 }
 
 void write_scheduler(LRScheduler& scheduler, const Json& description, const std::string& what) {

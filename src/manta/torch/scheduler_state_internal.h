@@ -5,6 +5,7 @@
 #include <string>
 
 #include "manta/base/json.h"
+#include "manta/torch/lr_schedule.h"
 
 namespace manta::detail {
 
@@ -12,6 +13,7 @@ namespace manta::detail {
 /// themselves are the optimizer's. Throws Error(kInvalidArgument) unless it is a StepLR.
 Json read_scheduler(const torch::optim::LRScheduler& scheduler);
 Json read_scheduler(const torch::optim::ReduceLROnPlateauScheduler& scheduler);
+Json read_scheduler(const StatefulScheduler& scheduler);
 
 /// Makes the scheduler continue where the other one was. A ReduceLROnPlateauScheduler also takes
 /// over the other one's options, as an optimizer does; those of a StepLR cannot be changed, so they
@@ -20,6 +22,8 @@ Json read_scheduler(const torch::optim::ReduceLROnPlateauScheduler& scheduler);
 void write_scheduler(torch::optim::LRScheduler& scheduler, const Json& description,
                      const std::string& what);
 void write_scheduler(torch::optim::ReduceLROnPlateauScheduler& scheduler, const Json& description,
+                     const std::string& what);
+void write_scheduler(StatefulScheduler& scheduler, const Json& description,
                      const std::string& what);
 
 }  // namespace manta::detail

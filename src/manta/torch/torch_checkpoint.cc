@@ -6,6 +6,7 @@
 #include "manta/base/error_internal.h"
 #include "manta/torch/optimizer_state_internal.h"
 #include "manta/torch/scheduler_state_internal.h"
+#include "manta/torch/sharded_checkpoint_internal.h"
 #include "manta/torch/torch_source_internal.h"
 #include "manta/torch/user_state_internal.h"
 #include "manta/train/file_internal.h"
@@ -104,8 +105,18 @@ Json read_state(const std::string& path) {
     if (!has_object("numbers")) throw corrupt();
     detail::put_odd_numbers(state["state"], state["numbers"], path);
   }
+  if (!state.contains("scalers")) state["scalers"] = Json::object();  // there were none before
+  if (!has_object("scalers")) throw corrupt();
+  if (!state.contains("sharded")) state["sharded"] = Json::object();
+  if (!has_object("sharded")) throw corrupt();
+  for (const char* kind : {"models", "optimizers"}) {
+    Json& shards = state["sharded"][kind];
+    if (shards.is_null()) shards = Json::object();
+    if (!shards.is_object()) throw corrupt();
+    for (const auto& [name, description] : shards.items()) check_name(name);
+  }
   for (const Json& name : state["models"]) check_name(name);
-  for (const char* kind : {"optimizers", "schedulers"}) {
+  for (const char* kind : {"optimizers", "schedulers", "scalers"}) {
     for (const auto& [name, description] : state[kind].items()) check_name(name);
   }
   return state;
@@ -148,8 +159,17 @@ TorchCheckpoint::TorchCheckpoint(const Checkpoint& checkpoint) {
     optimizers_[slot] = {std::move(description),
                          read_tensors(checkpoint.file(optimizer_file(slot)))};
   }
+  for (auto& [slot, description] : state["sharded"]["models"].items()) {
+    model_shards_[slot] = detail::read_shards(checkpoint, model_file(slot), description);
+  }
+  for (auto& [slot, description] : state["sharded"]["optimizers"].items()) {
+    optimizer_shards_[slot] = detail::read_shards(checkpoint, optimizer_file(slot), description);
+  }
   for (auto& [slot, description] : state["schedulers"].items()) {
     schedulers_[slot] = std::move(description);
+  }
+  for (auto& [slot, description] : state["scalers"].items()) {
+    scalers_[slot] = std::move(description);
   }
 }
 
@@ -162,6 +182,9 @@ void TorchCheckpoint::add_module(const std::string& slot, const torch::nn::Modul
   ModelTensors& model = new_slot(models_, "model", slot);
   model.tensors = tensors_of(module);
   model.parameters = parameters_of(module).size();
+  if (auto shards = detail::take_shards(model.tensors, model.parameters)) {
+    model_shards_[slot] = std::move(shards);
+  }
 }
 
 TorchCheckpoint& TorchCheckpoint::add_optimizer(const torch::optim::Optimizer& optimizer) {
@@ -171,8 +194,10 @@ TorchCheckpoint& TorchCheckpoint::add_optimizer(const torch::optim::Optimizer& o
 TorchCheckpoint& TorchCheckpoint::add_optimizer(const std::string& slot,
                                                 const torch::optim::Optimizer& optimizer) {
   detail::OptimizerState state = detail::read_optimizer(optimizer);
+  auto shards = detail::take_shards(optimizer, state.tensors);
   new_slot(optimizers_, "optimizer", slot) = {std::move(state.description),
                                               std::move(state.tensors)};
+  if (shards) optimizer_shards_[slot] = std::move(shards);
   return *this;
 }
 
@@ -198,6 +223,19 @@ TorchCheckpoint& TorchCheckpoint::add_scheduler(
   return *this;
 }
 
+TorchCheckpoint& TorchCheckpoint::add_stateful(const std::string& slot,
+                                               const StatefulScheduler& scheduler) {
+  Json description = detail::read_scheduler(scheduler);
+  new_slot(schedulers_, "scheduler", slot) = std::move(description);
+  return *this;
+}
+
+TorchCheckpoint& TorchCheckpoint::add_scaler(const train::GradScaler& scaler,
+                                             const std::string& slot) {
+  new_slot(scalers_, "scaler", slot) = scaler.state();
+  return *this;
+}
+
 TorchCheckpoint& TorchCheckpoint::set(const std::string& key, Json value) {
   detail::require_storable(key, value, kStateLimits.depth - 2);  // {"state": {key: ...
   state_[key] = std::move(value);
@@ -214,10 +252,21 @@ const Json& TorchCheckpoint::get(const std::string& key) const {
 }
 
 const std::vector<NamedTensor>& TorchCheckpoint::tensors(const std::string& slot) const {
-  return find_slot(models_, "model", slot).tensors;
+  const ModelTensors& model = find_slot(models_, "model", slot);
+  auto shards = model_shards_.find(slot);
+  if (shards == model_shards_.end()) return model.tensors;
+  std::vector<NamedTensor>& whole = whole_models_[slot];
+  if (whole.empty()) whole = detail::whole_tensors(model.tensors, shards->second.get());
+  return whole;
 }
 
 void TorchCheckpoint::load_module(const std::string& slot, torch::nn::Module& module) const {
+  auto shards = model_shards_.find(slot);
+  if (shards != model_shards_.end() || detail::has_shards(module)) {
+    detail::load_shards(slot, find_slot(models_, "model", slot).tensors,
+                        shards == model_shards_.end() ? nullptr : shards->second.get(), module);
+    return;
+  }
   const std::vector<NamedTensor>& here = tensors(slot);
   std::map<std::string, torch::Tensor> stored = by_name(here);
   std::vector<NamedTensor> expected = tensors_of(module);
@@ -250,7 +299,14 @@ void TorchCheckpoint::load_optimizer(torch::optim::Optimizer& optimizer) const {
 void TorchCheckpoint::load_optimizer(const std::string& slot,
                                      torch::optim::Optimizer& optimizer) const {
   const OptimizerData& stored = find_slot(optimizers_, "optimizer", slot);
-  detail::write_optimizer(optimizer, stored.description, by_name(stored.tensors),
+  auto shards = optimizer_shards_.find(slot);
+  bool is_split = shards != optimizer_shards_.end();
+  bool split = is_split || detail::has_shards(optimizer);
+  detail::write_optimizer(optimizer, stored.description,
+                          split
+                              ? detail::optimizer_tensors(optimizer, stored.tensors,
+                                                          is_split ? shards->second.get() : nullptr)
+                              : by_name(stored.tensors),
                           cannot_load("optimizer", slot));
 }
 
@@ -274,6 +330,20 @@ void TorchCheckpoint::load_scheduler(const std::string& slot,
                           cannot_load("scheduler", slot));
 }
 
+void TorchCheckpoint::load_stateful(const std::string& slot, StatefulScheduler& scheduler) const {
+  detail::write_scheduler(scheduler, find_slot(schedulers_, "scheduler", slot),
+                          cannot_load("scheduler", slot));
+}
+
+void TorchCheckpoint::load_scaler(train::GradScaler& scaler, const std::string& slot) const {
+  const Json& stored = find_slot(scalers_, "scaler", slot);
+  try {
+    scaler.load_state(stored);
+  } catch (const Error& error) {
+    throw Error(error.kind(), cannot_load("scaler", slot) + error.what());
+  }
+}
+
 std::shared_ptr<CheckpointSource> TorchCheckpoint::source(
     const TorchCheckpointOptions& options) const {
   std::vector<NamedTensor> parameters;
@@ -283,7 +353,19 @@ std::shared_ptr<CheckpointSource> TorchCheckpoint::source(
   }
   auto* session = train::Session::current_or_null();
   int rank = options.rank >= 0 || !session ? options.rank : session->begin().rank;
-  if (rank > 0) return detail::digest_only_source(std::move(parameters));
+  std::vector<detail::TensorFile> files;
+  Json sharded = {{"models", Json::object()}, {"optimizers", Json::object()}};
+  auto add_shards = [&](const char* kind, const std::string& slot, const std::string& file,
+                        const detail::StoredShards& shards) {
+    sharded[kind][slot] = shards.description();
+    files.push_back({detail::shard_file(file, shards.rank, shards.world), shards.parts()});
+  };
+  for (const auto& [slot, shards] : model_shards_)
+    add_shards("models", slot, model_file(slot), *shards);
+  for (const auto& [slot, shards] : optimizer_shards_)
+    add_shards("optimizers", slot, optimizer_file(slot), *shards);
+  if (rank > 0 && files.empty()) return detail::digest_only_source(std::move(parameters));
+  if (rank > 0) return detail::torch_source(std::move(files), std::move(parameters), {});
 
   Json set = state_;
   Json numbers = detail::take_odd_numbers(set);
@@ -291,9 +373,10 @@ std::shared_ptr<CheckpointSource> TorchCheckpoint::source(
                 {"state", std::move(set)},
                 {"models", Json::array()},
                 {"optimizers", Json::object()},
-                {"schedulers", Json(schedulers_)}};
+                {"schedulers", Json(schedulers_)},
+                {"scalers", Json(scalers_)}};
   if (!numbers.empty()) state["numbers"] = std::move(numbers);
-  std::vector<detail::TensorFile> files;
+  if (!files.empty()) state["sharded"] = std::move(sharded);
   for (const auto& [slot, model] : models_) {
     state["models"].push_back(slot);
     files.push_back({model_file(slot), model.tensors});

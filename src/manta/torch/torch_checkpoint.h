@@ -3,6 +3,7 @@
 #include <torch/nn.h>
 #include <torch/optim.h>
 
+#include <concepts>
 #include <map>
 #include <memory>
 #include <string>
@@ -10,12 +11,16 @@
 
 #include "manta/base/json.h"
 #include "manta/torch/data_parallel.h"
+#include "manta/torch/grad_scaler.h"
+#include "manta/torch/lr_schedule.h"
 #include "manta/torch/safetensors.h"
 #include "manta/train/checkpoint.h"
 
 namespace manta {
 
 namespace detail {
+
+struct StoredShards;  // what each worker keeps its share of
 
 inline torch::nn::Module& module_of(torch::nn::Module& module) { return module; }
 template <class M>
@@ -65,6 +70,10 @@ struct TorchCheckpointOptions {
 /// use the same name. The files are `<slot>.safetensors` for a model; optimizer.safetensors, or
 /// `<slot>.optimizer.safetensors`, for an optimizer.
 ///
+/// Of a sharded model (PrepareModelOptions::sharded) and its optimizer every worker writes its own
+/// share, to files such as model.shard-0-of-4.safetensors, and reads what it needs of all of them,
+/// however many there were; a model that is not sharded can load them, and the reverse.
+///
 /// Adding to a slot that is taken is Error(kInvalidArgument). Loading a slot that does not exist is
 /// Error(kNotFound), which lists the existing ones. "Model" is a torch::nn module, its holder, a
 /// shared_ptr to one, or a DataParallel.
@@ -97,17 +106,29 @@ class TorchCheckpoint {
     return *this;
   }
   /// Also keeps the optimizer's current state and options. Throws Error(kInvalidArgument) unless it
-  /// is an Adam, AdamW, SGD, RMSprop or Adagrad.
+  /// is one of libtorch: an Adam, AdamW, SGD, RMSprop, Adagrad or LBFGS.
   TorchCheckpoint& add_optimizer(const torch::optim::Optimizer& optimizer);
   TorchCheckpoint& add_optimizer(const std::string& slot, const torch::optim::Optimizer& optimizer);
   /// Also keeps the progress of the scheduler: a StepLR or ReduceLROnPlateauScheduler, the two in
-  /// libtorch. Any other throws Error(kInvalidArgument). The optimizer has the learning rate.
+  /// libtorch, or a StatefulScheduler, which Manta's are and yours may be. Any other throws
+  /// Error(kInvalidArgument). The optimizer has the learning rate.
   TorchCheckpoint& add_scheduler(const torch::optim::LRScheduler& scheduler);
   TorchCheckpoint& add_scheduler(const std::string& slot,
                                  const torch::optim::LRScheduler& scheduler);
   TorchCheckpoint& add_scheduler(const torch::optim::ReduceLROnPlateauScheduler& scheduler);
   TorchCheckpoint& add_scheduler(const std::string& slot,
                                  const torch::optim::ReduceLROnPlateauScheduler& scheduler);
+  template <std::derived_from<StatefulScheduler> Scheduler>
+  TorchCheckpoint& add_scheduler(const Scheduler& scheduler) {
+    return add_stateful(kSchedulerSlot, scheduler);
+  }
+  template <std::derived_from<StatefulScheduler> Scheduler>
+  TorchCheckpoint& add_scheduler(const std::string& slot, const Scheduler& scheduler) {
+    return add_stateful(slot, scheduler);
+  }
+  /// Also keeps the scale of mixed precision and how long it has lasted.
+  TorchCheckpoint& add_scaler(const train::GradScaler& scaler,
+                              const std::string& slot = kScalerSlot);
   /// Any JSON, infinities and NaN included. Throws Error(kInvalidArgument) for what could not be
   /// read back: texts that are not UTF-8, bytes, more than 998 levels.
   TorchCheckpoint& set(const std::string& key, Json value);
@@ -135,6 +156,17 @@ class TorchCheckpoint {
   void load_scheduler(const std::string& slot,
                       torch::optim::ReduceLROnPlateauScheduler& scheduler) const;
 
+  template <std::derived_from<StatefulScheduler> Scheduler>
+  void load_scheduler(Scheduler& scheduler) const {
+    load_stateful(kSchedulerSlot, scheduler);
+  }
+  template <std::derived_from<StatefulScheduler> Scheduler>
+  void load_scheduler(const std::string& slot, Scheduler& scheduler) const {
+    load_stateful(slot, scheduler);
+  }
+  /// See add_scaler. Its options are those of the checkpoint then, as in Python.
+  void load_scaler(train::GradScaler& scaler, const std::string& slot = kScalerSlot) const;
+
   bool has_model(const std::string& slot = kModelSlot) const { return models_.contains(slot); }
   bool has_optimizer(const std::string& slot = kOptimizerSlot) const {
     return optimizers_.contains(slot);
@@ -143,10 +175,13 @@ class TorchCheckpoint {
     return schedulers_.contains(slot);
   }
 
+  bool has_scaler(const std::string& slot = kScalerSlot) const { return scalers_.contains(slot); }
+
   /// A value that was `set`. Throws Error(kNotFound) listing the existing keys.
   const Json& get(const std::string& key) const;
   const Json& state() const { return state_; }
-  /// A model's weights and buffers with their names.
+  /// A model's weights and buffers with their names. Of a sharded model it puts the workers' shares
+  /// together in memory; `load_model` does not.
   const std::vector<NamedTensor>& tensors(const std::string& slot = kModelSlot) const;
 
   /// What train::report takes.
@@ -157,6 +192,7 @@ class TorchCheckpoint {
   static constexpr const char* kModelSlot = "model";
   static constexpr const char* kOptimizerSlot = "optimizer";
   static constexpr const char* kSchedulerSlot = "scheduler";
+  static constexpr const char* kScalerSlot = "scaler";
 
  private:
   struct ModelTensors {
@@ -172,7 +208,16 @@ class TorchCheckpoint {
 
   std::map<std::string, ModelTensors> models_;
   std::map<std::string, OptimizerData> optimizers_;
+  /// The part of a sharded model or of its optimizer, by slot; beside what is not split.
+  std::map<std::string, std::shared_ptr<detail::StoredShards>> model_shards_;
+  std::map<std::string, std::shared_ptr<detail::StoredShards>> optimizer_shards_;
+  mutable std::map<std::string, std::vector<NamedTensor>> whole_models_;  ///< See tensors().
+
+  TorchCheckpoint& add_stateful(const std::string& slot, const StatefulScheduler& scheduler);
+  void load_stateful(const std::string& slot, StatefulScheduler& scheduler) const;
+
   std::map<std::string, Json> schedulers_;
+  std::map<std::string, Json> scalers_;
   Json state_ = Json::object();
 };
 

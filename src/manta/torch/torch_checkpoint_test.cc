@@ -286,9 +286,56 @@ TEST_F(TorchCheckpointTest, SaysWhatDoesNotFit) {
   EXPECT_THAT(
       message_of_failure([&] { model_only.load_optimizer(optimizer); }),
       HasSubstr("not found: TorchCheckpoint: it has no optimizer 'optimizer'; there is: none"));
-  torch::optim::LBFGS lbfgs(net->parameters());
-  EXPECT_THAT(message_of_failure([&] { TorchCheckpoint::from_model(net, lbfgs); }),
-              HasSubstr("LBFGS"));
+  struct Unknown : torch::optim::Optimizer {
+    explicit Unknown(std::vector<torch::Tensor> parameters)
+        : Optimizer({torch::optim::OptimizerParamGroup(std::move(parameters))},
+                    std::make_unique<torch::optim::SGDOptions>(0.1)) {}
+    torch::Tensor step(LossClosure) override { return {}; }
+  };
+  Unknown unknown(net->parameters());
+  EXPECT_THAT(message_of_failure([&] { TorchCheckpoint::from_model(net, unknown); }),
+              AllOf(HasSubstr("Unknown"), HasSubstr("cannot be kept")));
+}
+
+// Minimises a fixed function of the model; every step evaluates it several times.
+void minimise(SavedNet& net, torch::optim::LBFGS& optimizer, int steps) {
+  net->eval();
+  torch::manual_seed(5);
+  torch::Tensor inputs = torch::randn({16, 4});
+  for (int i = 0; i < steps; ++i) {
+    optimizer.step([&] {
+      optimizer.zero_grad();
+      torch::Tensor loss = (net(inputs) - 1).square().mean();
+      loss.backward();
+      return loss;
+    });
+  }
+}
+
+TEST_F(TorchCheckpointTest, LbfgsGoesOnWhereItWas) {
+  for (const char* search : {"", "strong_wolfe"}) {
+    for (int pause : {0, 1, 3}) {
+      auto options = torch::optim::LBFGSOptions(0.5).max_iter(4).history_size(5);
+      if (*search) options.line_search_fn(search);
+      torch::manual_seed(1);
+      SavedNet net, other;
+      torch::optim::LBFGS optimizer(net->parameters(), options), loaded(other->parameters());
+      minimise(net, optimizer, pause);
+      TorchCheckpoint saved(save(TorchCheckpoint::from_model(net, optimizer)));
+      saved.load_model(other);
+      saved.load_optimizer(loaded);
+      minimise(net, optimizer, 3);
+      minimise(other, loaded, 3);
+      expect_equal(*net, *other);
+      SavedNet wide(9);
+      torch::optim::LBFGS unlike(wide->parameters());
+      if (pause > 0) {
+        EXPECT_THAT(message_of_failure([&] { saved.load_optimizer(unlike); }),
+                    HasSubstr("numbers, the parameters need"));
+        EXPECT_TRUE(unlike.state().empty());
+      }
+    }
+  }
 }
 
 TEST_F(TorchCheckpointTest, DamagedFilesAreNamed) {

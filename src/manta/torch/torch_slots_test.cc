@@ -3,12 +3,14 @@
 #include <arrow/api.h>
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <fstream>
 
 #include "manta/base/error_internal.h"
 #include "manta/base/error_of_internal.h"
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/io/arrow_status_internal.h"
+#include "manta/torch/reduce_on_plateau.h"
 #include "manta/torch/torch_checkpoint.h"
 #include "manta/torch/torch_predictor.h"
 #include "manta/train/checkpoint_store_internal.h"
@@ -220,6 +222,93 @@ TEST_F(TorchSlots, SchedulesGoOnWhereTheyWere) {
           });
     }
   }
+}
+
+// A user's own: libtorch's class with its state as JSON.
+struct EverySecond : torch::optim::LRScheduler, StatefulScheduler {
+  using LRScheduler::LRScheduler;
+  std::vector<double> get_lrs() override {
+    auto rates = get_current_lrs();
+    if (++calls % 2 == 0) rates[0] *= 0.8;
+    return rates;
+  }
+  std::string type() const override { return "EverySecond"; }
+  Json state() const override { return {{"calls", calls}, {"least", -INFINITY}}; }
+  void load_state(const Json& state) override {
+    if (state.at("least").get<double>() != -INFINITY) throw std::runtime_error("no infinity");
+    calls = state.at("calls").get<int>();
+  }
+  int calls = 0;
+};
+
+TEST_F(TorchSlots, MantasAndUsersSchedulersGoOnWhereTheyWere) {
+  auto reload = [&](const TorchCheckpoint& checkpoint) {
+    return TorchCheckpoint(save(checkpoint));
+  };
+  auto step = [](auto& scheduler, int) { scheduler.step(); };
+  for (int pause : {0, 1, 4, 9}) {
+    SCOPED_TRACE(pause);
+    expect_same_schedule(
+        reload, pause, [](auto& optimizer) { return CosineAnnealingLR(optimizer, {.t_max = 20}); },
+        step);
+    expect_same_schedule(
+        reload, pause,
+        [](auto& optimizer) {
+          return LinearWarmup(optimizer, {.steps = 3},
+                              OneCycleLR(optimizer, {.max_lr = 2, .total_steps = 18}));
+        },
+        step);
+    expect_same_schedule(
+        reload, pause, [](auto& optimizer) { return EverySecond(optimizer); }, step);
+    expect_same_schedule(
+        reload, pause,
+        [](auto& optimizer) {
+          return ReduceLROnPlateau(optimizer, {.factor = 0.7, .patience = 2, .cooldown = 2});
+        },
+        [](auto& scheduler, int i) { scheduler.step(i < 3 ? 3 - i : 1); });
+  }
+}
+
+TEST_F(TorchSlots, MantasSchedulersThatDoNotFitAreSaid) {
+  torch::nn::Linear model(4, 2);
+  SGD optimizer(model->parameters(), 1);
+  CosineAnnealingLR eight(optimizer, {.t_max = 8}), nine(optimizer, {.t_max = 9});
+  LinearWarmup warmup(optimizer);
+  EverySecond mine(optimizer);
+  Checkpoint checkpoint = save(TorchCheckpoint().add_scheduler(eight).add_scheduler("m", mine));
+  TorchCheckpoint saved(checkpoint);
+  EXPECT_THAT(message_of([&] { saved.load_scheduler(nine); }),
+              AllOf(HasSubstr("the scheduler 'scheduler' cannot be loaded: it has the options"),
+                    HasSubstr("\"t_max\":9"), HasSubstr("\"t_max\":8")));
+  EXPECT_THAT(message_of([&] { saved.load_scheduler(warmup); }),
+              HasSubstr("has the state of \"CosineAnnealingLR\", it is a LinearWarmup"));
+  Json state = Json::parse(std::ifstream(checkpoint.file("state.json")));
+  state["schedulers"]["scheduler"]["state"]["steps"] = -1;
+  state["schedulers"]["m"]["state"]["least"] = 0;
+  state["schedulers"]["m"]["numbers"] = Json::object();
+  std::ofstream(checkpoint.file("state.json"), std::ios::trunc) << state.dump();
+  TorchCheckpoint damaged(checkpoint);
+  EXPECT_EQ(error_of([&] { damaged.load_scheduler(eight); }).kind(), ErrorKind::kCorrupt);
+  EXPECT_THAT(message_of([&] { damaged.load_scheduler("m", mine); }),
+              HasSubstr("the scheduler 'm' cannot be loaded: no infinity"));
+}
+
+TEST_F(TorchSlots, TheScalerIsKept) {
+  train::GradScaler scaler({.init_scale = 8, .growth_interval = 2}), other;
+  torch::Tensor x = torch::ones({2}, torch::requires_grad());
+  SGD optimizer({x}, 0.1);
+  for (int i = 0; i < 3; ++i) {
+    scaler.scale(x.sum()).backward();
+    scaler.step(optimizer);
+    scaler.update();
+  }
+  TorchCheckpoint saved(save(TorchCheckpoint().add_scaler(scaler).set("a", 1)));
+  EXPECT_TRUE(saved.has_scaler());
+  saved.load_scaler(other);
+  EXPECT_EQ(other.get_scale(), 16);
+  EXPECT_EQ(other.state(), scaler.state());
+  EXPECT_THAT(message_of([&] { saved.load_scaler(other, "second"); }),
+              HasSubstr("it has no scaler 'second'; there is: scaler"));
 }
 
 TEST_F(TorchSlots, APlateausOptionsAreRestored) {

@@ -69,7 +69,7 @@ class TorchSource final : public CheckpointSource {
       SafetensorsImage image = make_safetensors(std::move(file.tensors), {{"format", "pt"}});
       folder.write(file.name, image.parts());
     }
-    folder.write(state_.name, state_.text);
+    if (!state_.name.empty()) folder.write(state_.name, state_.text);
     staged_ = StagedTensors();
   }
 

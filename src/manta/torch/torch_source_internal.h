@@ -18,7 +18,8 @@ struct TextFile {
   std::string text;
 };
 
-/// What a TorchCheckpoint gives to report() on rank 0. stage() copies the tensors; `parameters` are
+/// What a TorchCheckpoint gives to report() on rank 0, and, without `state`, on the others if each
+/// has its share of a model. stage() copies the tensors; `parameters` are
 /// what its fingerprint is made of, and are let go there.
 std::shared_ptr<CheckpointSource> torch_source(std::vector<TensorFile> files,
                                                std::vector<NamedTensor> parameters, TextFile state);

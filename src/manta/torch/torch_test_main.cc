@@ -10,8 +10,8 @@ bool forks_ranks(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     std::string_view argument = argv[i];
     if (!argument.starts_with("--gtest_filter=")) continue;
-    for (auto trains :
-         {"TorchTrainerTest.", "TuneTorchTest.", "RanksPart.", "RanksThatAreSlow.", "*"}) {
+    for (auto trains : {"TorchTrainerTest.", "ShardedTrainer.", "TuneTorchTest.", "RanksPart.",
+                        "RanksThatAreSlow.", "*"}) {
       if (argument.find(trains) != argument.npos) return false;
     }
     return true;
@@ -20,7 +20,7 @@ bool forks_ranks(int argc, char** argv) {
 }
 
 int main(int argc, char** argv) {
-  if (!forks_ranks(argc, argv)) manta::init(argc, argv, {.resources = {.cpus = 2}});
+  if (!forks_ranks(argc, argv)) manta::init(argc, argv, {.resources = {.cpus = 2, .gpus = 1}});
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -6,6 +6,9 @@
 #include <arrow/io/file.h>
 #include <gmock/gmock.h>
 #include <parquet/arrow/writer.h>
+#include <torch/data/datasets/base.h>
+#include <torch/data/datasets/map.h>
+#include <torch/data/transforms/stack.h>
 
 #include <filesystem>
 #include <fstream>
@@ -15,7 +18,9 @@
 #include "manta/io/arrow_status_internal.h"
 #include "manta/predict/batch_predictor.h"
 #include "manta/preprocess/scalers.h"
+#include "manta/torch/data_loader.h"
 #include "manta/torch/prepare_model.h"
+#include "manta/torch/seed_and_device.h"
 #include "manta/torch/torch_batches.h"
 #include "manta/torch/torch_checkpoint.h"
 #include "manta/torch/torch_predictor.h"
@@ -257,6 +262,80 @@ TEST_F(TorchTrainerTest, BadOptionsAreSaid) {
   auto twice = options(fit_line);
   TorchTrainer(twice).fit();
   EXPECT_THAT(message_of([&] { TorchTrainer(twice).fit(); }), HasSubstr("restore"));
+}
+
+// The program has declared one GPU in its InitOptions; whether there is one does not matter here.
+TEST_F(TorchTrainerTest, GpusGoThroughTheLedger) {
+  auto loop = [] {
+    const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+    if (!visible) throw std::runtime_error("CUDA_VISIBLE_DEVICES is not set");
+    train::report({{"visible", visible}, {"device", train::get_device().is_cuda()}});
+  };
+  auto halves = options(loop);
+  halves.datasets.clear();
+  halves.scaling_config.resources_per_worker.gpus = 0.5;
+  EXPECT_EQ(TorchTrainer(halves).fit().metrics.at("visible"), "0");
+  auto whole = options(loop, 1);
+  whole.datasets.clear();
+  whole.scaling_config.use_gpu = true;
+  EXPECT_EQ(TorchTrainer(whole).fit().metrics.at("visible"), "0");
+  whole.scaling_config.num_workers = 2;
+  EXPECT_THAT(message_of([&] { TorchTrainer(whole).fit(); }),
+              AllOf(HasSubstr("asks for 2 workers with 0.25 CPU, 1 GPU each"),
+                    HasSubstr("there is only 2 CPU, 1 GPU")));
+}
+
+TEST_F(TorchTrainerTest, WorkersMaySeedDifferently) {
+  auto loop = [] {
+    auto rank = static_cast<uint64_t>(train::get_context().world_rank);
+    uint64_t same = train::seed_all(5), own = train::seed_all(5, {.per_rank = true});
+    if (same != 5 || own != 5 + rank) throw std::runtime_error("the seeds");
+    train::report({{"seeds", {same, own}}});
+  };
+  auto seeded = options(loop);
+  seeded.datasets.clear();
+  EXPECT_EQ(TorchTrainer(seeded).fit().metrics.at("seeds"), Json({5, 5}));
+}
+
+// Every worker gets its part of each epoch, and keeps the same weights.
+TEST_F(TorchTrainerTest, DataSetsOfTorchAreSplit) {
+  struct Numbers : torch::data::datasets::Dataset<Numbers> {
+    torch::data::Example<> get(size_t index) override {
+      return {torch::full({1}, static_cast<float>(index)), torch::full({1}, 1.0f)};
+    }
+    std::optional<size_t> size() const override { return 11; }
+  };
+  auto loop = [] {
+    auto loader = train::prepare_data_loader(Numbers().map(torch::data::transforms::Stack<>()),
+                                             {.batch_size = 4, .seed = 2});
+    auto model = train::prepare_model(
+        Net(),
+        {.find_unused_parameters = false, .broadcast_buffers = false, .bucket_bytes = 1 << 20});
+    torch::optim::SGD optimizer(model->parameters(), 1e-3);
+    torch::Tensor seen = torch::zeros({11});
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      loader.set_epoch(epoch);
+      for (auto& batch : loader) {
+        optimizer.zero_grad();
+        torch::mse_loss(model->forward(batch.data), batch.target).backward();
+        optimizer.step();
+        seen.index_add_(0, batch.data.flatten().to(torch::kInt64),
+                        torch::ones({batch.data.size(0)}));
+      }
+    }
+    std::vector<torch::Tensor> all = {seen};
+    train::get_process_group()->allreduce(all)->wait();
+    train::report({{"least", all[0].min().item<double>()}, {"sum", all[0].sum().item<double>()}},
+                  TorchCheckpoint::from_model(model));
+  };
+  auto split = options(loop);
+  split.datasets.clear();
+  Result result = TorchTrainer(split).fit();
+  EXPECT_EQ(result.metrics.at("least"), 2);  // in both epochs
+  EXPECT_EQ(result.metrics.at("sum"), 24);   // 11 rows and one again, twice
+  auto wrong = [] { train::prepare_model(Net(), {.bucket_bytes = 0}); };
+  EXPECT_THAT(message_of([&] { TorchTrainer(options(wrong)).fit(); }),
+              HasSubstr("bucket_bytes must be positive"));
 }
 
 TEST_F(TorchTrainerTest, BadCallsInTheLoopAreSaid) {

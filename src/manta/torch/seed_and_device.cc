@@ -1,0 +1,24 @@
+#include "manta/torch/seed_and_device.h"
+
+#include <torch/cuda.h>
+#include <torch/utils.h>
+
+#include <cstdlib>
+
+#include "manta/train/session_internal.h"
+
+namespace manta::train {
+
+uint64_t seed_all(uint64_t seed, const SeedOptions& options) {
+  const Session* session = Session::current_or_null();
+  if (options.per_rank && session) seed += static_cast<uint64_t>(session->begin().rank);
+  torch::manual_seed(seed);
+  std::srand(static_cast<unsigned>(seed));
+  return seed;
+}
+
+torch::Device get_device() {
+  return torch::cuda::is_available() ? torch::Device(torch::kCUDA, 0) : torch::Device(torch::kCPU);
+}
+
+}  // namespace manta::train

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+
+namespace manta::train {
+
+struct SeedOptions {
+  /// Gives each worker a seed of its own: `seed` plus its rank. For what should differ between
+  /// them, e.g. dropout and augmentation. False: the same numbers everywhere.
+  bool per_rank = false;
+};
+
+/// Seeds libtorch's generators, of all devices, and std::rand of this process. Returns the seed
+/// that it used, for generators of your own: `std::mt19937_64 mine(seed_all(7, {.per_rank =
+/// true}))`. In a training loop and outside.
+uint64_t seed_all(uint64_t seed, const SeedOptions& options = {});
+
+/// Where this worker should put its model and its batches: the GPU that it was given (`use_gpu`),
+/// which is always device 0 of those that it sees; otherwise the CPU.
+torch::Device get_device();
+
+}  // namespace manta::train

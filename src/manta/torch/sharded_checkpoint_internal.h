@@ -1,0 +1,65 @@
+#pragma once
+
+#include <torch/nn.h>
+#include <torch/optim.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "manta/base/json.h"
+#include "manta/torch/safetensors.h"
+#include "manta/torch/shard_plan_internal.h"
+
+namespace manta::detail {
+
+/// Tensors of a checkpoint of which each worker writes its share, to a file of its own:
+/// `model.shard-0-of-4.safetensors`. Any number of workers can read them again.
+struct StoredShards {
+  struct Entry {
+    std::vector<int64_t> sizes;  ///< Of the whole.
+    std::vector<train::detail::ShardRange> ranges;
+    std::vector<torch::Tensor> parts;  ///< One for each range, of one dimension.
+  };
+  std::map<std::string, Entry> tensors;
+  int rank = 0;  ///< Of the worker that writes; its parts are all there are until they are read.
+  int world = 1;
+
+  /// {"world": 4, "shapes": {"first.weight": [8, 4], ...}}, for state.json.
+  Json description() const;
+  std::vector<NamedTensor> parts() const;
+};
+
+/// `base` is a name that ends in .safetensors.
+std::string shard_file(const std::string& base, int rank, int world);
+
+/// Takes what is split out of a module's tensors, of which the first `parameters` are parameters.
+/// Null if nothing is.
+std::shared_ptr<StoredShards> take_shards(std::vector<NamedTensor>& tensors, size_t& parameters);
+/// The same for an optimizer's state. Throws Error(kInvalidArgument) for an LBFGS on shares.
+std::shared_ptr<StoredShards> take_shards(const torch::optim::Optimizer& optimizer,
+                                          std::vector<NamedTensor>& tensors);
+
+/// Maps the files of all workers. Throws Error(kCorrupt) naming what does not fit `description`.
+std::shared_ptr<StoredShards> read_shards(const Checkpoint& checkpoint, const std::string& base,
+                                          const Json& description);
+
+/// Each tensor as a whole, in memory.
+std::vector<NamedTensor> whole_tensors(const std::vector<NamedTensor>& plain,
+                                       const StoredShards* shards);
+
+bool has_shards(const torch::nn::Module& module);
+bool has_shards(const torch::optim::Optimizer& optimizer);
+
+/// Copies into a module, split or not, what it needs of tensors, split or not. Throws
+/// Error(kInvalidArgument) listing every name that is missing, unexpected or of another shape; then
+/// the module is unchanged.
+void load_shards(const std::string& slot, const std::vector<NamedTensor>& plain,
+                 const StoredShards* shards, torch::nn::Module& module);
+/// The state of an optimizer's parameters, split or not, of such tensors.
+std::map<std::string, torch::Tensor> optimizer_tensors(const torch::optim::Optimizer& optimizer,
+                                                       const std::vector<NamedTensor>& plain,
+                                                       const StoredShards* shards);
+
+}  // namespace manta::detail

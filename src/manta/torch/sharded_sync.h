@@ -1,0 +1,60 @@
+#pragma once
+
+#include <torch/nn.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "manta/torch/gradient_sync.h"
+
+namespace manta::train::detail {
+
+/// Splits one model over the workers: each holds its share of every parameter, of its gradient and,
+/// as optimizers are given these shares, of their state. For what is not split, activations and
+/// buffers, see GradientSync.
+///
+/// A module's own parameters keep their shapes but have no memory. An operation that takes one, in
+/// forward or backward, makes the workers gather it first; the memory is given back when another is
+/// gathered, or when forward or backward ends. So a worker holds, beside its shares, the parameters
+/// of one operation and the gradient of one parameter. In backward each gradient is averaged and
+/// split as soon as it is complete.
+///
+/// Gathering is collective: all workers must run the same operations on parameters, in the same
+/// order. A model that branches by what a worker's rows are needs DataParallel without `sharded`.
+/// Values written to a module's own parameters are lost; write to `shards()`.
+class ShardedSync final : public ModelSync {
+ public:
+  /// Collective. Splits rank 0's values. Throws Error(kInvalidArgument) naming the rank if the
+  /// workers' models differ. While it works, a worker holds its whole model.
+  ShardedSync(torch::nn::Module& module, SyncOptions options);
+  ~ShardedSync() override;
+  ShardedSync(const ShardedSync&) = delete;
+  ShardedSync& operator=(const ShardedSync&) = delete;
+
+  double begin_forward() override;
+  void end_forward(const std::vector<torch::Tensor>& outputs) override;
+  bool needs_outputs() const override { return false; }
+  [[noreturn]] void rebuild() override;
+
+  /// This worker's share of each parameter, of one dimension, by the parameter's name.
+  const torch::OrderedDict<std::string, torch::Tensor>& shards() const { return shards_; }
+  /// torch::nn::utils::clip_grad_norm_ over the gradients of all workers. Collective.
+  double clip_grad_norm(double max_norm, double norm_type);
+
+  struct Param;  ///< One parameter.
+  struct State;
+  class Hook;
+
+ private:
+  void split(const std::string& name, torch::Tensor parameter);
+
+  std::unique_ptr<State> state_;
+  torch::OrderedDict<std::string, torch::Tensor> shards_;
+};
+
+/// Whether one of the workers says `mine`, if `parameters` has shares of a sharded model: they then
+/// all ask. Otherwise `mine`.
+bool any_of_shards(const std::vector<torch::Tensor>& parameters, bool mine);
+
+}  // namespace manta::train::detail

@@ -1,0 +1,265 @@
+// Ranks are processes of their own. What they find wrong they throw, so that the test shows it.
+
+#include <c10/core/Allocator.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/optim.h>
+
+#include "manta/base/error_internal.h"
+#include "manta/torch/data_parallel.h"
+#include "manta/torch/grad_scaler.h"
+#include "manta/torch/rank_processes_internal.h"
+#include "manta/torch/shard_registry_internal.h"
+
+namespace manta::train {
+namespace {
+
+using testing::HasSubstr;
+
+/// Embedding, normalisation, tied weights, a parameter that is used directly, one that is frozen,
+/// one that nobody uses, and one that is smaller than the number of workers.
+struct ShardedNetImpl : torch::nn::Module {
+  ShardedNetImpl()
+      : embedding(register_module("embedding", torch::nn::Embedding(11, 6))),
+        first(register_module("first", torch::nn::Linear(6, 7))),
+        norm(register_module("norm", torch::nn::BatchNorm1d(7))),
+        tied(register_module("tied", torch::nn::Linear(7, 7))),
+        last(register_module("last", torch::nn::Linear(7, 1))),
+        unused(register_module("unused", torch::nn::Linear(3, 3))),
+        scale(register_parameter("scale", torch::ones({1}))),
+        frozen(register_parameter("frozen", torch::full({5}, 2.0), false)),
+        crooked(register_parameter("crooked", torch::rand({7, 3}).t())) {}
+  torch::Tensor forward(const torch::Tensor& ids) {
+    torch::Tensor hidden = torch::tanh(norm(first(embedding(ids))));
+    hidden = torch::tanh(tied(hidden)) + torch::tanh(tied(hidden * 2)) + crooked.sum(0);
+    return last(hidden) * scale * frozen.mean();
+  }
+  torch::nn::Embedding embedding;
+  torch::nn::Linear first;
+  torch::nn::BatchNorm1d norm;
+  torch::nn::Linear tied, last, unused;
+  torch::Tensor scale, frozen, crooked;
+};
+TORCH_MODULE(ShardedNet);
+
+ShardedNet sharded_net(int seed) {
+  torch::manual_seed(seed);
+  ShardedNet net;
+  net->to(torch::kDouble);
+  return net;
+}
+
+torch::Tensor ids_of(int step, int rank) {
+  torch::manual_seed(100 + 10 * step + rank);
+  return torch::randint(0, 11, {6});
+}
+
+void demand(bool condition, const std::string& what) {
+  if (!condition) throw std::runtime_error(what);
+}
+
+/// The whole of a parameter, by an operation that makes the workers gather it.
+torch::Tensor whole(const torch::Tensor& parameter) {
+  torch::NoGradGuard no_grad;
+  return parameter.clone();
+}
+
+void demand_same_weights(ShardedNet& split, ShardedNet& copied, double tolerance) {
+  auto expected = copied->named_parameters();
+  for (const auto& item : split->named_parameters()) {
+    torch::Tensor got = whole(item.value());
+    if (!torch::allclose(got, expected[item.key()], tolerance, tolerance)) {
+      throw std::runtime_error(
+          manta::str(item.key(), " is\n", got, "\nnot\n", expected[item.key()]));
+    }
+  }
+}
+
+struct ShardedRun {
+  int size = 2;
+  bool adam = true;
+  bool accumulate = false;
+  bool clip = false;
+};
+
+/// 20 steps of the same model, once split and once copied: the same weights.
+void train_both(const Seat& seat, BackendKind kind, const ShardedRun& run) {
+  auto group = make_process_group({}, join(kind, seat), seat.rank, seat.size);
+  SyncOptions options = {.group = group, .rank = seat.rank, .world_size = seat.size};
+  // Rows count differently on each rank.
+  options.weight = [&] { return 2.0 * (seat.rank + 1) / (seat.size + 1); };
+  ShardedNet copied = sharded_net(1), split = sharded_net(1 + seat.rank);
+  auto copies = prepare_model(copied, options);
+  options.model.sharded = true;
+  auto shards = prepare_model(split, options);
+  int64_t numbers = 0;
+  for (const auto& item : shards->named_parameters()) {
+    auto info = detail::find_shard(item.value());
+    demand(info && info->range.size() == item.value().numel(), item.key() + " is no share");
+    numbers += item.value().numel();
+  }
+  demand(numbers < 200, "a share is less than the whole");
+
+  auto make =
+      [&](std::vector<torch::Tensor> parameters) -> std::unique_ptr<torch::optim::Optimizer> {
+    if (run.adam) {
+      return std::make_unique<torch::optim::AdamW>(
+          std::move(parameters), torch::optim::AdamWOptions(1e-2).weight_decay(0.1));
+    }
+    return std::make_unique<torch::optim::SGD>(std::move(parameters),
+                                               torch::optim::SGDOptions(1e-2).momentum(0.9));
+  };
+  auto one = make(copies->parameters()), two = make(shards->parameters());
+  auto train = [&](auto& model, torch::optim::Optimizer& optimizer) {
+    std::vector<double> norms;
+    for (int step = 0; step < 20; ++step) {
+      auto backward = [&](int part) {
+        model->forward(ids_of(2 * step + part, seat.rank)).square().mean().backward();
+      };
+      optimizer.zero_grad(step % 2 == 0);
+      if (run.accumulate) {
+        auto guard = model->no_sync();
+        backward(0);
+      }
+      backward(1);
+      if (run.clip) norms.push_back(model->clip_grad_norm_(0.5, step % 3 == 0 ? INFINITY : 2));
+      optimizer.step();
+      model->eval();
+      torch::NoGradGuard no_grad;
+      model->forward(ids_of(step, 0));
+      model->train();
+    }
+    return norms;
+  };
+  auto expected = train(copies, *one), got = train(shards, *two);
+  for (size_t i = 0; i < got.size(); ++i) {
+    demand(std::abs(got[i] - expected[i]) < 1e-6 * (1 + expected[i]),
+           manta::str("the norm is ", got[i], ", not ", expected[i]));
+  }
+  demand_same_weights(split, copied, 1e-6);
+  demand(torch::allclose(split->norm->running_mean, copied->norm->running_mean), "the buffers");
+  demand(!shards->named_parameters()["unused.weight"].grad().defined(), "what nobody used");
+}
+
+void expect_same(const ShardedRun& run) {
+  for (BackendKind kind : {BackendKind::kShm, BackendKind::kGloo}) {
+    SCOPED_TRACE(kind == BackendKind::kShm ? "shm" : "gloo");
+    RankProcesses ranks(run.size, [&](const Seat& seat) { train_both(seat, kind, run); });
+    for (int rank = 0; rank < run.size; ++rank) EXPECT_EQ(ranks.outcome(rank), "") << rank;
+  }
+}
+
+TEST(Sharded, TrainsLikeCopies) { expect_same({}); }
+TEST(Sharded, ThreeTrainLikeCopies) { expect_same({.size = 3, .adam = false, .clip = true}); }
+TEST(Sharded, AccumulatesLikeCopies) { expect_same({.accumulate = true, .clip = true}); }
+
+/// One worker's infinity is everybody's, though only one has it in its share.
+TEST(Sharded, TheScalerDecidesTheSameEverywhere) {
+  RankProcesses ranks(2, [](const Seat& seat) {
+    auto group = make_process_group({}, join(BackendKind::kShm, seat), seat.rank, seat.size);
+    torch::manual_seed(1);
+    auto model = prepare_model(
+        torch::nn::Linear(4, 1),
+        {.group = group, .rank = seat.rank, .world_size = 2, .model = {.sharded = true}});
+    torch::optim::SGD optimizer(model->parameters(), 0.1);
+    GradScaler scaler({.init_scale = 4});
+    for (int step = 0; step < 2; ++step) {
+      // Only the first input, whose weight is rank 0's, is infinite in the first step.
+      torch::Tensor inputs = torch::ones({1, 4});
+      if (step == 0) inputs[0][0] = INFINITY;
+      scaler.scale(model->forward(inputs).sum()).backward();
+      demand(scaler.step(optimizer) == (step == 1), "the step");
+      scaler.update();
+      demand(scaler.get_scale() == 2, "the scale");
+      optimizer.zero_grad();
+    }
+  });
+  EXPECT_EQ(ranks.outcome(0), "");
+  EXPECT_EQ(ranks.outcome(1), "");
+}
+
+TEST(Sharded, ErrorsOfTheGroupReachTheCallerOfForward) {
+  RankProcesses ranks(2, [&](const Seat& seat) {
+    auto group = make_process_group({}, join(BackendKind::kShm, seat), seat.rank, seat.size);
+    auto model = prepare_model(
+        sharded_net(1),
+        {.group = group, .rank = seat.rank, .world_size = 2, .model = {.sharded = true}});
+    if (seat.rank == 1) return;
+    model->forward(ids_of(0, 0));
+  });
+  EXPECT_EQ(ranks.outcome(1), "");
+  EXPECT_THAT(ranks.outcome(0), testing::AllOf(HasSubstr("worker lost: "), HasSubstr("rank 1")));
+}
+
+/// The bytes that tensors of this thread take, and the most that they took.
+struct AllocatedBytes final : c10::MemoryReportingInfoBase {
+  void reportMemoryUsage(void*, int64_t size, size_t, size_t, c10::Device) override {
+    now += size;
+    peak = std::max(peak, now);
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+  int64_t now = 0;
+  int64_t peak = 0;
+};
+
+/// The peak of making and training a model of 16 equal layers, 4 MiB, with Adam.
+int64_t peak_of_training(const SyncOptions& options) {
+  auto bytes = std::make_shared<AllocatedBytes>();
+  c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, bytes);
+  torch::nn::Sequential layers;
+  for (int i = 0; i < 16; ++i) layers->push_back(torch::nn::Linear(256, 256));
+  auto model = prepare_model(layers, options);
+  torch::optim::Adam optimizer(model->parameters(), 1e-3);
+  for (int step = 0; step < 3; ++step) {
+    optimizer.zero_grad();
+    model->forward(torch::ones({2, 256})).square().mean().backward();
+    optimizer.step();
+  }
+  return bytes->peak;
+}
+
+/// Alone: weights, gradients and two of Adam, 4 times 4 MiB. Split: that over the workers, beside
+/// one or two layers (0.25 MiB each) on their way, and never less than the model as it was made.
+TEST(Sharded, PeakMemoryFallsWithTheNumberOfWorkers) {
+  for (int size : {2, 4}) {
+    RankProcesses ranks(size, [&](const Seat& seat) {
+      auto group = make_process_group({}, join(BackendKind::kShm, seat), seat.rank, seat.size);
+      int64_t alone = peak_of_training({});
+      int64_t split = peak_of_training(
+          {.group = group, .rank = seat.rank, .world_size = seat.size, .model = {.sharded = true}});
+      demand(alone > (int64_t{16} << 20), manta::str("alone it takes ", alone));
+      double share = static_cast<double>(split) / static_cast<double>(alone);
+      demand(share < (seat.size == 2 ? 0.66 : 0.42),
+             manta::str("one of ", seat.size, " takes ", split, " bytes, alone it is ", alone));
+    });
+    for (int rank = 0; rank < size; ++rank) EXPECT_EQ(ranks.outcome(rank), "") << size << rank;
+  }
+}
+
+TEST(Sharded, WhatCannotBeIsSaid) {
+  RankProcesses ranks(2, [&](const Seat& seat) {
+    auto group = make_process_group({}, join(BackendKind::kShm, seat), seat.rank, seat.size);
+    SyncOptions options = {
+        .group = group, .rank = seat.rank, .world_size = 2, .model = {.sharded = true}};
+    ShardedNet net = sharded_net(1);
+    auto model = prepare_model(net, options);
+    auto message = [](const auto& call) -> std::string {
+      try {
+        call();
+      } catch (const Error& error) {
+        return error.what();
+      }
+      return "nothing was thrown";
+    };
+    std::string moved = message([&] { model->to(torch::kFloat); });
+    demand(moved.find("call to() before") != std::string::npos, moved);
+    std::string twice = message([&] { prepare_model(net, options); });
+    demand(twice.find("'scale' already belongs") != std::string::npos, twice);
+  });
+  EXPECT_EQ(ranks.outcome(0), "");
+  EXPECT_EQ(ranks.outcome(1), "");
+}
+
+}  // namespace
+}  // namespace manta::train
