@@ -1,5 +1,7 @@
+#include <fcntl.h>
 #include <netdb.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -31,6 +33,17 @@ std::string address_towards(const std::string& host) {
   }
   ::freeaddrinfo(found);
   return address;
+}
+
+// A detached process outlives the run, and its log is a file of its own machine.
+bool is_log_of_driver(const ProcessSpec& spec) {
+  return !spec.log_path.empty() && spec.detached_call.empty();
+}
+
+// Not through a link: somebody else may have laid it.
+UniqueFd open_log_of_driver(const std::string& path) {
+  return UniqueFd(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600));
 }
 
 }  // namespace
@@ -146,6 +159,7 @@ void ClusterEngine::on_agent_frame(NodeId node, Frame& frame) {
   agent->second.heard = Clock::now();
   FromAgent message = decode_message<FromAgent>(frame);
   if (auto* output = std::get_if<AgentOutput>(&message)) return events_.on_output(output->lines);
+  if (auto* log = std::get_if<AgentLog>(&message)) return append_log(node, *log);
   if (stopping_) return;
   if (auto* started = std::get_if<AgentStarted>(&message)) {
     on_started(started->process, started->pid);
@@ -195,6 +209,7 @@ void ClusterEngine::lose(NodeId node, const std::string& why) {
   for (ProcessId process : processes) {
     fail_gang(process, "a node that another of its gang was to start on is lost: " + why, node);
     node_of_.erase(process);
+    log_of_.erase(process);
     discarded_.erase(process);
   }
   std::vector<uint64_t> fetches;
@@ -214,6 +229,10 @@ std::vector<ProcessId> ClusterEngine::start(const std::vector<Placed>& gang) {
     node_of_[ids.back()] = each.node;
     by_node[each.node].emplace_back(ids.back(), each.spec);
   }
+  if (std::string why = open_logs(gang); !why.empty()) {
+    loop_.post([this, ids, why] { on_start_failed(ids, why); });
+    return ids;
+  }
   if (by_node.size() > 1) {
     auto together = std::make_shared<Gang>(Gang{ids, ids.size()});
     for (ProcessId process : ids) gang_of_[process] = together;
@@ -221,11 +240,47 @@ std::vector<ProcessId> ClusterEngine::start(const std::vector<Placed>& gang) {
   for (auto& [node, processes] : by_node) {
     if (node == 0) {
       local_->start_as(processes);
-    } else {
-      tell(node, AgentStart{std::move(processes)});  // a node that was lost meanwhile says so
+      continue;
     }
+    AgentStart start;
+    for (auto& [process, spec] : processes) {
+      if (!is_log_of_driver(spec)) continue;
+      log_of_[process] = std::exchange(spec.log_path, {});
+      start.logs_wanted.push_back(process);
+    }
+    start.gang = std::move(processes);
+    tell(node, start);  // a node that was lost meanwhile says so
   }
   return ids;
+}
+
+// Asked before anything is started, as the zygote asks on its machine. Why it cannot be, if so.
+std::string ClusterEngine::open_logs(const std::vector<Placed>& gang) const {
+  for (const auto& [node, spec] : gang) {
+    if (node == 0 || !is_log_of_driver(spec) || open_log_of_driver(spec.log_path)) continue;
+    return str("process '", spec.name, "': its log file '", spec.log_path,
+               "' cannot be opened: ", errno_text(errno));
+  }
+  return "";
+}
+
+// Opened each time: thousands of processes would be as many open files.
+void ClusterEngine::append_log(NodeId node, const AgentLog& log) {
+  auto path = log_of_.find(log.process);
+  auto at = node_of_.find(log.process);
+  if (path == log_of_.end() || at == node_of_.end() || at->second != node) return;
+  UniqueFd file = open_log_of_driver(path->second);
+  std::string_view rest = log.bytes;
+  while (file && !rest.empty()) {
+    ssize_t written = ::write(file.get(), rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) break;
+    rest.remove_prefix(static_cast<size_t>(written));
+  }
+  if (rest.empty()) return;
+  log_warning(str("the log file '", path->second, "' of a process on ", agents_.at(node).info.host,
+                  " cannot be written: ", errno_text(errno), "; the rest of its output is lost"));
+  log_of_.erase(path);
 }
 
 void ClusterEngine::kill(ProcessId process) {
@@ -254,6 +309,7 @@ void ClusterEngine::on_start_failed(const std::vector<ProcessId>& gang, const st
   std::vector<ProcessId> told;
   for (ProcessId process : gang) {
     node_of_.erase(process);
+    log_of_.erase(process);
     if (discarded_.erase(process) == 0 && !gang_of_.contains(process)) told.push_back(process);
   }
   if (!gang.empty()) fail_gang(gang.front(), why);
@@ -280,6 +336,7 @@ void ClusterEngine::fail_gang(ProcessId process, const std::string& why, NodeId 
 
 void ClusterEngine::on_exited(const ProcessExit& exit) {
   node_of_.erase(exit.process);
+  log_of_.erase(exit.process);
   gang_of_.erase(exit.process);
   if (discarded_.erase(exit.process) == 0) events_.on_exited(exit);
 }

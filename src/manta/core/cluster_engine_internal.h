@@ -102,6 +102,8 @@ class ClusterEngine final : public Engine,
   void ping();
   void fail_gang(ProcessId process, const std::string& why, NodeId but = ~0u);
   void on_fetched(uint64_t request, const std::string& why);
+  std::string open_logs(const std::vector<Placed>& gang) const;
+  void append_log(NodeId node, const AgentLog& log);
   template <class Message>
   void tell(NodeId node, const Message& message);
 
@@ -138,6 +140,7 @@ class ClusterEngine final : public Engine,
   std::condition_variable_any changed_;
   std::unordered_map<ProcessId, NodeId> node_of_;
   std::unordered_map<ProcessId, std::shared_ptr<Gang>> gang_of_;  // until all have started
+  std::unordered_map<ProcessId, std::string> log_of_;  // paths that the user named, of other nodes'
   std::unordered_set<ProcessId> discarded_;  // of a gang that failed: their end is nobody's news
   ProcessId next_process_ = 1;
   std::map<uint64_t, Fetching> fetching_;

@@ -1,6 +1,7 @@
 // What the drivers of cluster_test.cc do, each in a process of its own on a host of its own.
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/base/eventually_internal.h"
+#include "manta/base/temporary_folder_internal.h"
 #include "manta/core/actor.h"
 #include "manta/core/cluster_job_internal.h"
 #include "manta/core/node.h"
@@ -152,6 +154,79 @@ void objects() {
   };
   expect(eventually([&] { return open_memory("n1") == 0 && open_memory("n2") == 0; }),
          "all memory is freed on the nodes");
+}
+
+std::string content_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+struct Talker {
+  int say(const std::string& line) {
+    std::cout << line << std::endl;
+    return ::getpid();
+  }
+  // Raw bytes, far more than may be on their way at once, and then no more.
+  void say_much(int count) {
+    std::string bytes(1 << 20, '\0');
+    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 31);
+    for (int i = 0; i < count; ++i)
+      expect(std::fwrite(bytes.data(), bytes.size(), 1, stdout) == 1, "");
+    std::cout << "the end" << std::flush;
+    ::kill(::getpid(), SIGKILL);
+  }
+};
+
+// Log files that the user names are files of the driver's machine, wherever the process is.
+void logs() {
+  TemporaryFolder folder;
+  auto options = [&](const std::string& node, const std::string& file) {
+    return ActorOptions{
+        .process_name = "talker", .log_path = folder / file, .labels = {{"node", node}}};
+  };
+  auto talkers = actor_group<Talker>(
+      {options("n0", "0"), options("n1", "1"), options("n2", "2"), options("n1", "another")});
+  for (size_t i = 0; i < talkers.size(); ++i) {
+    get(talkers[i].call<&Talker::say>(str("I am ", i)), kJobPatience);
+  }
+  auto says = [&](const std::string& file, const std::string& text) {
+    return eventually([&] { return content_of(folder / file) == text; });
+  };
+  for (const char* file : {"0", "1", "2"}) {
+    expect(says(file, str("I am ", file, "\n")), str("the log of ", file));
+  }
+  expect(says("another", "I am 3\n"), "two of the same name and node");
+  struct stat info {};
+  expect(::stat((folder / "1").c_str(), &info) == 0 && (info.st_mode & 0777) == 0600,
+         "only the user can read it");
+  // What it says last is there when its end is known; and so does the error say.
+  constexpr int kMany = 6;
+  std::string lost =
+      failure_of([&] { get(talkers[1].call<&Talker::say_much>(kMany), kJobPatience); });
+  std::string log = content_of(folder / "1");
+  expect(log.size() == 7 + (kMany << 20) + 7 && log.ends_with("the end"),
+         str("all of it is there: ", log.size(), " bytes"));
+  for (size_t i = 0; i < size_t{kMany} << 20; ++i) {
+    if (log[7 + i] != static_cast<char>((i % (1 << 20)) * 31)) expect(false, str("byte ", i));
+  }
+  expect(lost.find("The end of its log " + folder / "1") != std::string::npos, "it says where");
+  // Another one goes on in the same file.
+  auto next = manta::actor<Talker>(options("n2", "another"));
+  get(next.call<&Talker::say>(std::string("I am new")), kJobPatience);
+  expect(says("another", "I am 3\nI am new\n"), "a file that was there");
+  // What cannot be opened keeps the others of the gang from starting.
+  std::filesystem::create_symlink(folder / "2", folder / "link");
+  for (const char* file : {"link", "no/folder"}) {
+    std::string refused = failure_of([&] {
+      auto gang = actor_group<Talker>({options("n1", "3"), options("n2", file)});
+      get(gang[0].call<&Talker::say>(std::string("x")), kJobPatience);
+    });
+    expect(refused.find(str("its log file '", folder / file, "' cannot be opened: ")) !=
+               std::string::npos,
+           "the refusal: " + refused);
+    expect(content_of(folder / "3").empty(), "nobody has started");
+  }
+  get(remote(on("n1"), here), kJobPatience);
 }
 
 void strangers() {
@@ -354,6 +429,7 @@ void preempted() {
 int run_cluster_job(const std::string& name) {
   const std::map<std::string, void (*)()> jobs = {{"hello", hello},
                                                   {"objects", objects},
+                                                  {"logs", logs},
                                                   {"strangers", strangers},
                                                   {"killed_worker", killed_worker},
                                                   {"lost_host", lost_host},

@@ -69,6 +69,7 @@ class ClusterTest : public testing::Test {
 
 TEST_F(ClusterTest, TasksAndActorsOnEveryHost) { run("hello"); }
 TEST_F(ClusterTest, LargeObjectsBetweenHosts) { run("objects"); }
+TEST_F(ClusterTest, LogFilesOfTheDriversMachine) { run("logs"); }
 TEST_F(ClusterTest, AStrangerIsRefused) { run("strangers"); }
 TEST_F(ClusterTest, AKilledWorker) { run("killed_worker"); }
 TEST_F(ClusterTest, AHostThatIsToBeTakenAway) { run("draining"); }

@@ -315,10 +315,10 @@ std::string Hub::lost_message(const Peer& peer, const std::string& what,
   if (!peer.stack.empty()) message += ". Its stack:\n" + peer.stack;
   std::string tail = peer.log ? peer.log->tail(peer.log_end) : peer.log_tail;
   // A log in the run's own folder goes with the run, and an agent's with the agent.
-  bool kept = peer.log && !peer.log->path().starts_with(options_.session_folder + "/");
+  bool kept = !peer.log_path.empty() && !peer.log_path.starts_with(options_.session_folder + "/");
   if (tail.empty() && !kept) return message;
   message += peer.stack.empty() ? ". " : "\n";
-  std::string log = kept ? str("its log ", peer.log->path()) : "its log";
+  std::string log = kept ? str("its log ", peer.log_path) : "its log";
   return message + (tail.empty() ? "See " + log : "The end of " + log + ":\n" + tail);
 }
 

@@ -25,8 +25,8 @@ namespace {
 constexpr std::chrono::seconds kAgentJoinDeadline{20};
 constexpr std::chrono::seconds kOrderDeadline{60};
 constexpr size_t kMaxOrder = 4096;
-// Lines that the driver has not taken stay in their files.
-constexpr size_t kMostPendingOutput = 1 << 20;
+// For what processes have written last, once the run is over.
+constexpr std::chrono::seconds kAgentLastWords{5};
 
 }  // namespace
 
@@ -132,6 +132,13 @@ void NodeAgent::wait_for_signal() {
 void NodeAgent::on_driver_frame(Frame& frame) {
   heard();
   ToAgent message = decode_message<ToAgent>(frame);
+  bool comes_first = std::holds_alternative<AgentWelcome>(message) ||
+                     std::holds_alternative<AgentRejected>(message) ||
+                     std::holds_alternative<AgentPing>(message) ||
+                     std::holds_alternative<AgentEnd>(message);
+  if (!engine_ && !comes_first) {
+    throw Error(ErrorKind::kCorrupt, "the driver asks for something before it has said welcome");
+  }
   std::visit([this](auto& inner) { on(std::move(inner)); }, message);
 }
 
@@ -149,6 +156,7 @@ void NodeAgent::on(AgentWelcome welcome) {
         encode_message<FromAgent>(driver_->out(), AgentOutput{std::exchange(lines, {})});
         return true;
       });
+  streams_ = std::make_unique<LogStreams>(loop_, driver_);
   RunAddress address{folder_.path() + "/hub.sock", local_token_};
   worker_listener_ =
       std::make_unique<UnixListener>(loop_, address.socket_path,
@@ -164,18 +172,29 @@ void NodeAgent::on(AgentPing) { encode_message<FromAgent>(driver_->out(), AgentP
 
 void NodeAgent::on(AgentEnd) {
   for (auto& [process, log] : log_of_) log->show(/*last=*/true);
-  driver_->flush();
-  end("");
+  end_timer_ = loop_.after(kAgentLastWords, [this] { end(""); });
+  auto flushed = [this] { driver_->when_sent([this] { end(""); }); };
+  if (!streams_) return flushed();
+  streams_->finish_all(flushed);
 }
 
 void NodeAgent::on(AgentStart start) {
+  for (ProcessId process : start.logs_wanted) {
+    streams_->follow(process, log_path_of(process));
+  }
   for (auto& [process, spec] : start.gang) {
+    if (streams_->follows(process)) spec.log_path = log_path_of(process);
     if (spec.log_path.empty()) spec.log_path = folder_.path() + "/logs/" + spec.name + ".log";
     if (spec.detached_call.empty()) {
       log_of_[process] = std::make_unique<WorkerLog>(*logs_, spec.name, spec.log_path);
     }
   }
   engine_->start_as(start.gang);
+}
+
+// Not by its name, which others may have, too, for other files of the driver's.
+std::string NodeAgent::log_path_of(ProcessId process) const {
+  return str(folder_.path(), "/logs/process-", process, ".log");
 }
 
 void NodeAgent::on(AgentKill kill) { engine_->kill(kill.process); }
@@ -198,7 +217,10 @@ void NodeAgent::on_started(ProcessId process, pid_t pid) {
 }
 
 void NodeAgent::on_start_failed(const std::vector<ProcessId>& gang, const std::string& why) {
-  for (ProcessId process : gang) log_of_.erase(process);
+  for (ProcessId process : gang) {
+    log_of_.erase(process);
+    streams_->forget(process);
+  }
   encode_message<FromAgent>(driver_->out(), AgentStartFailed{gang, why});
 }
 
@@ -213,7 +235,7 @@ void NodeAgent::on_exited(const ProcessExit& exit) {
   // What it said last may have arrived, and not been passed on.
   auto pump = pumps_.find(exit.process);
   if (pump != pumps_.end()) pump->second->finish();
-  encode_message<FromAgent>(driver_->out(), told);
+  streams_->finish(exit.process, [this, told] { encode_message<FromAgent>(driver_->out(), told); });
 }
 
 // ---- Its processes

@@ -12,6 +12,7 @@
 #include "manta/base/deadline.h"
 #include "manta/core/frame_pump_internal.h"
 #include "manta/core/local_engine_internal.h"
+#include "manta/core/log_streams_internal.h"
 #include "manta/core/node_connector_internal.h"
 #include "manta/core/node_memory_internal.h"
 #include "manta/core/node_messages_internal.h"
@@ -65,6 +66,7 @@ class NodeAgent final : public EngineEvents {
   void on_process_connected(const std::shared_ptr<AsyncChannel>&, const Hello&) override {}
   void on_output(const std::string&) override {}
 
+  std::string log_path_of(ProcessId process) const;
   void on_worker(const std::shared_ptr<AsyncChannel>& channel, Frame& first);
 
   const AgentOrder order_;
@@ -86,11 +88,13 @@ class NodeAgent final : public EngineEvents {
   NodeConnector connector_;
   std::unique_ptr<WorkerLogs> logs_;
   std::unordered_map<ProcessId, std::unique_ptr<WorkerLog>> log_of_;
+  std::unique_ptr<LogStreams> streams_;
   std::map<ProcessId, std::shared_ptr<FramePump>> pumps_;
   std::unique_ptr<LocalEngine> engine_;
   Clock::time_point heard_{};
   std::chrono::milliseconds fence_{};
   std::unique_ptr<EventLoop::Timer> fence_timer_;
+  std::unique_ptr<EventLoop::Timer> end_timer_;
   bool draining_ = false;
   bool ending_ = false;
   std::string ended_;

@@ -61,9 +61,10 @@ struct AgentPing {  // answered by AgentPong
 };
 struct AgentStart {  // all or none
   std::vector<std::pair<ProcessId, ProcessSpec>> gang;
+  std::vector<ProcessId> logs_wanted;  ///< Of these, what they write is sent as AgentLog.
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(gang);
+    archive(gang, logs_wanted);
   }
 };
 struct AgentKill {
@@ -134,6 +135,14 @@ struct AgentOutput {
     archive(lines);
   }
 };
+struct AgentLog {  // the next bytes of what a process has written; all come before its ProcessExit
+  ProcessId process = 0;
+  std::string bytes;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(process, bytes);
+  }
+};
 struct AgentDraining {
   std::string why;
   template <class Archive>
@@ -142,7 +151,7 @@ struct AgentDraining {
   }
 };
 using FromAgent = std::variant<AgentPong, AgentStarted, AgentStartFailed, ProcessExit, AgentFetched,
-                               AgentOutput, AgentDraining>;
+                               AgentOutput, AgentDraining, AgentLog>;
 
 // ---- What starts an agent
 

@@ -40,9 +40,15 @@ OutBuffer& AsyncChannel::out() {
   return out_;
 }
 
+void AsyncChannel::when_sent(std::function<void()> then) {
+  when_sent_ = std::move(then);
+  out();  // a flush follows
+}
+
 void AsyncChannel::close() {
   on_frame_ = nullptr;
   on_close_ = nullptr;
+  when_sent_ = nullptr;
   if (!socket_.is_open()) return;
   socket_.release();
   transport_.reset();
@@ -57,6 +63,7 @@ std::unique_ptr<Transport> AsyncChannel::take_transport() {
   auto transport = std::move(transport_);
   on_frame_ = nullptr;
   on_close_ = nullptr;
+  when_sent_ = nullptr;
   socket_.release();
   return transport;
 }
@@ -132,9 +139,11 @@ bool AsyncChannel::read_frames(int max_reads) {
 }
 
 void AsyncChannel::flush() {
-  if (!socket_.is_open() || (out_.empty() && !transport_->has_unsent())) return;
+  if (!socket_.is_open()) return;
+  if (out_.empty() && !transport_->has_unsent()) return tell_sent();
   try {
     IoStatus status = out_.flush(*transport_);
+    if (status == IoStatus::kDone) tell_sent();
     if (status == IoStatus::kClosed)
       broken_ = true;  // the reading side reports it, after what the
                        // peer still said
@@ -142,6 +151,14 @@ void AsyncChannel::flush() {
   } catch (const Error& error) {
     fail(error.what());
   }
+}
+
+// Not from here: whoever flushes may be in the middle of something.
+void AsyncChannel::tell_sent() {
+  if (!when_sent_) return;
+  loop_.post([self = shared_from_this(), then = std::exchange(when_sent_, nullptr)] {
+    if (self->socket_.is_open()) then();
+  });
 }
 
 void AsyncChannel::fail(const std::string& why) {

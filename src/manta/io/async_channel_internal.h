@@ -36,6 +36,10 @@ class AsyncChannel : public std::enable_shared_from_this<AsyncChannel> {
   /// Writes what is pending now, for a peer that waits for it, as far as the socket takes it. The
   /// rest follows from the loop's thread. Never waits.
   void flush();
+  /// Calls `then` once, from the loop, when everything that is pending has been given to the
+  /// socket: how whoever sends much knows when to go on. Not if the connection closes before. A
+  /// second call replaces the first.
+  void when_sent(std::function<void()> then);
   /// The peer takes nothing any more: what was not flushed will never reach it.
   bool broken() const { return broken_ || !socket_.is_open(); }
   /// Handles at once everything that has arrived. For a peer that is known to have ended.
@@ -57,6 +61,7 @@ class AsyncChannel : public std::enable_shared_from_this<AsyncChannel> {
   void on_readable();
   bool read_frames(int max_reads);
   void fail(const std::string& why);
+  void tell_sent();
 
   EventLoop& loop_;
   std::unique_ptr<Transport> transport_;
@@ -66,6 +71,7 @@ class AsyncChannel : public std::enable_shared_from_this<AsyncChannel> {
   OutBuffer out_;
   OnFrame on_frame_;
   OnClose on_close_;
+  std::function<void()> when_sent_;
   bool flush_posted_ = false;
   bool waiting_writable_ = false;
   bool drained_ = false;
