@@ -158,6 +158,7 @@ class Hub final : public EngineEvents {
   void run();
   void request_dispatch();
   void dispatch();
+  Clock::duration dispatch_pause() const;
 
   // hub_messages.cc
   void handle(Peer& peer, ToHub message);
@@ -325,6 +326,9 @@ class Hub final : public EngineEvents {
   std::unordered_map<uint64_t, double> run_time_;                 // of functions, in ns, smoothed
   int free_running_ = 0;
   bool dispatch_posted_ = false;
+  Clock::time_point dispatch_ended_{};  // the last one
+  Clock::duration dispatch_took_{};
+  std::unique_ptr<EventLoop::Timer> dispatch_timer_;
   bool stopping_ = false;
   std::string failure_;  // why the thread ended before its time
 
