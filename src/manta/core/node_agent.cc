@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -17,14 +16,12 @@
 #include "manta/core/node_declaration_internal.h"
 #include "manta/core/resources_internal.h"
 #include "manta/io/channel_internal.h"
-#include "manta/io/poll_internal.h"
 
 namespace manta {
 namespace {
 
 constexpr std::chrono::seconds kAgentJoinDeadline{20};
 constexpr std::chrono::seconds kOrderDeadline{60};
-constexpr size_t kMaxOrder = 4096;
 // For what processes have written last, once the run is over.
 constexpr std::chrono::seconds kAgentLastWords{5};
 
@@ -270,24 +267,11 @@ void NodeAgent::on_worker(const std::shared_ptr<AsyncChannel>& channel, Frame& f
 
 namespace {
 
-// The first line; what comes behind it, if anything does, is nobody's.
-std::string read_standard_input() {
-  std::string text;
-  Deadline deadline = Deadline::after(kOrderDeadline);
-  for (char each = 0; text.size() < kMaxOrder; text += each) {
-    if (!poll_until(STDIN_FILENO, POLLIN, deadline)) {
-      throw Error(ErrorKind::kTimeout,
-                  str("nothing came on standard input in ", kOrderDeadline.count(),
-                      " s; it needs the line that the driver writes for it"));
-    }
-    if (::read(STDIN_FILENO, &each, 1) != 1 || each == '\n') break;
-  }
-  return text;
-}
-
 std::string read_order(const std::string& from) {
   std::string text;
-  if (from == "stdin" || from == kHeldByInput) return read_standard_input();
+  if (from == "stdin" || from == kHeldByInput) {
+    return AgentOrder::read_line(STDIN_FILENO, kOrderDeadline);
+  }
   if (!from.starts_with("file:")) {
     throw Error(ErrorKind::kInvalidArgument,
                 str(kNodeVariable, " is '", from, "': it must be 'stdin', '", kHeldByInput,
