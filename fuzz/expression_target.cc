@@ -55,7 +55,8 @@ data::Piece piece_of(const Values& values) {
   piece.set("b", column_of<arrow::BooleanBuilder, bool>({true, false, true, true}));
   piece.set("s", column_of<arrow::StringBuilder>(values.s));
   piece.set("t", column_as(arrow::timestamp(arrow::TimeUnit::MICRO), values.t));
-  piece.set("z", column_as(arrow::timestamp(arrow::TimeUnit::SECOND, "America/New_York"), values.z));
+  piece.set("z",
+            column_as(arrow::timestamp(arrow::TimeUnit::SECOND, "America/New_York"), values.z));
   piece.set("d", column_of<arrow::Date32Builder>(values.d));
   piece.set("n", decimals(values.n));
   piece.set("w", column_of<arrow::StringDictionaryBuilder, std::string>({"a", "b", "a", ""}));
@@ -63,15 +64,14 @@ data::Piece piece_of(const Values& values) {
 }
 
 const data::Piece& ordinary_rows() {
-  static const data::Piece piece =
-      piece_of({.i = {0, -1, 7, 20},
-                .u = {3, 1, 5, 40},
-                .f = {0.5, -0.0, 12.25, 3e9},
-                .s = {"", "x", "2020-01-01", "\u00e9"},
-                .t = {0, -1, 1580515200000000, 1580515200000001},
-                .z = {0, -1, 1580515200, 4102444800},
-                .d = {0, -1, 18262, 18263},
-                .n = {"0.00", "-1.50", "99.99", "2.25"}});
+  static const data::Piece piece = piece_of({.i = {0, -1, 7, 20},
+                                             .u = {3, 1, 5, 40},
+                                             .f = {0.5, -0.0, 12.25, 3e9},
+                                             .s = {"", "x", "2020-01-01", "\u00e9"},
+                                             .t = {0, -1, 1580515200000000, 1580515200000001},
+                                             .z = {0, -1, 1580515200, 4102444800},
+                                             .d = {0, -1, 18262, 18263},
+                                             .n = {"0.00", "-1.50", "99.99", "2.25"}});
   return piece;
 }
 

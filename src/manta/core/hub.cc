@@ -45,6 +45,8 @@ Hub::Hub(HubOptions options)
   supply_ = engine_->node_supply();
   plan_nodes_later();
   accept();
+  status_socket_ = std::make_unique<StatusSocket>(
+      loop_, options_.session_folder + "/" + kStatusSocket, [this] { return status(); });
   thread_ = start_thread("the thread of Manta's hub", [this] { run(); });
 }
 
@@ -95,6 +97,7 @@ void Hub::stop() {
   }
   thread_.join();
   acceptor_.close();
+  status_socket_.reset();
   for (auto& [index, peer] : peers_) {
     if (peer->channel) peer->channel->flush_and_close();
   }

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "manta/base/error_internal.h"
 #include "manta/base/log.h"
@@ -87,6 +88,7 @@ void NodeAgent::run_loop() {
   // Nothing runs on the loop any more.
   pumps_.clear();
   worker_listener_.reset();
+  status_socket_.reset();
   listener_.reset();
   fetcher_.reset();
   server_.reset();
@@ -159,6 +161,8 @@ void NodeAgent::on(AgentWelcome welcome) {
       std::make_unique<UnixListener>(loop_, address.socket_path,
                                      [this](const std::shared_ptr<AsyncChannel>& channel,
                                             Frame& first) { on_worker(channel, first); });
+  status_socket_ = std::make_unique<StatusSocket>(loop_, folder_.path() + "/" + kStatusSocket,
+                                                  [this] { return status(); });
   // Slurm sends SIGTERM to all processes of a job that is to end; here that means draining.
   LocalEngineOptions options{node_, address, folder_.path(), argv_, /*outlives_sigterm=*/true};
   engine_ = std::make_unique<LocalEngine>(loop_, options, *this);
@@ -187,6 +191,18 @@ void NodeAgent::on(AgentStart start) {
     }
   }
   engine_->start_as(start.gang);
+}
+
+// The driver knows the rest.
+std::string NodeAgent::status() const {
+  nlohmann::json status = {{"format", 1},
+                           {"role", "agent"},
+                           {"pid", ::getpid()},
+                           {"node", node_.id},
+                           {"driver", str(order_.host, ":", order_.port)},
+                           {"processes", pumps_.size()},
+                           {"draining", draining_}};
+  return status.dump() + "\n";
 }
 
 // Not by its name, which others may have, too, for other files of the driver's.
