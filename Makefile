@@ -60,7 +60,7 @@ format: setup
 # The last layer needs all others.
 install: setup
 	@cmake --preset release >/dev/null
-	@cmake --build --preset release -j $(JOBS) --target manta_torch
+	@cmake --build --preset release -j $(JOBS) --target manta_torch manta_cli
 	@cmake --install build/release --prefix $(PREFIX)
 
 clean:

@@ -1,13 +1,18 @@
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <sstream>
 
 #include "manta/base/error_internal.h"
 #include "manta/core/node_messages_internal.h"
+#include "manta/io/poll_internal.h"
 
 namespace manta {
 namespace {
 
 constexpr const char* kMagic = "manta-node-1";
+constexpr size_t kMaxOrder = 4096;
 constexpr const char* kDigits = "0123456789abcdef";
 
 template <class Bytes>
@@ -35,6 +40,20 @@ std::string bytes_of(const std::string& hex) {
 std::string AgentOrder::text() const {
   return str(kMagic, " ", host, " ", port, " ", hex_of(token), " ", hex_of(build_id), " ",
              started_as, "\n");
+}
+
+std::string AgentOrder::read_line(int fd, std::chrono::milliseconds patience) {
+  std::string text;
+  Deadline deadline = Deadline::after(patience);
+  for (char each = 0; text.size() < kMaxOrder; text += each) {
+    if (!poll_until(fd, POLLIN, deadline)) {
+      throw Error(ErrorKind::kTimeout, str("no whole line came on standard input in ",
+                                           static_cast<double>(patience.count()) / 1000,
+                                           " s; it needs the one that the driver writes for it"));
+    }
+    if (::read(fd, &each, 1) != 1 || each == '\n') break;
+  }
+  return text;
 }
 
 AgentOrder AgentOrder::parse(const std::string& text) {

@@ -9,6 +9,7 @@
 #include "manta/base/error_internal.h"
 #include "manta/base/log.h"
 #include "manta/core/cluster_engine_internal.h"
+#include "manta/core/resources_internal.h"
 
 namespace manta {
 namespace {
@@ -33,6 +34,22 @@ std::string address_towards(const std::string& host) {
   }
   ::freeaddrinfo(found);
   return address;
+}
+
+// What an agent says of its node; empty if that can be.
+std::string why_invalid(const NodeInfo& node) {
+  bool named = !node.host.empty() && node.host.size() <= 255 &&
+               std::all_of(node.host.begin(), node.host.end(),
+                           [](unsigned char each) { return each > ' ' && each != 127; });
+  if (!named) return "its host has no proper name";
+  try {
+    check_resources(node.total, "node " + node.host);
+    check_labels(node.labels, "node " + node.host);
+    parse_address(node.address);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
 }
 
 // A detached process outlives the run, and its log is a file of its own machine.
@@ -132,6 +149,10 @@ void ClusterEngine::on_agent(const std::shared_ptr<AsyncChannel>& channel, Agent
                           to_hex(program_build_id()), "; run the same binary everywhere")});
     return channel->flush_and_close();
   }
+  if (std::string why = why_invalid(hello.node); !why.empty()) {
+    encode_message<ToAgent>(channel->out(), AgentRejected{why});
+    return channel->flush_and_close();
+  }
   NodeId id = next_node_++;
   hello.node.id = id;
   channel->trust();
@@ -156,22 +177,37 @@ void ClusterEngine::tell(NodeId node, const Message& message) {
 void ClusterEngine::on_agent_frame(NodeId node, Frame& frame) {
   auto agent = agents_.find(node);
   if (agent == agents_.end()) return;
-  agent->second.heard = Clock::now();
   FromAgent message = decode_message<FromAgent>(frame);
+  // Nothing else shows that it hears the driver, too.
+  if (std::holds_alternative<AgentPong>(message)) agent->second.heard = Clock::now();
   if (auto* output = std::get_if<AgentOutput>(&message)) return events_.on_output(output->lines);
   if (auto* log = std::get_if<AgentLog>(&message)) return append_log(node, *log);
   if (stopping_) return;
   if (auto* started = std::get_if<AgentStarted>(&message)) {
-    on_started(started->process, started->pid);
+    if (is_of(node, started->process)) on_started(started->process, started->pid);
   } else if (auto* failed = std::get_if<AgentStartFailed>(&message)) {
+    std::erase_if(failed->gang, [&](ProcessId process) { return !is_of(node, process); });
     on_start_failed(failed->gang, failed->why);
   } else if (auto* exit = std::get_if<ProcessExit>(&message)) {
-    on_exited(*exit);
+    if (is_of(node, exit->process)) on_exited(*exit);
   } else if (auto* fetched = std::get_if<AgentFetched>(&message)) {
+    auto request = fetching_.find(fetched->request);
+    if (request != fetching_.end() && request->second.to != node) {
+      throw Error(ErrorKind::kCorrupt, "it tells of memory that another node has asked for");
+    }
     on_fetched(fetched->request, fetched->why);
   } else if (auto* draining = std::get_if<AgentDraining>(&message)) {
     events_.on_node_draining(node, draining->why);
   }
+}
+
+// False if there is no such process any more.
+bool ClusterEngine::is_of(NodeId node, ProcessId process) const {
+  auto found = node_of_.find(process);
+  if (found != node_of_.end() && found->second != node) {
+    throw Error(ErrorKind::kCorrupt, str("it tells of process ", process, " of another node"));
+  }
+  return found != node_of_.end();
 }
 
 void ClusterEngine::ping() {
@@ -267,8 +303,7 @@ std::string ClusterEngine::open_logs(const std::vector<Placed>& gang) const {
 // Opened each time: thousands of processes would be as many open files.
 void ClusterEngine::append_log(NodeId node, const AgentLog& log) {
   auto path = log_of_.find(log.process);
-  auto at = node_of_.find(log.process);
-  if (path == log_of_.end() || at == node_of_.end() || at->second != node) return;
+  if (!is_of(node, log.process) || path == log_of_.end()) return;
   UniqueFd file = open_log_of_driver(path->second);
   std::string_view rest = log.bytes;
   while (file && !rest.empty()) {

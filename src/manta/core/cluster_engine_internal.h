@@ -98,6 +98,7 @@ class ClusterEngine final : public Engine,
   void on_first(const std::shared_ptr<AsyncChannel>& channel, Frame& frame);
   void on_agent(const std::shared_ptr<AsyncChannel>& channel, AgentHello hello);
   void on_agent_frame(NodeId node, Frame& frame);
+  bool is_of(NodeId node, ProcessId process) const;
   void lose(NodeId node, const std::string& why);
   void ping();
   void fail_gang(ProcessId process, const std::string& why, NodeId but = ~0u);

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -18,8 +20,10 @@
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/core/actor.h"
 #include "manta/core/cluster_job_internal.h"
+#include "manta/core/init.h"
 #include "manta/core/node.h"
 #include "manta/core/node_memory_internal.h"
+#include "manta/core/node_messages_internal.h"
 #include "manta/core/remote.h"
 #include "manta/io/channel_internal.h"
 
@@ -301,6 +305,129 @@ void lost_host() {
   expect(get(remote(on("n1"), here), kJobPatience) == "n1", "the run goes on");
 }
 
+// The host n2 is cut off, and reached again before it has fenced itself; the test sees to it.
+void healed() {
+  auto resident = manta::actor<Talker>(
+      ActorOptions{.max_restarts = 1, .max_call_retries = 1, .labels = {{"node", "n2"}}});
+  pid_t before = get(resident.call<&Talker::say>(std::string("first")), kJobPatience);
+  NodeId node = nodes()[2].id;
+  std::cout << "ready" << std::endl;
+  expect(eventually([&] {
+           auto all = nodes();
+           return all.size() == 3 && all[2].host == "n2" && all[2].id != node;
+         }),
+         "the host is there again, as another node");
+  expect(get(resident.call<&Talker::say>(std::string("second")), kJobPatience) != before,
+         "the actor is a new one");
+  expect(eventually([&] { return ::kill(before, 0) != 0 && errno == ESRCH; }),
+         "the old one has ended, although its host hears the driver again");
+  expect(nodes().size() == 3, str(nodes().size(), " nodes"));
+}
+
+// Everything that listens does; until somebody ends it.
+void busy_everywhere() {
+  std::vector<ActorOptions> options(
+      3, ActorOptions{.resources = {.cpus = 1}, .placement = Placement::kStrictSpread});
+  auto actors = actor_group<Resident>(options);
+  for (auto& each : actors) {
+    auto large = each.call<&Resident::numbers>(1'000'000);
+    for (const Node& node : nodes()) get(remote(on(node.host), sum_of, large), kJobPatience);
+  }
+  std::cout << "ready" << std::endl;
+  std::this_thread::sleep_for(kJobPatience);
+}
+
+// Somebody who has the run's token, on the driver's own host.
+void nonsense() {
+  std::string cluster = std::getenv("MANTA_CLUSTER");
+  size_t begin = cluster.find("file=") + 5;
+  std::ifstream file(cluster.substr(begin, cluster.find(';', begin) - begin));
+  std::string line;
+  std::getline(file, line);
+  AgentOrder order = AgentOrder::parse(line);
+  auto connect = [&] {
+    return Channel(
+        connect_tls(TlsKey(order.token), order.host, order.port, Deadline::after(kJobPatience)));
+  };
+  auto is_dropped = [](Channel& channel) {
+    Frame frame;
+    try {
+      while (channel.receive(&frame, Deadline::after(kJobPatience))) {
+      }
+    } catch (const Error& error) {
+      return error.kind() != ErrorKind::kTimeout;
+    }
+    return true;
+  };
+  auto resident = manta::actor<Resident>(ActorOptions{.labels = {{"node", "n1"}}});
+  expect(get(resident.call<&Resident::where>(), kJobPatience) == "n1", "an actor on n1");
+
+  AgentHello hello;
+  hello.build_id = program_build_id();
+  hello.started_as = "liar";
+  hello.node.host = "liar";
+  hello.node.address = "10.213.0.1:1";
+  std::vector<std::function<void(OutBuffer&)>> first_words;
+  for (uint16_t type : {0, 1, 2, 3, 77, 65535}) {
+    for (size_t size : {0, 1, 20, 3000}) {
+      first_words.push_back([=](OutBuffer& out) { out.push(type, std::string(size, '\xff')); });
+    }
+  }
+  auto damaged = [&](auto change) {
+    AgentHello bad = hello;
+    change(bad);
+    first_words.push_back([bad](OutBuffer& out) { encode_message<FirstWord>(out, bad); });
+  };
+  damaged([](AgentHello& bad) { bad.build_id[0] ^= 1; });
+  damaged([](AgentHello& bad) { bad.node.total.cpus = std::nan(""); });
+  damaged([](AgentHello& bad) { bad.node.total.custom = {{"x", -1}}; });
+  damaged([](AgentHello& bad) { bad.node.labels = {{"", "x"}}; });
+  damaged([](AgentHello& bad) { bad.node.host = "a\nb"; });
+  damaged([](AgentHello& bad) { bad.node.address = "nowhere"; });
+  first_words.push_back([](OutBuffer& out) {
+    encode_message<FirstWord>(out, ReadMemory{1, ~0ul});
+  });
+  first_words.push_back([&](OutBuffer& out) {
+    encode_message<FirstWord>(out, Hello{order.token, program_build_id(), 1});
+  });
+  for (size_t i = 0; i < first_words.size(); ++i) {
+    Channel channel = connect();
+    channel.send(first_words[i]);
+    expect(is_dropped(channel), str("first word ", i, " is refused"));
+    expect(nodes().size() == 2, str("no node comes of first word ", i));
+  }
+
+  // As an agent that has joined.
+  std::vector<std::function<void(OutBuffer&)>> lies;
+  for (uint16_t type : {0, 1, 2, 3, 4, 5, 6, 7, 77, 65535}) {
+    lies.push_back([=](OutBuffer& out) { out.push(type, std::string(20, '\xff')); });
+  }
+  auto about = [&](auto make) {
+    lies.push_back([=](OutBuffer& out) {
+      for (ProcessId process = 1; process < 20; ++process) {
+        encode_message<FromAgent>(out, make(process));
+      }
+    });
+  };
+  about([](ProcessId process) {
+    ProcessExit exit;
+    exit.process = process;
+    return exit;
+  });
+  about([](ProcessId process) { return AgentStarted{process, 1}; });
+  about([](ProcessId process) { return AgentStartFailed{{process}, "a lie"}; });
+  about([](ProcessId process) { return AgentLog{process, "a lie"}; });
+  for (size_t i = 0; i < lies.size(); ++i) {
+    Channel channel = connect();
+    channel.send([&](OutBuffer& out) { encode_message<FirstWord>(out, hello); });
+    expect(eventually([] { return nodes().size() == 3; }), "a node joins");
+    channel.send(lies[i]);
+    expect(is_dropped(channel), str("lie ", i, " is found out"));
+    expect(eventually([] { return nodes().size() == 2; }), str("the node of lie ", i, " goes"));
+  }
+  expect(get(resident.call<&Resident::where>(), kJobPatience) == "n1", "the actor lives");
+}
+
 void draining() {
   auto asked = remote(on("n1"), [] { return ::kill(agent_pid(), SIGTERM) == 0; });
   expect(get(asked, kJobPatience), "a signal for the agent");
@@ -430,6 +557,9 @@ int run_cluster_job(const std::string& name) {
   const std::map<std::string, void (*)()> jobs = {{"hello", hello},
                                                   {"objects", objects},
                                                   {"logs", logs},
+                                                  {"healed", healed},
+                                                  {"busy_everywhere", busy_everywhere},
+                                                  {"nonsense", nonsense},
                                                   {"strangers", strangers},
                                                   {"killed_worker", killed_worker},
                                                   {"lost_host", lost_host},

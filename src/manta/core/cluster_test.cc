@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "manta/core/cluster_options_internal.h"
 #include "manta/core/network_hosts_internal.h"
 #include "manta/core/node_messages_internal.h"
+#include "manta/core/patience_internal.h"
 #include "manta/core/running_internal.h"
 
 namespace manta {
@@ -94,6 +96,76 @@ TEST_F(ClusterTest, AHostThatIsCutOffSilently) {
   EXPECT_EQ(driver->exit_code(), 0) << driver->said();
   EXPECT_THAT(driver->said(), HasSubstr("node n2 is lost"));
   expect_empty(3);  // the agent of n2 has ended its processes by itself
+}
+
+// What it sends still arrives: only that it answers shows that it hears.
+TEST_F(ClusterTest, AHostThatDoesNotHearTheDriver) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  auto driver = start("lost_host", "n1,n2", ";replace=no");
+  ASSERT_TRUE(driver->says("stuck on n2") && driver->says("ready")) << driver->said();
+  hosts_->cut_one_way(0, 2);
+  EXPECT_EQ(driver->exit_code(), 0) << driver->said();
+  EXPECT_THAT(driver->said(), HasSubstr("node n2 is lost"));
+  expect_empty(3);
+}
+
+TEST_F(ClusterTest, AHostThatTheDriverDoesNotHear) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  auto driver = start("lost_host", "n1,n2", ";replace=no");
+  ASSERT_TRUE(driver->says("stuck on n2") && driver->says("ready")) << driver->said();
+  hosts_->cut_one_way(2, 0);
+  EXPECT_EQ(driver->exit_code(), 0) << driver->said();
+  EXPECT_THAT(driver->said(), HasSubstr("node n2 is lost"));
+  expect_empty(3);
+}
+
+TEST_F(ClusterTest, AHostThatIsReachedAgainIsNoGhost) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  auto driver = start("healed", "n1,n2", ";fence_after=3600");
+  ASSERT_TRUE(driver->says("ready")) << driver->said();
+  hosts_->cut(2);
+  ASSERT_TRUE(driver->says("node n2 is lost")) << driver->said();
+  hosts_->heal();
+  EXPECT_EQ(driver->exit_code(), 0) << driver->said();
+  expect_empty(3);
+}
+
+TEST_F(ClusterTest, ANetworkThatLosesPackets) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  hosts_->lose_packets(1, 20);
+  auto driver = start("objects", "n1,n2");
+  EXPECT_EQ(driver->exit_code(), 0) << driver->said();
+  expect_empty(3);
+}
+
+TEST_F(ClusterTest, EachHostListensOnOneAddressAndNothingElse) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  auto driver = start("busy_everywhere", "n1,n2");
+  ASSERT_TRUE(driver->says("ready")) << driver->said();
+  for (int host = 0; host < 3; ++host) {
+    EXPECT_THAT(hosts_->listeners(host),
+                testing::ElementsAre(testing::StartsWith(NetworkHosts::address(host) + ":")));
+  }
+  hosts_->crash(0);
+  expect_empty(3);
+}
+
+TEST_F(ClusterTest, WhoHasTheTokenAndTalksNonsenseIsDropped) {
+  make_hosts(2);
+  if (IsSkipped()) return;
+  std::string file = folder_ / "run.join";
+  auto driver = start_driver(
+      "nonsense", str("join:1;replace=no;file=", file, ";address=", NetworkHosts::address(0)));
+  ASSERT_TRUE(eventually([&] { return std::filesystem::exists(file); })) << driver->said();
+  Running agent({hosts_->enter(), "n1", self()}, {{kNodeVariable, "file:" + file}}, folder_ / "n1");
+  EXPECT_EQ(driver->exit_code(), 0) << driver->said();
+  EXPECT_EQ(agent.exit_code(), 0) << agent.said();
+  expect_empty(2);
 }
 
 TEST_F(ClusterTest, AKilledDriverLeavesNothing) {
@@ -229,8 +301,31 @@ TEST(AgentOrderTest, GoesThereAndBack) {
   EXPECT_EQ(read.token, order.token);
   EXPECT_EQ(read.build_id, order.build_id);
   EXPECT_EQ(read.started_as, order.started_as);
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  UniqueFd read_end(ends[0]), write_end(ends[1]);
+  std::string line = order.text() + "more\n";
+  ASSERT_EQ(::write(write_end.get(), line.data(), line.size()), static_cast<ssize_t>(line.size()));
+  EXPECT_EQ(AgentOrder::parse(AgentOrder::read_line(read_end.get(), kPatience)).port, order.port);
   for (const char* text : {"", "manta-node-1", "manta-node-2 a 1 b c d", "GET / HTTP/1.1"}) {
     EXPECT_THROW(AgentOrder::parse(text), Error) << text;
+  }
+}
+
+// An agent that nobody tells anything ends; one that is told half of it, too.
+TEST(AgentOrderTest, IsNotWaitedForForEver) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  UniqueFd read_end(ends[0]), write_end(ends[1]);
+  for (const char* begin : {"", "manta-node-1 10.0."}) {
+    ASSERT_GE(::write(write_end.get(), begin, std::strlen(begin)), 0);
+    try {
+      AgentOrder::read_line(read_end.get(), std::chrono::milliseconds(50));
+      ADD_FAILURE() << "a line came";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
+      EXPECT_THAT(error.what(), HasSubstr("no whole line came on standard input in 0.05 s"));
+    }
   }
 }
 

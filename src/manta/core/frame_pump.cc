@@ -34,7 +34,14 @@ void FramePump::connect(std::shared_ptr<AsyncChannel> hub) {
       [weak](const std::string&) {
         if (auto self = weak.lock()) self->close();
       });
-  if (process_ended_) close();
+  if (process_ended_) return close();
+  go_on_when_sent();
+}
+
+void FramePump::go_on_when_sent() {
+  hub_->when_sent([weak = weak_from_this()] {
+    if (auto self = weak.lock()) self->process_->resume();
+  });
 }
 
 void FramePump::to_hub(Frame& frame) {
@@ -51,6 +58,10 @@ void FramePump::to_hub(Frame& frame) {
   body.append(frame.body);
   append_keys(body, keys);
   if (hub_) hub_->out().end();
+  size_t unsent = hub_ ? hub_->out_to_flush().size() : waiting_bytes_ += body.size();
+  if (unsent <= kMostUnsent) return;
+  process_->pause();
+  if (hub_) go_on_when_sent();
 }
 
 void FramePump::to_process(Frame& frame) {
@@ -75,7 +86,11 @@ void FramePump::finish() {
 void FramePump::close() {
   auto self = shared_from_this();
   process_->close();
-  if (hub_) hub_->flush_and_close();
+  if (hub_ && !hub_->broken()) {
+    hub_->when_sent([hub = hub_] { hub->close(); });  // its end is the end of all that was said
+  } else if (hub_) {
+    hub_->close();
+  }
   if (auto ended = std::exchange(ended_, nullptr)) ended();
 }
 

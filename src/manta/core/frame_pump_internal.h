@@ -12,9 +12,13 @@ namespace manta {
 
 /// Passes frames on between a process, over a Unix socket, and the hub, over TLS. Descriptors of
 /// the process's memory become keys, under which the node keeps the memory, and the other way
-/// round. Does not look into messages otherwise. Everything runs with the loop's mutex held.
+/// round. Does not look into messages otherwise. A process that says more than the hub takes has to
+/// wait: nothing is read from it while kMostUnsent bytes are on their way. Everything runs with the
+/// loop's mutex held.
 class FramePump : public std::enable_shared_from_this<FramePump> {
  public:
+  static constexpr size_t kMostUnsent = 1 << 20;
+
   FramePump(std::shared_ptr<NodeMemory> memory, NodeId node, std::shared_ptr<AsyncChannel> process)
       : memory_(std::move(memory)), node_(node), process_(std::move(process)) {}
 
@@ -32,6 +36,7 @@ class FramePump : public std::enable_shared_from_this<FramePump> {
     std::string body;
   };
   void to_hub(Frame& frame);
+  void go_on_when_sent();
   void to_process(Frame& frame);
 
   std::shared_ptr<NodeMemory> memory_;
@@ -39,6 +44,7 @@ class FramePump : public std::enable_shared_from_this<FramePump> {
   std::shared_ptr<AsyncChannel> process_;
   std::shared_ptr<AsyncChannel> hub_;  // null until it is connected
   std::vector<Waiting> waiting_;
+  size_t waiting_bytes_ = 0;
   bool process_ended_ = false;
   std::function<void()> ended_;
 };

@@ -7,6 +7,11 @@
 #include "manta/io/channel_internal.h"
 
 namespace manta {
+namespace {
+
+constexpr std::chrono::microseconds kLongDispatch{500};
+
+}  // namespace
 
 Hub::Hub(HubOptions options)
     : options_(std::move(options)),
@@ -40,6 +45,8 @@ Hub::Hub(HubOptions options)
   supply_ = engine_->node_supply();
   plan_nodes_later();
   accept();
+  status_socket_ = std::make_unique<StatusSocket>(
+      loop_, options_.session_folder + "/" + kStatusSocket, [this] { return status(); });
   thread_ = start_thread("the thread of Manta's hub", [this] { run(); });
 }
 
@@ -74,6 +81,7 @@ void Hub::stop() {
     std::lock_guard lock(loop_.mutex);
     stopping_ = true;
     look_after_timer_.reset();
+    dispatch_timer_.reset();
     plan_timer_.reset();
     bool actors = false;
     for (auto& [index, peer] : peers_) {
@@ -89,6 +97,7 @@ void Hub::stop() {
   }
   thread_.join();
   acceptor_.close();
+  status_socket_.reset();
   for (auto& [index, peer] : peers_) {
     if (peer->channel) peer->channel->flush_and_close();
   }
@@ -109,14 +118,28 @@ void Hub::stop() {
 void Hub::request_dispatch() {
   if (dispatch_posted_) return;
   dispatch_posted_ = true;
-  loop_.post([this] {
+  auto act = [this] {
     dispatch_posted_ = false;
     dispatch();
-  });
+  };
+  auto pause = dispatch_pause();
+  if (pause > Clock::duration::zero()) {
+    dispatch_timer_ = loop_.after(pause, act);
+  } else {
+    loop_.post(act);
+  }
+}
+
+// With thousands of workers on their way a dispatch takes milliseconds. Then there is a pause as
+// long as that after it, and what comes meanwhile is dispatched together.
+Clock::duration Hub::dispatch_pause() const {
+  if (dispatch_took_ < kLongDispatch) return {};
+  return dispatch_ended_ + dispatch_took_ - Clock::now();
 }
 
 void Hub::dispatch() {
   if (stopping_) return;
+  auto begin = Clock::now();
   // A task whose dependency failed fails too, and may have dependents of its own: a list, not
   // recursion.
   while (!dependency_ready_.empty() || !unreferenced_.empty()) {
@@ -132,6 +155,8 @@ void Hub::dispatch() {
   }
   dispatch_tasks();
   arm_look_after();
+  dispatch_ended_ = Clock::now();
+  dispatch_took_ = dispatch_ended_ - begin;
 }
 
 }  // namespace manta

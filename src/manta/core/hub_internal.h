@@ -23,6 +23,7 @@
 #include "manta/core/node_supply_internal.h"
 #include "manta/core/object_table_internal.h"
 #include "manta/core/run_address_internal.h"
+#include "manta/core/status_socket_internal.h"
 #include "manta/core/task_queue_internal.h"
 #include "manta/core/worker_log_internal.h"
 #include "manta/io/async_channel_internal.h"
@@ -48,7 +49,8 @@ struct HubOptions {
 /// Its parts: hub.cc (start and end), hub_messages.cc (incoming messages), hub_connections.cc (who
 /// connects), hub_processes.cc (which processes there are), hub_nodes.cc and hub_supply.cc (on
 /// which machines), hub_memory.cc (where large values are), hub_tasks.cc, hub_pipelines.cc and
-/// hub_actors.cc (what runs), hub_reasons.cc (why something waits).
+/// hub_actors.cc (what runs), hub_reasons.cc (why something waits), hub_status.cc (what
+/// `manta status` shows).
 class Hub final : public EngineEvents {
  public:
   explicit Hub(HubOptions options);
@@ -158,6 +160,7 @@ class Hub final : public EngineEvents {
   void run();
   void request_dispatch();
   void dispatch();
+  Clock::duration dispatch_pause() const;
 
   // hub_messages.cc
   void handle(Peer& peer, ToHub message);
@@ -231,6 +234,9 @@ class Hub final : public EngineEvents {
   void fail_impossible();
   void fail_unqueued(ObjectId id, const Outcome& failed);
 
+  // hub_status.cc
+  std::string status();
+
   // hub_supply.cc
   bool may_come(const std::vector<Request>& asked, Placement placement) const;
   std::string what_may_come() const;
@@ -290,6 +296,8 @@ class Hub final : public EngineEvents {
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{
       loop_.context.get_executor()};
   boost::asio::local::stream_protocol::acceptor acceptor_{loop_.context};
+  std::unique_ptr<StatusSocket> status_socket_;
+  const Clock::time_point began_ = Clock::now();
   std::unique_ptr<WorkerLogs> logs_;
   std::unique_ptr<Engine> engine_;
   Ledger ledger_;
@@ -325,6 +333,9 @@ class Hub final : public EngineEvents {
   std::unordered_map<uint64_t, double> run_time_;                 // of functions, in ns, smoothed
   int free_running_ = 0;
   bool dispatch_posted_ = false;
+  Clock::time_point dispatch_ended_{};  // the last one
+  Clock::duration dispatch_took_{};
+  std::unique_ptr<EventLoop::Timer> dispatch_timer_;
   bool stopping_ = false;
   std::string failure_;  // why the thread ended before its time
 

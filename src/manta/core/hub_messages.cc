@@ -20,7 +20,9 @@ void Hub::post(ToHub message) {
       std::holds_alternative<Fetch>(message) || std::holds_alternative<Release>(message) ||
       std::holds_alternative<Watch>(message) || std::holds_alternative<Put>(message);
   handle(*peers_.at(0), std::move(message));
-  if (!only_objects) dispatch();
+  if (only_objects) return;
+  if (dispatch_pause() > Clock::duration::zero()) return request_dispatch();
+  dispatch();
 }
 
 void Hub::answer(Peer& peer, uint64_t request, std::string text, uint64_t id) {

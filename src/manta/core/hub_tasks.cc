@@ -108,11 +108,13 @@ void Hub::dispatch_tasks() {
     bool creates = shape->need.creates_actor;
     size_t could_start = 0;  // with more processes
     bool started = false;
+    std::optional<NodeId> last;
     while (shape->size() > could_start) {
       Task& task = *tasks_.at(shape->front());
       if (creates && !actors_.at(task.spec.id)->group.empty()) {
         auto group = actors_.at(task.spec.id)->group;
         if (!reserved.empty() || !start_group(group)) break;
+        last.reset();
         ready_.pop_front(*shape);
         started = true;
         continue;
@@ -121,8 +123,9 @@ void Hub::dispatch_tasks() {
           free_running_ + static_cast<int>(could_start) >= kMaxFreeTasks) {
         break;
       }
-      auto grant = ledger_.acquire(request, shape->need.placement, shape->front(), reserved);
+      auto grant = ledger_.acquire(request, shape->need.placement, shape->front(), reserved, last);
       if (!grant) break;
+      last = grant->node;
       NodeEntry& node = nodes_.at(grant->node);
       if (creates) {
         ready_.pop_front(*shape);
@@ -135,6 +138,7 @@ void Hub::dispatch_tasks() {
         peer.counts_as_free = asks_nothing;
         if (asks_nothing) ++free_running_;
         assign(task, peer);
+        if (!peer.grant) last.reset();  // it was given back
       } else {
         tentative.push_back(std::move(*grant));
         ++node.wanted_of_shape;

@@ -5,8 +5,11 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <deque>
+#include <iostream>
 #include <set>
 
+#include "manta/base/eventually_internal.h"
 #include "manta/base/names_internal.h"
 #include "manta/core/hub_internal.h"
 #include "manta/core/local_engine_internal.h"
@@ -270,6 +273,45 @@ TEST_F(HubEngineTest, AnActorThatMayRestartMovesToAnotherNode) {
   hub_->post(AddRef{handle->id});  // a turn of the dispatcher
   ASSERT_EQ(engine_->gangs.size(), 2u);
   EXPECT_NE(engine_->gangs[1][0].node, lost);
+}
+
+// Each of these steps once took a time that grew with the number of tasks, of nodes, or with both.
+TEST_F(HubEngineTest, ThousandsOfTasksWaitForTheirWorkersOnHundredsOfNodes) {
+  constexpr size_t kNodes = 300, kPerNode = 8, kJoin = 200;
+  std::vector<NodeInfo> nodes;
+  for (NodeId i = 0; i < kNodes; ++i) nodes.push_back({i, str("n", i), "", {.cpus = kPerNode}, {}});
+  start(nodes);
+  std::vector<detail::HandlePtr> handles;
+  auto begin = Clock::now();
+  for (size_t i = 0; i < kNodes * kPerNode; ++i) {
+    TaskSpec spec;
+    spec.id = client_->new_id();
+    spec.name = "work";
+    spec.resources = {.cpus = 1};
+    handles.push_back(client_->own(spec.id));
+    hub_->post(Submit{spec});
+  }
+  EXPECT_TRUE(eventually([&] {
+    std::lock_guard lock(loop_->mutex);
+    return engine_->gangs.size() == kNodes * kPerNode;
+  }));
+  auto submitted = Clock::now();
+  std::deque<Channel> workers;
+  for (ProcessId process = 1; process <= kJoin; ++process) {
+    auto [ours, theirs] = socket_pair();
+    workers.emplace_back(std::move(theirs));
+    std::lock_guard lock(loop_->mutex);
+    auto channel = std::make_shared<AsyncChannel>(*loop_, std::move(ours), kMaxFrameBody);
+    events_->on_process_connected(channel, Hello{kToken, program_build_id(), process});
+  }
+  for (Channel& worker : workers) {
+    Frame welcome, run;
+    ASSERT_TRUE(worker.receive(&welcome, Deadline::after(50s)));
+    ASSERT_TRUE(worker.receive(&run, Deadline::after(50s)));
+    EXPECT_EQ(run.type, (message_type<FromHub, manta::Run>()));
+  }
+  RecordProperty("submit_ms", static_cast<int>((submitted - begin) / 1ms));
+  RecordProperty("join_ms", static_cast<int>((Clock::now() - submitted) / 1ms));
 }
 
 class PatientHubTest : public HubTest {

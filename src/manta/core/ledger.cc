@@ -88,7 +88,8 @@ Ledger::Node* Ledger::choose(const Request& asked, Placement placement,
 }
 
 std::optional<Grant> Ledger::acquire(const Request& asked, Placement placement, uint64_t holder,
-                                     const std::vector<const Request*>& reserved) {
+                                     const std::vector<const Request*>& reserved,
+                                     std::optional<NodeId> last) {
   if (nodes_.size() == 1) {
     Node& only = nodes_.front();
     if (only.draining || !has_labels(only.info.labels, asked.labels) ||
@@ -97,7 +98,10 @@ std::optional<Grant> Ledger::acquire(const Request& asked, Placement placement, 
     }
     return only.ledger.acquire(asked.resources, holder);
   }
-  Node* node = choose(asked, placement, reserved);
+  // Packed: the node with the fewest free processors has even fewer now.
+  bool packs = placement == Placement::kPack || placement == Placement::kStrictPack;
+  Node* node = last && packs ? find(*last) : nullptr;
+  if (!node || !node->ledger.room().has(asked.resources)) node = choose(asked, placement, reserved);
   if (!node) return std::nullopt;
   return node->ledger.acquire(asked.resources, holder);
 }

@@ -39,9 +39,11 @@ class Ledger {
   Resources available(NodeId node) const;
 
   /// Takes what a single process asks for from one node that has it free.
-  /// Leaves alone the nodes that could serve one of `reserved`.
+  /// Leaves alone the nodes that could serve one of `reserved`. `last`: the node that the same
+  /// request was granted just before, if nothing has been released since; saves a search.
   std::optional<Grant> acquire(const Request& asked, Placement placement, uint64_t holder,
-                               const std::vector<const Request*>& reserved = {});
+                               const std::vector<const Request*>& reserved = {},
+                               std::optional<NodeId> last = {});
   /// All or none; in the order of `asked`. Finds a place whenever there is one if the requests are
   /// equal, or if the placement is a strict one; for different requests that are packed or spread
   /// it tries the large ones first and may miss a place that only fits exactly.

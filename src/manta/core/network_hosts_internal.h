@@ -23,7 +23,7 @@ class NetworkHosts {
  public:
   /// Hosts n0 to n(count - 1). Throws Error(kResources) with the reason if that is not allowed
   /// here.
-  explicit NetworkHosts(int count) : prefix_(std::to_string(::getpid())) {
+  explicit NetworkHosts(int count) : prefix_(std::to_string(::getpid())), count_(count) {
     remove_leftovers();
     run("ip link add mb" + prefix_ + " type bridge");
     try {
@@ -62,10 +62,52 @@ class NetworkHosts {
     for (pid_t pid : processes(host)) ::kill(pid, SIGKILL);
   }
   /// As if its cable were cut: nobody is told.
-  void cut(int host) { run(str("ip link set mv", prefix_, "x", host, " down")); }
+  void cut(int host) { run("ip link set " + link(host) + " down"); }
+  /// What `from` sends does not reach `to`; the other way it does.
+  void cut_one_way(int from, int to) {
+    filter(str("iifname ", link(from), " oifname ", link(to), " drop"));
+  }
+  /// So many in a thousand packets to and from it are lost.
+  void lose_packets(int host, int per_thousand) {
+    std::string lost = str(" numgen random mod 1000 < ", per_thousand, " drop");
+    filter("iifname " + link(host) + lost);
+    filter("oifname " + link(host) + lost);
+  }
+  /// Undoes the above for all hosts.
+  void heal() {
+    remove_filter(prefix_);
+    for (int host = 0; host < count_; ++host) run("ip link set " + link(host) + " up");
+  }
+  /// "10.213.0.2:4711" for each address at which something listens there, on TCP, or is bound, on
+  /// UDP.
+  std::vector<std::string> listeners(int host) const {
+    std::vector<std::string> found;
+    std::istringstream out(output("ip netns exec " + name(host) + " ss -Htuln"));
+    for (std::string line; std::getline(out, line);) {
+      std::istringstream fields(line);
+      std::string kind, state, received, sent, local;
+      fields >> kind >> state >> received >> sent >> local;
+      found.push_back(local);
+    }
+    return found;
+  }
 
  private:
   std::string name(int host) const { return str("mh", prefix_, "x", host); }
+  std::string link(int host) const { return str("mv", prefix_, "x", host); }
+
+  void filter(const std::string& rule) {
+    std::string table = "bridge mb" + prefix_;
+    run("nft add table " + table);
+    run("nft 'add chain " + table + " cut { type filter hook forward priority 0; }'");
+    run("nft 'add rule " + table + " cut " + rule + "'");
+  }
+  static void remove_filter(const std::string& prefix) {
+    try {
+      run("nft delete table bridge mb" + prefix);
+    } catch (const Error&) {  // there is none
+    }
+  }
 
   static std::string output(const std::string& command) {
     std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen((command + " 2>&1").c_str(), "r"), ::pclose);
@@ -82,10 +124,10 @@ class NetworkHosts {
   static void run(const std::string& command) { output(command); }
 
   void add(int i) {
-    std::string host = name(i), link = str("mv", prefix_, "x", i);
+    std::string host = name(i);
     run("ip netns add " + host);
-    run("ip link add " + link + " type veth peer name eth0 netns " + host);
-    run("ip link set " + link + " master mb" + prefix_ + " up");
+    run("ip link add " + link(i) + " type veth peer name eth0 netns " + host);
+    run("ip link set " + link(i) + " master mb" + prefix_ + " up");
     run("ip -n " + host + " addr add " + address(i) + "/24 dev eth0");
     run("ip -n " + host + " link set eth0 up");
     run("ip -n " + host + " link set lo up");
@@ -104,6 +146,7 @@ class NetworkHosts {
       } catch (const Error&) {  // as far as it can be removed
       }
     }
+    remove_filter(prefix);
     try {
       run("ip link del mb" + prefix);
     } catch (const Error&) {
@@ -125,6 +168,7 @@ class NetworkHosts {
   }
 
   const std::string prefix_;
+  const int count_;
   TemporaryFolder folder_;
 };
 

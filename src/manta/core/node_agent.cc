@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -8,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "manta/base/error_internal.h"
 #include "manta/base/log.h"
@@ -17,14 +17,12 @@
 #include "manta/core/node_declaration_internal.h"
 #include "manta/core/resources_internal.h"
 #include "manta/io/channel_internal.h"
-#include "manta/io/poll_internal.h"
 
 namespace manta {
 namespace {
 
 constexpr std::chrono::seconds kAgentJoinDeadline{20};
 constexpr std::chrono::seconds kOrderDeadline{60};
-constexpr size_t kMaxOrder = 4096;
 // For what processes have written last, once the run is over.
 constexpr std::chrono::seconds kAgentLastWords{5};
 
@@ -90,6 +88,7 @@ void NodeAgent::run_loop() {
   // Nothing runs on the loop any more.
   pumps_.clear();
   worker_listener_.reset();
+  status_socket_.reset();
   listener_.reset();
   fetcher_.reset();
   server_.reset();
@@ -162,6 +161,8 @@ void NodeAgent::on(AgentWelcome welcome) {
       std::make_unique<UnixListener>(loop_, address.socket_path,
                                      [this](const std::shared_ptr<AsyncChannel>& channel,
                                             Frame& first) { on_worker(channel, first); });
+  status_socket_ = std::make_unique<StatusSocket>(loop_, folder_.path() + "/" + kStatusSocket,
+                                                  [this] { return status(); });
   // Slurm sends SIGTERM to all processes of a job that is to end; here that means draining.
   LocalEngineOptions options{node_, address, folder_.path(), argv_, /*outlives_sigterm=*/true};
   engine_ = std::make_unique<LocalEngine>(loop_, options, *this);
@@ -190,6 +191,18 @@ void NodeAgent::on(AgentStart start) {
     }
   }
   engine_->start_as(start.gang);
+}
+
+// The driver knows the rest.
+std::string NodeAgent::status() const {
+  nlohmann::json status = {{"format", 1},
+                           {"role", "agent"},
+                           {"pid", ::getpid()},
+                           {"node", node_.id},
+                           {"driver", str(order_.host, ":", order_.port)},
+                           {"processes", pumps_.size()},
+                           {"draining", draining_}};
+  return status.dump() + "\n";
 }
 
 // Not by its name, which others may have, too, for other files of the driver's.
@@ -270,24 +283,11 @@ void NodeAgent::on_worker(const std::shared_ptr<AsyncChannel>& channel, Frame& f
 
 namespace {
 
-// The first line; what comes behind it, if anything does, is nobody's.
-std::string read_standard_input() {
-  std::string text;
-  Deadline deadline = Deadline::after(kOrderDeadline);
-  for (char each = 0; text.size() < kMaxOrder; text += each) {
-    if (!poll_until(STDIN_FILENO, POLLIN, deadline)) {
-      throw Error(ErrorKind::kTimeout,
-                  str("nothing came on standard input in ", kOrderDeadline.count(),
-                      " s; it needs the line that the driver writes for it"));
-    }
-    if (::read(STDIN_FILENO, &each, 1) != 1 || each == '\n') break;
-  }
-  return text;
-}
-
 std::string read_order(const std::string& from) {
   std::string text;
-  if (from == "stdin" || from == kHeldByInput) return read_standard_input();
+  if (from == "stdin" || from == kHeldByInput) {
+    return AgentOrder::read_line(STDIN_FILENO, kOrderDeadline);
+  }
   if (!from.starts_with("file:")) {
     throw Error(ErrorKind::kInvalidArgument,
                 str(kNodeVariable, " is '", from, "': it must be 'stdin', '", kHeldByInput,

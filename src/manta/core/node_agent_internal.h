@@ -17,6 +17,7 @@
 #include "manta/core/node_memory_internal.h"
 #include "manta/core/node_messages_internal.h"
 #include "manta/core/session_folder_internal.h"
+#include "manta/core/status_socket_internal.h"
 #include "manta/core/worker_log_internal.h"
 #include "manta/io/tls_listener_internal.h"
 #include "manta/io/unix_listener_internal.h"
@@ -66,6 +67,7 @@ class NodeAgent final : public EngineEvents {
   void on_process_connected(const std::shared_ptr<AsyncChannel>&, const Hello&) override {}
   void on_output(const std::string&) override {}
 
+  std::string status() const;
   std::string log_path_of(ProcessId process) const;
   void on_worker(const std::shared_ptr<AsyncChannel>& channel, Frame& first);
 
@@ -83,6 +85,7 @@ class NodeAgent final : public EngineEvents {
   std::shared_ptr<NodeMemory> memory_;
   std::unique_ptr<TlsListener> listener_;  // other nodes fetch memory here
   std::unique_ptr<UnixListener> worker_listener_;
+  std::unique_ptr<StatusSocket> status_socket_;
   std::unique_ptr<MemoryMover> fetcher_;
   std::unique_ptr<MemoryMover> server_;
   NodeConnector connector_;

@@ -167,6 +167,9 @@ struct AgentOrder {
   /// One line of text, and back. Throws Error(kInvalidArgument) if it is none.
   std::string text() const;
   static AgentOrder parse(const std::string& text);
+  /// The first line that can be read there; what comes behind it, if anything does, is nobody's.
+  /// Throws Error(kTimeout) if it is not there in time.
+  static std::string read_line(int fd, std::chrono::milliseconds patience);
 };
 
 /// AgentOrder::started_as for agents that one command of Slurm's starts on several nodes: each is

@@ -74,6 +74,7 @@ void AsyncChannel::flush_and_close() {
 }
 
 void AsyncChannel::wait_readable() {
+  waiting_readable_ = true;
   if (transport_->has_more()) {  // the socket would not tell
     loop_.post([self = shared_from_this()] {
       if (self->socket_.is_open()) self->on_readable();
@@ -95,18 +96,39 @@ void AsyncChannel::wait_writable() {
   });
 }
 
+void AsyncChannel::resume() {
+  if (!std::exchange(paused_, false) || waiting_readable_) return;
+  waiting_readable_ = true;
+  loop_.post([self = shared_from_this()] {
+    if (self->socket_.is_open()) self->on_readable();
+  });
+}
+
 void AsyncChannel::on_readable() {
+  waiting_readable_ = false;
   // A few reads a turn, so that one busy peer does not keep the others waiting.
   if (!read_frames(4)) return;
   decoder_.release();
   if (transport_->has_unsent()) wait_writable();
-  wait_readable();
+  if (!paused_) wait_readable();
 }
 
 void AsyncChannel::drain() {
   auto self = shared_from_this();
+  draining_ = true;
   while (socket_.is_open() && read_frames(1 << 20) && !drained_) {
   }
+  draining_ = false;
+}
+
+// False once the channel is closed.
+bool AsyncChannel::hand_out() {
+  Frame frame;
+  while (socket_.is_open() && (!paused_ || draining_) && decoder_.next(&frame)) {
+    auto handler = on_frame_;  // may be replaced or dropped by what it does
+    handler(frame);
+  }
+  return socket_.is_open();
 }
 
 // False once the channel is closed.
@@ -114,7 +136,8 @@ bool AsyncChannel::read_frames(int max_reads) {
   auto self = shared_from_this();  // a handler may drop the last other reference
   try {
     drained_ = false;
-    for (int i = 0; i < max_reads; ++i) {
+    if (!hand_out()) return false;  // what a pause has left
+    for (int i = 0; i < max_reads && (!paused_ || draining_); ++i) {
       IoStatus status = decoder_.receive(*transport_, Blocking::kNo);
       if (status == IoStatus::kClosed) {
         fail("");
@@ -124,12 +147,7 @@ bool AsyncChannel::read_frames(int max_reads) {
         drained_ = true;
         break;
       }
-      Frame frame;
-      while (socket_.is_open() && decoder_.next(&frame)) {
-        auto handler = on_frame_;  // may be replaced or dropped by what it does
-        handler(frame);
-      }
-      if (!socket_.is_open()) return false;
+      if (!hand_out()) return false;
     }
   } catch (const std::exception& error) {  // whatever it was: this peer's message brought it on
     fail(error.what());

@@ -42,7 +42,12 @@ class AsyncChannel : public std::enable_shared_from_this<AsyncChannel> {
   void when_sent(std::function<void()> then);
   /// The peer takes nothing any more: what was not flushed will never reach it.
   bool broken() const { return broken_ || !socket_.is_open(); }
-  /// Handles at once everything that has arrived. For a peer that is known to have ended.
+  /// From here on it hands out no frame, not even one that it has received, and reads nothing, so
+  /// that the peer has to wait; until `resume`.
+  void pause() { paused_ = true; }
+  void resume();
+  /// Handles at once everything that has arrived, also if it is paused. For a peer that is known to
+  /// have ended.
   void drain();
   /// Drops the connection; no callback comes after it.
   void close();
@@ -60,6 +65,7 @@ class AsyncChannel : public std::enable_shared_from_this<AsyncChannel> {
   void wait_writable();
   void on_readable();
   bool read_frames(int max_reads);
+  bool hand_out();
   void fail(const std::string& why);
   void tell_sent();
 
@@ -77,6 +83,9 @@ class AsyncChannel : public std::enable_shared_from_this<AsyncChannel> {
   bool drained_ = false;
   bool started_ = false;
   bool broken_ = false;
+  bool paused_ = false;
+  bool draining_ = false;
+  bool waiting_readable_ = false;
 };
 
 }  // namespace manta

@@ -209,6 +209,65 @@ TEST_P(AsyncChannelTest, DrainHandlesEverythingAtOnce) {
   EXPECT_EQ(closed_, 1);
 }
 
+TEST_P(AsyncChannelTest, APausedChannelHandsOutNothingUntilItGoesOn) {
+  std::atomic<int> frames = 0;
+  start([&](Frame&) {
+    if (++frames == 10) async_->pause();
+  });
+  ASSERT_TRUE(peer_->send([](OutBuffer& out) {
+    for (int i = 0; i < 30; ++i) out.push(1, std::string(1000, 'x'));
+  }));
+  EXPECT_TRUE(eventually([&] { return frames == 10; }));
+  settle();
+  settle();
+  EXPECT_EQ(frames, 10);
+  peer_.reset();  // seen after what it has said
+  {
+    std::lock_guard lock(loop_.mutex);
+    async_->resume();
+    async_->resume();
+  }
+  EXPECT_EQ(closed_because(), "");
+  EXPECT_EQ(frames, 30);
+}
+
+TEST_P(AsyncChannelTest, APausedChannelCanBeDrained) {
+  int frames = 0;
+  std::unique_lock lock(loop_.mutex);
+  async_->start(
+      [&](Frame&) {
+        ++frames;
+        async_->pause();
+      },
+      [](const std::string&) {});
+  ASSERT_TRUE(peer_->send([](OutBuffer& out) {
+    for (int i = 0; i < 100; ++i) out.push(1, std::string(1000, 'x'));
+  }));
+  async_->drain();
+  EXPECT_EQ(frames, 100);
+}
+
+TEST_P(AsyncChannelTest, WhoSendsMuchIsToldWhenItHasBeenSent) {
+  start([](Frame&) {});
+  std::atomic<int> sent = 0;
+  constexpr int kFrames = 30;
+  {
+    std::lock_guard lock(loop_.mutex);
+    for (int i = 0; i < kFrames; ++i) async_->out().push(1, std::string(1 << 20, 'x'));
+    async_->when_sent([&] { ++sent; });
+  }
+  settle();
+  EXPECT_EQ(sent, 0);  // more than the socket takes while nobody reads
+  Frame frame;
+  for (int i = 0; i < kFrames; ++i) ASSERT_TRUE(peer_->receive(&frame, Deadline::after(30s)));
+  EXPECT_TRUE(eventually([&] { return sent == 1; }));
+  {
+    std::lock_guard lock(loop_.mutex);
+    async_->when_sent([&] { ++sent; });  // nothing is pending
+  }
+  EXPECT_TRUE(eventually([&] { return sent == 2; }));
+}
+
 TEST_P(AsyncChannelTest, ASlowReaderGetsEverything) {
   start_echo();
   constexpr int kFrames = 50;
