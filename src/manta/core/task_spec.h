@@ -46,8 +46,9 @@ struct ActorOptions {
   /// In `ps`, in messages, and before each line that the driver shows. Default: the type's name and
   /// a number.
   std::string process_name = {};
-  /// Its output is appended to this file of the driver's machine, which must not be a symbolic link;
-  /// that of an actor on another node after 100 ms or so. Default: a file in the run's log folder.
+  /// Its output is appended to this file of the driver's machine, which must not be a symbolic
+  /// link; that of an actor on another node after 100 ms or so. Default: a file in the run's log
+  /// folder.
   std::string log_path = {};
   /// Which of the nodes that have room it lives on. In an `actor_group` all must have the same.
   Placement placement = Placement::kPack;
