@@ -13,7 +13,8 @@ namespace manta::data {
 struct BatchRange::Impl {
   Impl(std::shared_ptr<const Plan> plan, const BatchOptions& batch_options)
       : options(batch_options),
-        stream(std::move(plan), {.epoch = options.epoch}, {.threads = all_processors()}) {}
+        stream(std::move(plan), {.epoch = options.epoch},
+               {.threads = all_processors(), .progress = "iter_batches"}) {}
 
   // Takes blocks until a whole batch is there, or the data ends.
   void advance() {
