@@ -23,6 +23,7 @@ find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(PNG REQUIRED)
 find_package(JPEG REQUIRED)
+find_package(SQLite3 REQUIRED)
 
 # manta_wheel(<variable> <name>) sets <variable> to the folder of a package listed in wheels.txt or npm.txt.
 function(manta_wheel variable name)

@@ -17,6 +17,8 @@ std::shared_ptr<arrow::RecordBatch> keep(const std::shared_ptr<arrow::RecordBatc
   return batch;
 }
 const auto named_keep = named("fuzz_keep", keep);
+const auto named_row = named("fuzz_row", [](const Row& row) { return row; });
+const auto named_stays = named("fuzz_stays", [](const Row& row) { return row.has("a"); });
 
 // Plans of the operations on all rows, and of the newer sources, as they are written today.
 void add_written(std::vector<std::string>& all) {
@@ -82,7 +84,22 @@ std::vector<std::string> seeds() {
           (col("a").cast("float64") / 2).to_json().dump() + R"(},
         {"op":"map_batches","function":0,"rows":10},
         {"op":"drop_columns","columns":["b"]}],
-        "functions":[{"name":"fuzz_keep","args":{"x":[1,2]}}]})"};
+        "functions":[{"name":"fuzz_keep","args":{"x":[1,2]}}]})",
+      "{" + source + R"("columns":["a","b"],"operations":[
+        {"op":"limit","rows":[100,20]},
+        {"op":"rename_columns","from":["a"],"to":["c"]},
+        {"op":"fill_na","value":)" +
+          lit(0).to_json().dump() + R"(,"columns":["c"]},
+        {"op":"random_sample","fraction":0.5,"seed":3},
+        {"op":"filter_rows","function":1},{"op":"map_rows","function":0},
+        {"op":"limit_all","rows":7},
+        {"op":"split_all","part":"test","shuffle":true,"seed":1,"all_rows":7,"test_rows":2}],
+        "functions":[{"name":"fuzz_row"},{"name":"fuzz_stays"}]})",
+      R"({"version":1,"source":{"name":"partitioned","keys":["year","city"],"values":[["2020",null]],
+        "source":{"name":"parquet","files":[{"path":"/year=2020/a.parquet","row_groups":[10],"size":900,
+        "footer":"0123456789abcdef"}],"columns":[]}},"columns":["a","year"],"operations":[]})",
+      R"({"version":1,"source":{"name":"sql","path":"/a.db","query":"SELECT a FROM t","size":10,
+        "modified":5,"names":["a"],"types":["int64"],"rows":100000},"columns":["a"],"operations":[]})"};
   add_written(all);
   return all;
 }

@@ -19,6 +19,7 @@ packages=(
   libboost1.81-dev nlohmann-json3-dev libcereal-dev libspdlog-dev libfmt-dev libcli11-dev
   rapidjson-dev # bodies of requests, files of JSON lines
   libpng-dev libjpeg62-turbo-dev # images
+  libsqlite3-dev # read_sql
   libssl-dev # connections between hosts; the library itself is loaded, not linked
   libgtest-dev libgmock-dev
   iproute2 nftables # hosts for tests: network namespaces

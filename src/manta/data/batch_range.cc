@@ -27,7 +27,8 @@ BatchOptions checked(const BatchOptions& options, const std::string& who) {
 BatchCutter::BatchCutter(std::shared_ptr<const Plan> plan, const BatchOptions& options,
                          const std::string& who)
     : options_(checked(options, who)),
-      stream_(std::move(plan), {.epoch = options_.epoch}, {.threads = all_processors()}) {}
+      stream_(std::move(plan), {.epoch = options_.epoch},
+              {.threads = all_processors(), .progress = who}) {}
 
 Batches BatchCutter::next() {
   Batches parts;

@@ -11,6 +11,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/data/data_files_internal.h"
+#include "manta/data/timed_file_internal.h"
 #include "manta/io/arrow_status_internal.h"
 #include "manta/io/remote_files_internal.h"
 #include "manta/io/unique_fd.h"
@@ -222,17 +223,56 @@ bool has_extension(std::string_view extensions, const std::string& name) {
   return false;
 }
 
+namespace {
+
+// Without what stands before the folder, or before the part of a pattern that varies.
+std::string path_below(const std::string& named, const std::string& path, bool remote) {
+  std::error_code error;
+  size_t wild = remote || !fs::exists(named, error) ? named.find_first_of(remote ? "*[" : "*?[")
+                                                    : std::string::npos;
+  std::string root =
+      wild == std::string::npos ? named : named.substr(0, named.rfind('/', wild) + 1);
+  if (wild != std::string::npos && named.rfind('/', wild) == std::string::npos) root.clear();
+  while (root.ends_with("/")) root.pop_back();
+  if (root.empty() && !named.starts_with("/")) return path;
+  if (path.size() > root.size() && path.starts_with(root) && path[root.size()] == '/') {
+    return path.substr(root.size() + 1);
+  }
+  return fs::path(path).filename();  // the file itself was named
+}
+
+void set_below(const std::string& named, FoundFile& file) {
+  if (auto address = remote_address(file.path)) {
+    file.below = path_below(remote_address(named)->path, address->path, true);
+    return;
+  }
+  // Both as the user began them.
+  std::error_code error;
+  std::string prefix = fs::current_path(error).string() + "/";
+  bool relative = !named.starts_with("/");
+  std::string path = file.path;
+  if (relative && path.starts_with(prefix)) path = path.substr(prefix.size());
+  file.below = path_below(named, path, false);
+}
+
+}  // namespace
+
 std::vector<FoundFile> find_files(const FileKind& kind, const std::vector<std::string>& paths) {
   if (paths.empty()) {
     throw Error(ErrorKind::kInvalidArgument, str(kind.reader, ": no path was given"));
   }
   std::vector<FoundFile> files;
   for (const auto& path : paths) {
+    size_t before = files.size();
+    auto found_below = [&] {
+      for (size_t i = before; i < files.size(); ++i) set_below(path, files[i]);
+    };
     std::optional<RemoteAddress> address;
     naming_reader(kind, [&] { address = remote_address(path); });
     if (address) {
       if (address->scheme != "file") {
         add_remote(kind, *address, files);
+        found_below();
         continue;
       }
       throw Error(
@@ -247,6 +287,7 @@ std::vector<FoundFile> find_files(const FileKind& kind, const std::vector<std::s
     } else {
       throw_cannot_open(kind, path, errno);
     }
+    found_below();
   }
   return files;
 }
@@ -258,7 +299,7 @@ bool is_remote(const std::string& path) {
 DataFile open_data_file(const FileKind& kind, const std::string& path) {
   if (is_remote(path)) {
     auto opened = open_remote_file(kind, path);
-    return {opened.file, {0, 0, opened.size, opened.modified, opened.tag}};
+    return {timed_file(opened.file), {0, 0, opened.size, opened.modified, opened.tag}};
   }
   // Asked before and after: opening a device can do something, and the file can change between.
   struct stat info {};
@@ -270,7 +311,7 @@ DataFile open_data_file(const FileKind& kind, const std::string& path) {
   require_regular(kind, path, info);
   std::string doing = str(kind.reader, ": opening '", path, "'");
   DataFile result;
-  result.file = check(arrow::io::ReadableFile::Open(fd.get()), doing);
+  result.file = timed_file(check(arrow::io::ReadableFile::Open(fd.get()), doing));
   fd.release();
   result.stamp = {info.st_dev, info.st_ino, info.st_size, modified(info)};
   return result;

@@ -27,6 +27,9 @@ struct FoundFile {
   std::string path;  ///< Absolute, or an address.
   int64_t size = 0;
   std::chrono::nanoseconds modified{0};
+  /// Its path below the folder that was named, or below the last one before a pattern's first * or
+  /// the like: "year=2020/a.parquet".
+  std::string below = {};
 };
 
 /// The files that paths mean. A path is a file, a folder (all files of this kind below

@@ -17,10 +17,14 @@ using data::Stream;
 
 namespace {
 
-data::StreamOptions on_all_processors() { return {.threads = data::all_processors()}; }
+data::StreamOptions on_all_processors(const char* progress) {
+  return {.threads = data::all_processors(), .progress = progress};
+}
 
 // For a look at the first rows.
-constexpr data::StreamOptions kNotFarAhead = {.threads = 1, .byte_budget = 0};
+data::StreamOptions not_far_ahead(const char* progress) {
+  return {.threads = 1, .byte_budget = 0, .read_ahead = false, .progress = progress};
+}
 
 std::shared_ptr<arrow::Table> to_arrow_table(const Dataset& dataset, const data::Batches& batches) {
   auto schema = batches.empty() ? dataset.schema() : batches[0]->schema();
@@ -46,7 +50,7 @@ std::vector<int64_t> rows_per_fragment(const std::shared_ptr<const Plan>& plan) 
   if (known) return rows;
   std::fill(rows.begin(), rows.end(), 0);
   // Without columns: only what filters and functions need is read.
-  Stream stream(Dataset(plan).select_columns({}).plan(), {}, on_all_processors());
+  Stream stream(Dataset(plan).select_columns({}).plan(), {}, on_all_processors("counting rows"));
   while (auto block = stream.next()) {
     rows[static_cast<size_t>(block->window)] += block->batch->num_rows();
   }
@@ -58,7 +62,7 @@ std::vector<int64_t> rows_per_fragment(const std::shared_ptr<const Plan>& plan) 
 int64_t Dataset::count() const {
   if (auto rows = plan_->known_rows()) return *rows;
   // Without columns: only what filters and functions need is read.
-  Stream stream(select_columns({}).plan(), {}, on_all_processors());
+  Stream stream(select_columns({}).plan(), {}, on_all_processors("count"));
   int64_t rows = 0;
   while (auto block = stream.next()) rows += block->batch->num_rows();
   return rows;
@@ -66,7 +70,7 @@ int64_t Dataset::count() const {
 
 std::shared_ptr<arrow::Schema> Dataset::schema() const {
   if (auto schema = schema_of(*plan_)) return schema;
-  Stream stream(plan_, {}, kNotFarAhead);
+  Stream stream(plan_, {}, not_far_ahead("schema"));
   if (auto block = stream.next()) return block->batch->schema();
   throw Error(ErrorKind::kInvalidArgument,
               "the columns of a data set after map_batches are known from its first row, and this "
@@ -77,7 +81,7 @@ std::vector<std::string> Dataset::columns() const { return schema()->field_names
 
 std::shared_ptr<arrow::Table> Dataset::take(int64_t n) const {
   data::Batches batches;
-  Stream stream(plan_, {}, kNotFarAhead);
+  Stream stream(plan_, {}, not_far_ahead("take"));
   while (n > 0) {
     auto block = stream.next();
     if (!block) break;
@@ -89,7 +93,7 @@ std::shared_ptr<arrow::Table> Dataset::take(int64_t n) const {
 
 std::shared_ptr<arrow::Table> Dataset::to_table() const {
   data::Batches batches;
-  Stream stream(plan_, {}, on_all_processors());
+  Stream stream(plan_, {}, on_all_processors("reading rows"));
   while (auto block = stream.next()) batches.push_back(std::move(block->batch));
   return to_arrow_table(*this, batches);
 }

@@ -19,6 +19,7 @@ enum RandomPurpose : uint64_t {
   kShuffleKeys = 4,
   kBlockOrder = 5,
   kStrata = 6,
+  kSampleRows = 7,
 };
 
 /// Random numbers that are a function of (key, counter): number i of a key is

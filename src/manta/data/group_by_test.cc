@@ -6,6 +6,7 @@
 
 #include "manta/data/aggregate.h"
 #include "manta/data/grouped.h"
+#include "manta/data/row_store_internal.h"
 #include "manta/data/wide_fixture_internal.h"
 
 namespace manta::data {
@@ -315,6 +316,85 @@ TEST_F(GroupByTest, BadJoins) {
                 left.join(right, "i", {.right_on = {"i", "s"}});
               }),
               HasSubstr("1 and 2"));
+}
+
+BatchPtr keep_group(const BatchPtr& group) { return group; }
+BatchPtr same_name_twice(const BatchPtr& group) {
+  auto column = group->column(0);
+  return arrow::RecordBatch::Make(
+      arrow::schema({arrow::field("a", column->type()), arrow::field("a", column->type())}),
+      group->num_rows(), {column, column});
+}
+BatchPtr fail_for_70(const BatchPtr& group) {
+  if (ints(*group, "k")[0] >= 70) throw std::runtime_error(str("group ", ints(*group, "k")[0]));
+  return group;
+}
+
+TEST(MapGroupsTest, GroupsComeInOrderHoweverManyThreadsCall) {
+  // Groups of one row and of many, more than there are tasks at a time.
+  Dataset rows =
+      range(100'000)
+          .with_column("k", col("id") % 100)
+          .with_column("k", if_else(col("id") < 5000, col("k") * 1000 + col("id"), col("k")));
+  auto sorted = rows.sort("k").to_table();
+  auto grouped = rows.groupby("k").map_groups(keep_group).to_table();
+  EXPECT_EQ(ints(*grouped, "id"), ints(*sorted, "id"));
+  // The error is that of the first group, whoever is faster.
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_THAT(message_of(ErrorKind::kUserCode,
+                           [&] { rows.groupby("k").map_groups(fail_for_70).to_table(); }),
+                HasSubstr("threw std::runtime_error: group 70"));
+  }
+  EXPECT_THAT(message_of(ErrorKind::kUserCode,
+                         [&] { rows.groupby("k").map_groups(same_name_twice).to_table(); }),
+              AllOf(HasSubstr("same_name_twice"), HasSubstr("of map_groups"), HasSubstr("twice")));
+}
+
+TEST(SplitAfterWideTest, BothPartsAreOfTheSameRows) {
+  ParquetFolder folder;
+  Dataset rows =
+      read_parquet(folder.write_rows("a.parquet", 0, 500, 70)).random_shuffle({.seed = 3});
+  auto all = ints(*rows.to_table(), "id");
+  auto [first, last] = rows.train_test_split(0.2);
+  auto in_order = ints(*first.to_table(), "id");
+  auto rest = ints(*last.to_table(), "id");
+  EXPECT_EQ(rest.size(), 100u);
+  in_order.insert(in_order.end(), rest.begin(), rest.end());
+  EXPECT_EQ(in_order, all);
+  auto [train, test] = rows.train_test_split(int64_t{123}, {.shuffle = true, .seed = 9});
+  auto drawn = ints(*test.to_table(), "id");
+  EXPECT_EQ(drawn.size(), 123u);
+  auto both = ints(*train.to_table(), "id");
+  both.insert(both.end(), drawn.begin(), drawn.end());
+  EXPECT_THAT(both, testing::UnorderedElementsAreArray(all));
+  // A program that loads the plan makes the rows anew, and splits them alike.
+  auto loaded = Dataset::from_json(Json::parse(test.to_json().dump()));
+  EXPECT_EQ(ints(*loaded.to_table(), "id"), drawn);
+  EXPECT_EQ(test.filter(col("id") < 0).count(), 0);
+  EXPECT_EQ(test.count(), 123);
+  EXPECT_THAT(message_of(ErrorKind::kInvalidArgument, [&] { rows.train_test_split(int64_t{500}); }),
+              HasSubstr("leave one of the parts empty"));
+  message_of(ErrorKind::kInvalidArgument, [&] { rows.window_shuffle().train_test_split(0.5); });
+  Json json = test.to_json();
+  json["operations"].erase(0);
+  json["operations"].erase(0);
+  EXPECT_THAT(message_of(ErrorKind::kInvalidArgument, [&] { Dataset::from_json(json); }),
+              HasSubstr("must follow an operation on all rows"));
+}
+
+TEST(RowStoreTest, ABlockHasALimit) {
+  auto batch = check(table_of_ids(100'000, 100'000)->CombineChunksToBatch(), "ids");
+  RowStore store(batch->schema(), "the rows of a test");
+  store.cut_only_where_told(1'000'000);
+  store.add(batch);
+  store.end_fragment();
+  EXPECT_THAT(message_of(ErrorKind::kInvalidArgument,
+                         [&] {
+                           store.add(batch);
+                           store.add(batch);
+                         }),
+              AllOf(HasSubstr("the rows of a test"), HasSubstr("more than 1000000 bytes"),
+                    HasSubstr("make more blocks")));
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ class GroupedDataset {
 
   /// Calls a function of the kind that `map_batches` takes with all rows of a group, in the order
   /// in which they are, and gives what it returns, group after group. An aggregate of your own is a
-  /// function that returns one row. A group must fit into memory.
+  /// function that returns one row. Several threads call it at a time, so some groups, two for each
+  /// thread, must fit into memory.
   template <data::TakesBatch F>
   Dataset map_groups(F function) const {
     return map_function(data::detail::make_plan_function(function, {}));

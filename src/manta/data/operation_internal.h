@@ -138,8 +138,9 @@ class RowSink {
   virtual void add(const std::shared_ptr<arrow::RecordBatch>& batch) = 0;
   /// A fragment ends here; without rows, there is none.
   virtual void end_fragment() = 0;
-  /// From now on fragments end there only.
-  virtual void cut_only_where_told() = 0;
+  /// From now on fragments end there only. `add` throws Error(kInvalidArgument) if one would have
+  /// more bytes.
+  virtual void cut_only_where_told(int64_t most_bytes) = 0;
 };
 
 class StoredRows;
@@ -163,6 +164,8 @@ class MaterialisingOperation : public Operation {
   virtual bool depends_on_epoch() const { return false; }
   /// What it may use; reading ahead for it takes a part of that. 0: it holds no rows.
   virtual int64_t memory_bytes() const { return 0; }
+  /// Whether rows are read before it asks for them.
+  virtual bool reads_ahead() const { return true; }
   /// The rows that it gives, if this process has them already (`Dataset::materialize`).
   virtual std::shared_ptr<const StoredRows> held_rows() const { return nullptr; }
 

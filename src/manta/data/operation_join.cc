@@ -92,7 +92,7 @@ class Join final : public MaterialisingOperation {
 
   void run(const AllRows& rows, RowSink& sink) const override {
     auto first = rows.next();
-    OtherRows others(right_, rows);
+    OtherRows others(right_, rows, memory_bytes());
     SchemaPtr left = first ? first->schema() : rows.schema, right = others.schema();
     if (!left || !right) {
       throw Error(ErrorKind::kInvalidArgument,

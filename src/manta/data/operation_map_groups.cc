@@ -2,10 +2,12 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/data/expression_internal.h"
+#include "manta/data/group_calls_internal.h"
 #include "manta/data/grouped.h"
 #include "manta/data/plan_internal.h"
 #include "manta/data/plan_limits_internal.h"
 #include "manta/data/wide_internal.h"
+#include "manta/io/arrow_status_internal.h"
 
 namespace manta {
 namespace data {
@@ -49,17 +51,20 @@ class MapGroups final : public MaterialisingOperation {
     Batches group;
     std::string key_of_group;
     SchemaPtr schema;
-    auto end_group = [&] {
-      if (group.empty()) return;
-      auto result = call(concatenate(group));
-      group.clear();
-      if (result->num_rows() == 0) return;
+    auto take = [&](const BatchPtr& result) {
       if (schema && !have_same_columns(*schema, *result->schema())) {
         fail(str("returned batches of different columns: {", describe_columns(*schema),
                  "} first, then {", describe_columns(*result->schema()), "}"));
       }
       schema = result->schema();
       sink.add(result);
+    };
+    GroupCalls calls([this](const BatchPtr& rows_of_group) { return call(rows_of_group); }, take,
+                     rows.threads);
+    auto end_group = [&] {
+      if (group.empty()) return;
+      calls.add(concatenate(group));
+      group.clear();
     };
     bool all_there =
         sort_rows(all, keys, keys_of, memory_, to_string(), [&](const BatchPtr& batch) {
@@ -76,7 +81,9 @@ class MapGroups final : public MaterialisingOperation {
           group.push_back(batch->Slice(begin));
           key_of_group = key_text(lanes, batch->num_rows() - 1);
         });
-    if (all_there) end_group();
+    if (!all_there) return;
+    end_group();
+    calls.finish();
   }
 
  private:
@@ -110,6 +117,11 @@ class MapGroups final : public MaterialisingOperation {
     if (!result) fail("returned no batch; return one with no rows to leave the group out");
     if (auto valid = result->Validate(); !valid.ok()) {
       fail(str("returned a batch that is not valid: ", valid.message()));
+    }
+    try {
+      require_distinct(result->schema()->field_names(), "the batch that it returned");
+    } catch (const Error& error) {
+      fail(error.what());
     }
     return result;
   }

@@ -12,6 +12,7 @@ namespace data {
 namespace {
 
 constexpr int64_t kMostBlocks = 1 << 20;
+constexpr int64_t kMostBlockBytes = 512 << 20;
 
 class Repartition final : public MaterialisingOperation {
  public:
@@ -35,7 +36,7 @@ class Repartition final : public MaterialisingOperation {
     while (auto batch = rows.next()) counted.add(batch);
     auto stored = counted.finish();
     if (!stored->schema()) return;
-    sink.cut_only_where_told();
+    sink.cut_only_where_told(kMostBlockBytes);
     int64_t block = 0, left = block_rows(0, stored->rows());
     for (size_t i = 0; i < stored->extents().size(); ++i) {
       for (const auto& batch : stored->read(i, stored->schema()->field_names())) {

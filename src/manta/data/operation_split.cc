@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <mutex>
 #include <numeric>
 
 #include "manta/base/error_internal.h"
@@ -17,18 +19,60 @@ namespace manta {
 namespace data {
 namespace {
 
-// A split knows the rows of each fragment of the source.
-void require_fragments_of_source(const Plan& plan) {
-  if (auto place = plan.last_materialising()) {
-    throw Error(ErrorKind::kInvalidArgument,
-                str("train_test_split after ", plan.operations[*place]->to_string(),
-                    " is not possible: split first, then do that with each part"));
-  }
+void require_no_windows(const Plan& plan) {
   if (!plan.window_operation()) return;
   throw Error(
       ErrorKind::kInvalidArgument,
       "train_test_split after window_shuffle is not possible: split first, then shuffle the "
       "train part");
+}
+
+// A split knows the rows of each fragment of the source.
+void require_fragments_of_source(const Plan& plan) {
+  if (auto place = plan.last_materialising()) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("a plan that splits the row groups of its source after ",
+                    plan.operations[*place]->to_string()));
+  }
+  require_no_windows(plan);
+}
+
+// The rows of one part of a fragment: the last `test_rows`, or those before them.
+Batches split_in_order(const Batches& batches, bool test, int64_t rows, int64_t test_rows) {
+  Batches results;
+  int64_t begin = test ? rows - test_rows : 0;
+  int64_t end = test ? rows : rows - test_rows;
+  int64_t first = 0;
+  for (const auto& batch : batches) {
+    int64_t from = std::max<int64_t>(begin - first, 0);
+    int64_t to = std::min(end - first, batch->num_rows());
+    if (from < to) results.push_back(batch->Slice(from, to - from));
+    first += batch->num_rows();
+  }
+  return results;
+}
+
+// The same, of rows that are drawn.
+Batches split_drawn(const Batches& batches, bool test, uint64_t seed, size_t fragment, int64_t rows,
+                    int64_t test_rows) {
+  Generator generator({seed, fragment, kSplitRows});
+  auto order = generator.permutation(rows);
+  std::vector<uint8_t> bits(static_cast<size_t>(rows) / 8 + 1, test ? 0x00 : 0xff);
+  for (int64_t i = 0; i < test_rows; ++i) {
+    size_t row = order[static_cast<size_t>(i)];
+    bits[row / 8] = static_cast<uint8_t>(bits[row / 8] ^ (1u << (row % 8)));
+  }
+  Batches results;
+  int64_t first = 0;
+  for (const auto& batch : batches) {
+    Piece piece = to_piece(*batch);
+    RowMask mask(piece.rows);
+    mask.keep_bits(bits.data(), first);
+    mask.apply(piece);
+    if (piece.rows > 0) results.push_back(to_batch(std::move(piece)));
+    first += batch->num_rows();
+  }
+  return results;
 }
 
 /// One part of a train_test_split. Both parts know how many rows each fragment gives before the
@@ -88,8 +132,8 @@ class Split final : public BatchOperation {
                       " now; the data, or what a map_batches function does, has changed"));
     }
     int64_t test_rows = table_.test_rows[place.fragment];
-    return table_.shuffle ? drawn(batches, place.fragment, rows, test_rows)
-                          : in_order(batches, rows, test_rows);
+    if (!table_.shuffle) return split_in_order(batches, test_, rows, test_rows);
+    return split_drawn(batches, test_, table_.seed, place.fragment, rows, test_rows);
   }
 
  private:
@@ -97,53 +141,113 @@ class Split final : public BatchOperation {
     return test_ ? table_.test_rows[fragment] : table_.rows[fragment] - table_.test_rows[fragment];
   }
 
-  Batches in_order(const Batches& batches, int64_t rows, int64_t test_rows) const {
-    Batches results;
-    int64_t begin = test_ ? rows - test_rows : 0;
-    int64_t end = test_ ? rows : rows - test_rows;
-    int64_t first = 0;
-    for (const auto& batch : batches) {
-      int64_t from = std::max<int64_t>(begin - first, 0);
-      int64_t to = std::min(end - first, batch->num_rows());
-      if (from < to) results.push_back(batch->Slice(from, to - from));
-      first += batch->num_rows();
-    }
-    return results;
-  }
-
-  Batches drawn(const Batches& batches, size_t fragment, int64_t rows, int64_t test_rows) const {
-    Generator generator({table_.seed, fragment, kSplitRows});
-    auto order = generator.permutation(rows);
-    std::vector<uint8_t> bits(static_cast<size_t>(rows) / 8 + 1, test_ ? 0x00 : 0xff);
-    for (int64_t i = 0; i < test_rows; ++i) {
-      size_t row = order[static_cast<size_t>(i)];
-      bits[row / 8] = static_cast<uint8_t>(bits[row / 8] ^ (1u << (row % 8)));
-    }
-    Batches results;
-    int64_t first = 0;
-    for (const auto& batch : batches) {
-      Piece piece = to_piece(*batch);
-      RowMask mask(piece.rows);
-      mask.keep_bits(bits.data(), first);
-      mask.apply(piece);
-      if (piece.rows > 0) results.push_back(to_batch(std::move(piece)));
-      first += batch->num_rows();
-    }
-    return results;
-  }
-
   const bool test_;  ///< Which part this is.
   const Table table_;
 };
 
+/// One part of a train_test_split of rows that an operation on all rows has given: how many each
+/// fragment has is known once they are there.
+class SplitAll final : public BatchOperation {
+ public:
+  struct Rows {
+    bool shuffle = false;
+    uint64_t seed = 0;
+    int64_t all = 0;
+    int64_t test = 0;
+  };
+  SplitAll(bool test, const Rows& rows) : test_(test), rows_(rows) {}
+
+  std::string to_string() const override {
+    return str("train_test_split(", test_ ? "test" : "train", ": ", kept(), " of ", rows_.all,
+               " rows", rows_.shuffle ? str(", shuffled, seed = ", rows_.seed) : "", ")");
+  }
+  Json to_json(PlanFunctions&) const override {
+    return {{"op", "split_all"},        {"part", test_ ? "test" : "train"},
+            {"shuffle", rows_.shuffle}, {"seed", rows_.seed},
+            {"all_rows", rows_.all},    {"test_rows", rows_.test}};
+  }
+  void check_after(const Plan& plan) const override {
+    bool all_rows = !plan.operations.empty() &&
+                    dynamic_cast<const MaterialisingOperation*>(plan.operations.back().get());
+    if (all_rows && rows_.test <= rows_.all) return;
+    throw Error(ErrorKind::kInvalidArgument,
+                str("in ", to_string(),
+                    ": it must follow an operation on all rows, and have no "
+                    "more test rows than rows"));
+  }
+  SchemaPtr schema_after(const SchemaPtr& before) const override { return before; }
+  ColumnNames columns_needed(ColumnNames live) const override { return live; }
+  std::optional<int64_t> rows_after(size_t, std::optional<int64_t>) const override {
+    return std::nullopt;  // of a fragment, or of all rows: nobody can tell which is meant
+  }
+  bool may_add_rows() const override { return false; }
+  bool add_bounds(FileBounds&) const override { return false; }
+
+  Batches run(const Batches& batches, const Place& place) const override {
+    auto test_rows = test_rows_of(place);
+    int64_t rows = count_rows(batches);
+    if (!rows_.shuffle) return split_in_order(batches, test_, rows, test_rows);
+    return split_drawn(batches, test_, rows_.seed, place.fragment, rows, test_rows);
+  }
+
+ private:
+  int64_t kept() const { return test_ ? rows_.test : rows_.all - rows_.test; }
+
+  int64_t test_rows_of(const Place& place) const {
+    std::lock_guard lock(mutex_);
+    const auto* source = place.plan.source.get();
+    if (known_for_.lock().get() != source) {
+      std::vector<int64_t> rows;
+      int64_t all = 0;
+      for (const auto& fragment : place.plan.source->fragments()) {
+        rows.push_back(fragment.expected_rows);
+        all += fragment.expected_rows;
+      }
+      if (all != rows_.all) {
+        throw Error(ErrorKind::kCorrupt,
+                    str("the rows before ", to_string(), " were ", rows_.all,
+                        " when they were split, and are ", all,
+                        " now; the data, or what a function does, has changed"));
+      }
+      test_rows_ = rows_.shuffle ? allot(rows, rows_.test) : last_rows(rows, rows_.test);
+      known_for_ = place.plan.source;
+    }
+    return test_rows_[place.fragment];
+  }
+
+  const bool test_;
+  const Rows rows_;
+  mutable std::mutex mutex_;                       // of what follows
+  mutable std::weak_ptr<const Source> known_for_;  // whose fragments these are
+  mutable std::vector<int64_t> test_rows_;
+};
+
+void require_both_parts(int64_t test_rows, int64_t all) {
+  if (test_rows >= 1 && test_rows < all) return;
+  throw Error(ErrorKind::kInvalidArgument,
+              str("train_test_split: ", test_rows, " test rows of ", all,
+                  " leave one of the parts empty; choose another test_size"));
+}
+
+// Keeps the rows, which are the same for both parts then.
+std::pair<Dataset, Dataset> split_all(const Dataset& dataset,
+                                      const std::function<int64_t(int64_t all)>& test_rows,
+                                      const TrainTestSplitOptions& options) {
+  Dataset kept = dataset.materialize();
+  SplitAll::Rows rows;
+  rows.shuffle = options.shuffle;
+  rows.seed = options.seed ? *options.seed : draw_seed();
+  rows.all = kept.count();
+  rows.test = test_rows(rows.all);
+  require_both_parts(rows.test, rows.all);
+  return {then(kept, std::make_shared<SplitAll>(false, rows)),
+          then(kept, std::make_shared<SplitAll>(true, rows))};
+}
+
 std::pair<Dataset, Dataset> split(const Dataset& dataset, const std::vector<int64_t>& rows,
                                   int64_t test_rows, const TrainTestSplitOptions& options) {
   int64_t all = std::accumulate(rows.begin(), rows.end(), int64_t{0});
-  if (test_rows < 1 || test_rows >= all) {
-    throw Error(ErrorKind::kInvalidArgument,
-                str("train_test_split: ", test_rows, " test rows of ", all,
-                    " leave one of the parts empty; choose another test_size"));
-  }
+  require_both_parts(test_rows, all);
   Split::Table table;
   table.shuffle = options.shuffle;
   table.seed = options.seed ? *options.seed : draw_seed();
@@ -194,6 +298,15 @@ OperationPtr read_split(const JsonFields& fields, const PlanFunctions&) {
   return std::make_shared<Split>(part == "test", std::move(table));
 }
 
+OperationPtr read_split_all(const JsonFields& fields, const PlanFunctions&) {
+  std::string part = fields.text("part");
+  if (part != "test" && part != "train") fields.fail("part", "\"train\" or \"test\"");
+  SplitAll::Rows rows{fields.boolean("shuffle"), fields.unsigned_integer("seed"),
+                      fields.integer("all_rows", 0, kMaxRows),
+                      fields.integer("test_rows", 0, kMaxRows)};
+  return std::make_shared<SplitAll>(part == "test", rows);
+}
+
 }  // namespace data
 
 std::pair<Dataset, Dataset> Dataset::split_fraction(double fraction,
@@ -204,11 +317,14 @@ std::pair<Dataset, Dataset> Dataset::split_fraction(double fraction,
                     " is not between 0 and 1; give a fraction, or a number of rows as an integer"));
   }
   if (!options.stratify.empty()) return data::stratified_split(*this, fraction, 0, options);
-  data::require_fragments_of_source(*plan_);
+  data::require_no_windows(*plan_);
+  auto part_of = [&](int64_t all) {
+    return static_cast<int64_t>(std::ceil(fraction * static_cast<double>(all)));
+  };
+  if (plan_->last_materialising()) return data::split_all(*this, part_of, options);
   auto rows = data::rows_per_fragment(plan_);
   auto all = std::accumulate(rows.begin(), rows.end(), int64_t{0});
-  auto test_rows = static_cast<int64_t>(std::ceil(fraction * static_cast<double>(all)));
-  return data::split(*this, rows, test_rows, options);
+  return data::split(*this, rows, part_of(all), options);
 }
 
 std::pair<Dataset, Dataset> Dataset::split_rows(int64_t rows,
@@ -221,7 +337,11 @@ std::pair<Dataset, Dataset> Dataset::split_rows(int64_t rows,
     }
     return data::stratified_split(*this, std::nullopt, rows, options);
   }
-  data::require_fragments_of_source(*plan_);
+  data::require_no_windows(*plan_);
+  if (plan_->last_materialising()) {
+    return data::split_all(
+        *this, [&](int64_t) { return rows; }, options);
+  }
   return data::split(*this, data::rows_per_fragment(plan_), rows, options);
 }
 

@@ -15,7 +15,15 @@ namespace manta::data {
   EACH(drop_columns)           \
   EACH(drop_na)                \
   EACH(map_batches)            \
+  EACH(map_rows)               \
+  EACH(filter_rows)            \
+  EACH(rename_columns)         \
+  EACH(fill_na)                \
+  EACH(limit)                  \
+  EACH(limit_all)              \
+  EACH(random_sample)          \
   EACH(split)                  \
+  EACH(split_all)              \
   EACH(window_shuffle)         \
   EACH(sort)                   \
   EACH(random_shuffle)         \

@@ -55,7 +55,7 @@ class Union final : public MaterialisingOperation {
       if (rows.live && schema_of(*plan)) {
         plan = Dataset(plan).select_columns(in_order(*schema_of(*plan), *rows.live)).plan();
       }
-      OtherRows others(plan, rows);
+      OtherRows others(plan, rows, memory_bytes());
       while (auto batch = others.next()) {
         if (!schema) schema = batch->schema();
         require_same(*schema, *batch->schema(), i);

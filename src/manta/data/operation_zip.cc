@@ -32,7 +32,7 @@ class Zip final : public MaterialisingOperation {
   bool add_bounds(FileBounds&) const override { return false; }
 
   void run(const AllRows& rows, RowSink& sink) const override {
-    OtherRows others(right_, rows);
+    OtherRows others(right_, rows, memory_bytes());
     BatchPtr left, right;
     int64_t left_rows = 0, right_rows = 0;
     SchemaPtr schema;

@@ -7,6 +7,7 @@
 #include "manta/base/error_internal.h"
 #include "manta/data/batch_helpers_internal.h"
 #include "manta/data/pipeline_internal.h"
+#include "manta/data/stage_internal.h"
 
 namespace manta::data {
 namespace {
@@ -19,17 +20,19 @@ constexpr std::chrono::milliseconds kReadPause{50};
 
 }  // namespace
 
-Pipeline::Pipeline(std::shared_ptr<const Plan> plan)
+Pipeline::Pipeline(std::shared_ptr<const Plan> plan, PassTimes* times)
     : plan_(std::move(plan)),
       use_(columns_used(*plan_)),
       bounds_(bounds_of(*plan_)),
       schemas_(schemas_of(*plan_)),
       fragments_(plan_->source->fragments()),
+      times_(times),
       windows_at_(plan_->operations.size()) {
   MANTA_CHECK(!plan_->last_materialising(), "a pipeline of several stages");
   for (size_t i = 0; i < plan_->operations.size(); ++i) {
     const Operation* operation = plan_->operations[i].get();
     if (auto helpers = operation->helpers()) helpers_.push_back(std::move(helpers));
+    if (times_) parts_.push_back(&times_->of(*operation));
     row_operations_.push_back(dynamic_cast<const RowOperation*>(operation));
     batch_operations_.push_back(dynamic_cast<const BatchOperation*>(operation));
     auto* windows = dynamic_cast<const WindowOperation*>(operation);
@@ -44,6 +47,36 @@ int Pipeline::waiting_threads() const {
   int threads = 0;
   for (const auto& helpers : helpers_) threads += helpers->count();
   return std::min(threads, kMostWaitingThreads);
+}
+
+template <class Run>
+auto Pipeline::timed(size_t operation, Run run) const {
+  if (!times_) return run();
+  struct Counted {
+    ~Counted() { to += nanoseconds_since(begin); }
+    std::atomic<int64_t>& to;
+    PassClock::time_point begin = PassClock::now();
+  } counted{parts_[operation]->nanoseconds};
+  return run();
+}
+
+void Pipeline::came_out(size_t operation, int64_t rows) const {
+  if (times_) parts_[operation]->rows += rows;
+}
+
+void Pipeline::read(size_t fragment, const TakeBatch& take) const {
+  if (!times_) return plan_->source->read(fragment, use_.read, kPieceRows, take);
+  int64_t taking = 0, files_before = file_nanoseconds();
+  auto begin = PassClock::now();
+  plan_->source->read(fragment, use_.read, kPieceRows, [&](auto batch) {
+    auto before = PassClock::now();
+    take(std::move(batch));
+    taking += nanoseconds_since(before);
+  });
+  int64_t files = file_nanoseconds() - files_before;
+  int64_t rest = nanoseconds_since(begin) - taking - files;
+  times_->read += files;
+  (stored_rows(*plan_->source) ? times_->temporary : times_->decode) += rest;
 }
 
 bool Pipeline::skips(size_t fragment) const {
@@ -72,7 +105,8 @@ Batches Pipeline::run(const std::vector<size_t>& fragments, int64_t epoch, int64
   }
   if (window_operation_ && !batches.empty()) {
     try {
-      batches = window_operation_->run(batches, epoch, window);
+      batches = timed(windows_at_, [&] { return window_operation_->run(batches, epoch, window); });
+      came_out(windows_at_, count_rows(batches));
     } catch (const Error& error) {
       throw Error(error.kind(), str("the window that begins with ", place(fragments[0]).describe(),
                                     ": ", error.what()));
@@ -98,7 +132,7 @@ Batches Pipeline::run_fragment(size_t fragment, std::atomic<int64_t>& rows_decod
   };
   for (int again = 1;; ++again) {
     try {
-      plan_->source->read(fragment, use_.read, kPieceRows, take);
+      read(fragment, take);
       break;
     } catch (const Error& error) {
       // Nothing that it gave has left this function, and no function of the user's has seen it.
@@ -131,7 +165,8 @@ size_t Pipeline::next_barrier(size_t operation, size_t end) const {
 Batches Pipeline::run_from(size_t operation, size_t end, Batches batches, size_t fragment) const {
   while (operation < end) {
     if (auto* barrier = batch_operations_[operation]) {
-      batches = barrier->run(batches, place(fragment));
+      batches = timed(operation, [&] { return barrier->run(batches, place(fragment)); });
+      came_out(operation, count_rows(batches));
       ++operation;
     }
     size_t next = next_barrier(operation, end);
@@ -156,7 +191,8 @@ std::shared_ptr<arrow::RecordBatch> Pipeline::compute(const arrow::RecordBatch& 
   RowMask mask(piece.rows);
   for (size_t i = begin; i < end; ++i) {
     const auto& live = use_.live_after[i];
-    row_operations_[i]->run(piece, mask, live);
+    timed(i, [&] { row_operations_[i]->run(piece, mask, live); });
+    came_out(i, mask.kept());
     if (mask.kept() == 0) return nullptr;
     if (live) keep_columns(piece, *live, true);
     // Computing on rows that are not wanted costs less than moving the others, unless most are not.

@@ -8,6 +8,7 @@
 
 #include "manta/data/bounds_internal.h"
 #include "manta/data/operation_internal.h"
+#include "manta/data/pass_times_internal.h"
 #include "manta/data/plan_internal.h"
 
 namespace manta::data {
@@ -15,7 +16,8 @@ namespace manta::data {
 /// A plan of one stage made ready to run. Its methods may be called from several threads.
 class Pipeline {
  public:
-  explicit Pipeline(std::shared_ptr<const Plan> plan);
+  /// `times`: where the times of its parts go; null if nobody asks.
+  explicit Pipeline(std::shared_ptr<const Plan> plan, PassTimes* times = nullptr);
 
   const Plan& plan() const { return *plan_; }
   const std::vector<std::string>& columns_read() const { return use_.read; }
@@ -38,6 +40,10 @@ class Pipeline {
   size_t next_barrier(size_t operation, size_t end) const;
   std::shared_ptr<arrow::RecordBatch> compute(const arrow::RecordBatch& batch, size_t begin,
                                               size_t end) const;
+  void read(size_t fragment, const TakeBatch& take) const;
+  template <class Run>
+  auto timed(size_t operation, Run run) const;
+  void came_out(size_t operation, int64_t rows) const;
   Place place(size_t fragment) const { return {*plan_, fragment}; }
 
   std::shared_ptr<const Plan> plan_;
@@ -50,7 +56,9 @@ class Pipeline {
   std::vector<const RowOperation*> row_operations_;
   std::vector<const BatchOperation*> batch_operations_;
   const WindowOperation* window_operation_ = nullptr;  ///< Null if there is none.
-  size_t windows_at_ = 0;  ///< Its place; the number of operations if there is none.
+  PassTimes* const times_;
+  std::vector<PassTimes::Part*> parts_;  ///< By operation; none if nobody asks for times.
+  size_t windows_at_ = 0;                ///< Its place; the number of operations if there is none.
 };
 
 }  // namespace manta::data

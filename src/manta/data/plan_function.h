@@ -14,6 +14,7 @@
 #include "manta/core/archive_json.h"
 #include "manta/core/function.h"
 #include "manta/core/value.h"
+#include "manta/data/row_function.h"
 
 namespace manta {
 
@@ -33,6 +34,7 @@ using BatchPtr = std::shared_ptr<arrow::RecordBatch>;
 /// A function with its arguments, in this process.
 struct BoundFunction {
   std::function<BatchPtr(const BatchPtr&)> call;
+  FunctionKind kind = FunctionKind::kBatch;
   bool takes_args = false;
   std::optional<Json> json_args;  ///< The arguments, if they are JSON.
   std::shared_ptr<const void> args;
@@ -40,9 +42,9 @@ struct BoundFunction {
   std::string why_not_stored;  ///< What the arguments say of it; empty if nothing.
 };
 
-/// A map_batches function with its arguments, as a plan holds it. Between processes of one run it
-/// is sent with cereal: its address in this build and the serialised arguments. A file has only its
-/// name; see `named`.
+/// A function of map_batches, map, flat_map or filter with its arguments, as a plan holds it.
+/// Between processes of one run it is sent with cereal: its address in this build and the
+/// serialised arguments. A file has only its name; see `named`.
 class PlanFunction {
  public:
   PlanFunction() = default;
@@ -50,6 +52,7 @@ class PlanFunction {
   PlanFunction(internal::Function function, internal::Value args, std::string name);
 
   BatchPtr operator()(const BatchPtr& batch) const { return bound_->call(batch); }
+  FunctionKind kind() const { return bound_->kind; }
   /// Its arguments, if they are a T; else null.
   template <class T>
   const T* args() const {
@@ -143,6 +146,49 @@ constexpr bool takes_batch_and_args() {
   }
 }
 
+/// The kind of a function that takes a row and, if there is one, `Args`; nothing if it takes none.
+template <class F, class... Args>
+constexpr std::optional<FunctionKind> row_kind() {
+  if constexpr (std::is_invocable_v<F, const Row&, const Args&...>) {
+    using Result = std::invoke_result_t<F, const Row&, const Args&...>;
+    if constexpr (std::is_same_v<Result, bool>) return FunctionKind::kFilter;
+    if constexpr (std::is_convertible_v<Result, Row> && !std::is_arithmetic_v<Result>) {
+      return FunctionKind::kMap;
+    }
+    if constexpr (std::is_convertible_v<Result, std::vector<Row>>) return FunctionKind::kFlatMap;
+  }
+  return std::nullopt;
+}
+template <class F>
+constexpr std::optional<FunctionKind> kind_of_row_function() {
+  if constexpr (can_travel<F> && std::tuple_size_v<ParametersOf<F>> == 1) {
+    return row_kind<F>();
+  } else if constexpr (can_travel<F> && std::tuple_size_v<ParametersOf<F>> == 2) {
+    return row_kind<F, SecondParameter<F>>();
+  } else {
+    return std::nullopt;
+  }
+}
+template <class F>
+constexpr bool takes_args() {
+  return std::tuple_size_v<ParametersOf<F>> == 2;
+}
+
+/// What a plan calls with batches, of `call(batch)`, or of `call(row)` with each row.
+template <class F, class Call>
+std::function<BatchPtr(const BatchPtr&)> call_with_batches(Call call) {
+  constexpr auto kind = kind_of_row_function<F>();
+  if constexpr (kind == FunctionKind::kMap) {
+    return [call](const BatchPtr& batch) { return map_rows(batch, call); };
+  } else if constexpr (kind == FunctionKind::kFlatMap) {
+    return [call](const BatchPtr& batch) { return flat_map_rows(batch, call); };
+  } else if constexpr (kind == FunctionKind::kFilter) {
+    return [call](const BatchPtr& batch) { return filter_rows(batch, call); };
+  } else {
+    return [call](const BatchPtr& batch) -> BatchPtr { return call(batch); };
+  }
+}
+
 /// Makes the function that a plan calls from the data that was sent.
 template <class F>
 struct BatchThunk {
@@ -157,7 +203,8 @@ struct BatchThunk {
       }
     }();
     auto bound = std::make_shared<BoundFunction>();
-    if constexpr (takes_batch_and_args<F>()) {
+    bound->kind = kind_of_row_function<F>().value_or(FunctionKind::kBatch);
+    if constexpr (takes_args<F>()) {
       using Args = SecondParameter<F>;
       auto args = std::make_shared<const Args>(from_value<Args>(*call.args));
       if constexpr (std::same_as<Args, Json>) bound->json_args = *args;
@@ -167,11 +214,10 @@ struct BatchThunk {
       bound->takes_args = true;
       bound->args = args;
       bound->args_type = &typeid(Args);
-      bound->call = [function, args](const BatchPtr& batch) -> BatchPtr {
-        return function(batch, *args);
-      };
+      bound->call = call_with_batches<F>(
+          [function, args](const auto& rows) { return function(rows, *args); });
     } else {
-      bound->call = [function](const BatchPtr& batch) -> BatchPtr { return function(batch); };
+      bound->call = call_with_batches<F>([function](const auto& rows) { return function(rows); });
     }
     *call.instance = std::move(bound);
   }
@@ -226,12 +272,26 @@ concept TakesBatch = detail::takes_batch<typename detail::FunctionOf<F>::type>()
 template <class F>
 concept TakesBatchAndArgs = detail::takes_batch_and_args<typename detail::FunctionOf<F>::type>();
 /// The type of those arguments.
-template <TakesBatchAndArgs F>
+template <class F>
 using ArgsOf = detail::SecondParameter<typename detail::FunctionOf<F>::type>;
+
+/// Functions of rows: `map(f)`, `flat_map(f)`, `filter(f)`.
+template <class F, FunctionKind kind>
+concept TakesRow = detail::kind_of_row_function<typename detail::FunctionOf<F>::type>()
+== kind && !detail::takes_args<typename detail::FunctionOf<F>::type>();
+/// Functions of rows and arguments: `map(f, args)`.
+template <class F, FunctionKind kind>
+concept TakesRowAndArgs = detail::kind_of_row_function<typename detail::FunctionOf<F>::type>()
+== kind&& detail::takes_args<typename detail::FunctionOf<F>::type>();
+/// Either of them.
+template <class F>
+concept RowFunction = detail::kind_of_row_function<F>()
+.has_value();
 
 }  // namespace data
 
-/// Gives a map_batches function a name, so that a data set that uses it can be stored
+/// Gives a function of map_batches, map, flat_map or filter a name, so that a data set that uses it
+/// can be stored
 /// (`Dataset::to_json`, a run's folder) and the next start of this program finds the function
 /// again. Call it at namespace scope, so that the name exists before anything is loaded:
 ///
@@ -244,10 +304,10 @@ using ArgsOf = detail::SecondParameter<typename detail::FunctionOf<F>::type>;
 /// that includes it has its own lambda.)
 template <class F>
 Named<F> named(const std::string& name, F function) {
-  data::detail::require_batch_function<F>();
-  if constexpr (data::TakesBatch<F> || data::TakesBatchAndArgs<F>) {
+  if constexpr (!data::RowFunction<F>) data::detail::require_batch_function<F>();
+  if constexpr (data::TakesBatch<F> || data::TakesBatchAndArgs<F> || data::RowFunction<F>) {
     auto takes = data::detail::Takes::kNothing;
-    if constexpr (data::TakesBatchAndArgs<F>) {
+    if constexpr (data::detail::takes_args<F>()) {
       takes = std::same_as<data::ArgsOf<F>, Json> ? data::detail::Takes::kJson
                                                   : data::detail::Takes::kOther;
     }

@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
+#include <sqlite3.h>
 
+#include <filesystem>
 #include <functional>
 
 #include "manta/base/names_internal.h"
@@ -7,6 +9,7 @@
 #include "manta/data/expression_internal.h"
 #include "manta/data/parquet_fixture_internal.h"
 #include "manta/data/plan_internal.h"
+#include "manta/data/sources.h"
 
 namespace manta::data {
 namespace {
@@ -18,6 +21,12 @@ std::shared_ptr<arrow::RecordBatch> keep_all(const std::shared_ptr<arrow::Record
   return batch;
 }
 const auto named_keep = named("keep_all", keep_all);
+Row same_row(const Row& row) { return row; }
+std::vector<Row> row_twice(const Row& row) { return {row, row}; }
+bool row_stays(const Row& row) { return row.get<int64_t>("id") >= 0; }
+const auto named_same_row = named("same_row", same_row);
+const auto named_twice = named("row_twice", row_twice);
+const auto named_stays = named("row_stays", row_stays);
 
 // Every operation once.
 Dataset everything(ParquetFolder& folder) {
@@ -30,6 +39,32 @@ Dataset everything(ParquetFolder& folder) {
       .train_test_split(0.25, {.shuffle = true, .seed = 3})
       .first.map_batches(named_keep, {.batch_size = 7})
       .window_shuffle({.rows = 30, .seed = 4});
+}
+
+// The other operations on rows, and other sources.
+std::vector<Dataset> everything_else(ParquetFolder& folder) {
+  std::filesystem::create_directories(folder / "t/year=2020");
+  folder.write_rows("t/year=2020/a.parquet", 0, 30, 10);
+  Dataset files = read_parquet(folder / "t");
+  sqlite3* database = nullptr;
+  sqlite3_open((folder / "a.db").c_str(), &database);
+  sqlite3_exec(database, "CREATE TABLE IF NOT EXISTS t AS SELECT 1 AS id, 'a' AS text", nullptr,
+               nullptr, nullptr);
+  sqlite3_close(database);
+  return {files.limit(25)
+              .add_column("more", col("id") + 1)
+              .rename_columns({{"half", "part"}})
+              .fill_na(0, {.columns = {"part"}})
+              .fill_na("none")
+              .random_sample(0.9, {.seed = 1})
+              .filter(named_stays)
+              .map(named_same_row)
+              .flat_map(named_twice),
+          files.filter(col("year") == 2020)
+              .limit(15)
+              .train_test_split(0.2, {.shuffle = true, .seed = 2})
+              .second,
+          read_sql(folder / "a.db", "SELECT id, text FROM t ORDER BY id")};
 }
 
 void run_if_it_can_be_read(const Json& json) {
@@ -56,9 +91,18 @@ TEST(PlanJsonTest, EveryOperationComesBack) {
   EXPECT_EQ(copy.explain(), dataset.explain());
 }
 
-TEST(PlanJsonTest, WhateverAFieldHoldsAnErrorSaysSo) {
+TEST(PlanJsonTest, SoDoOtherSourcesAndOperations) {
   ParquetFolder folder;
-  const Json original = everything(folder).to_json();
+  for (const Dataset& dataset : everything_else(folder)) {
+    auto text = dataset.to_json().dump();
+    auto copy = Dataset::from_json(Json::parse(text));
+    EXPECT_EQ(copy.to_json().dump(), text);
+    EXPECT_TRUE(copy.to_table()->Equals(*dataset.to_table()));
+    EXPECT_EQ(copy.explain(), dataset.explain());
+  }
+}
+
+void put_anything_anywhere(const Json& original) {
   const Json values[] = {nullptr,
                          true,
                          -1,
@@ -104,6 +148,16 @@ TEST(PlanJsonTest, WhateverAFieldHoldsAnErrorSaysSo) {
     without.erase(name);
     run_if_it_can_be_read(without);
   }
+}
+
+TEST(PlanJsonTest, WhateverAFieldHoldsAnErrorSaysSo) {
+  ParquetFolder folder;
+  put_anything_anywhere(everything(folder).to_json());
+}
+
+TEST(PlanJsonTest, WhateverAFieldOfOtherOperationsHoldsAnErrorSaysSo) {
+  ParquetFolder folder;
+  for (const Dataset& dataset : everything_else(folder)) put_anything_anywhere(dataset.to_json());
 }
 
 TEST(PlanJsonTest, LimitsAreNamed) {

@@ -205,7 +205,7 @@ void RowStore::add(const std::shared_ptr<arrow::RecordBatch>& batch) {
     first = end;
     if (!full) continue;
     flush();
-    if (!blocks_only_) close_fragment();
+    if (!most_block_bytes_) close_fragment();
   }
 }
 
@@ -243,6 +243,12 @@ void RowStore::write(const arrow::RecordBatch& batch) {
   }
   written(open_->writer->WriteRecordBatch(batch));
   open_->rows += batch.num_rows();
+  int64_t bytes = open_->out.at() - open_->at;
+  if (!most_block_bytes_ || bytes <= *most_block_bytes_) return;
+  throw Error(ErrorKind::kInvalidArgument,
+              str(what_, ": a block would have more than ", *most_block_bytes_, " bytes (",
+                  open_->rows, " rows of it have ", bytes,
+                  "), and whoever reads blocks holds several at a time; make more blocks"));
 }
 
 void RowStore::close_fragment() {

@@ -48,7 +48,7 @@ class RowStore final : public RowSink {
 
   void add(const std::shared_ptr<arrow::RecordBatch>& batch) override;
   void end_fragment() override;
-  void cut_only_where_told() override { blocks_only_ = true; }
+  void cut_only_where_told(int64_t most_bytes) override { most_block_bytes_ = most_bytes; }
   /// Nothing can be added any more.
   std::shared_ptr<const StoredRows> finish();
 
@@ -69,7 +69,8 @@ class RowStore final : public RowSink {
   std::shared_ptr<StoredRows> stored_;
   Batches waiting_;
   int64_t waiting_rows_ = 0, waiting_bytes_ = 0;
-  bool blocks_only_ = false, begun_ = false;
+  std::optional<int64_t> most_block_bytes_;  ///< Fragments end where told only.
+  bool begun_ = false;
   std::unique_ptr<OpenFragment> open_;
 };
 

@@ -7,6 +7,7 @@
 #include "manta/data/csv_internal.h"
 #include "manta/data/expression_internal.h"
 #include "manta/data/operation_internal.h"
+#include "manta/data/partitions_internal.h"
 #include "manta/data/plan_limits_internal.h"
 #include "manta/data/source_internal.h"
 #include "manta/data/sources.h"
@@ -202,7 +203,13 @@ Dataset read_csv(const std::string& path, const ReadCsvOptions& options) {
 
 Dataset read_csv(const std::vector<std::string>& paths, const ReadCsvOptions& options) {
   check_options(options);
-  return dataset_of(std::make_shared<CsvSource>(find_files(kCsv, paths), options));
+  auto files = find_files(kCsv, paths);
+  return dataset_of_files(kCsv, files, options.hive_partitions, options.columns,
+                          [&](const auto& columns) {
+                            auto of_files = options;
+                            of_files.columns = columns;
+                            return std::make_shared<CsvSource>(files, of_files);
+                          });
 }
 
 }  // namespace manta::data

@@ -67,6 +67,7 @@ class ImageSource final : public Source {
   }
   const std::vector<Fragment>& fragments() override { return fragments_; }
   bool rules_out(size_t, const std::vector<Bound>&) override { return false; }
+  std::vector<std::string> files() const override { return files_.paths(); }
   std::string describe(size_t fragment) const override {
     auto [first, end] = groups_[fragment];
     return str(end - first, " images from '", files_[first].path, "' on");

@@ -69,12 +69,13 @@ class Source {
                     const TakeBatch& take) = 0;
   /// "row group 3 of 'a.parquet'".
   virtual std::string describe(size_t fragment) const = 0;
+  /// Paths and addresses of all files that it reads; none if it reads no files.
+  virtual std::vector<std::string> files() const { return {}; }
 };
 
 /// A source whose fragments are each of one file.
 class FileSource : public Source {
  public:
-  virtual std::vector<std::string> files() const = 0;
   virtual size_t file_of(size_t fragment) const = 0;  ///< Its index.
 };
 

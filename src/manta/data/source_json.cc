@@ -5,6 +5,7 @@
 #include "manta/data/expression_internal.h"
 #include "manta/data/json_lines_internal.h"
 #include "manta/data/operation_internal.h"
+#include "manta/data/partitions_internal.h"
 #include "manta/data/plan_limits_internal.h"
 #include "manta/data/sources.h"
 
@@ -130,7 +131,13 @@ Dataset read_json(const std::string& path, const ReadJsonOptions& options) {
 
 Dataset read_json(const std::vector<std::string>& paths, const ReadJsonOptions& options) {
   check_fragment_bytes(kJsonLines, options.fragment_bytes);
-  return dataset_of(std::make_shared<JsonSource>(find_files(kJsonLines, paths), options));
+  auto files = find_files(kJsonLines, paths);
+  return dataset_of_files(kJsonLines, files, options.hive_partitions, options.columns,
+                          [&](const auto& columns) {
+                            auto of_files = options;
+                            of_files.columns = columns;
+                            return std::make_shared<JsonSource>(files, of_files);
+                          });
 }
 
 }  // namespace manta::data

@@ -16,6 +16,7 @@
 #include "manta/data/expression_internal.h"
 #include "manta/data/open_files_internal.h"
 #include "manta/data/part_files_internal.h"
+#include "manta/data/partitions_internal.h"
 #include "manta/data/plan_limits_internal.h"
 #include "manta/data/source_internal.h"
 #include "manta/io/checksum_internal.h"
@@ -429,7 +430,10 @@ Dataset read_parquet(const std::string& path, const ReadParquetOptions& options)
 }
 
 Dataset read_parquet(const std::vector<std::string>& paths, const ReadParquetOptions& options) {
-  return dataset_of(std::make_shared<ParquetSource>(find_files(kParquet, paths), options.columns));
+  auto files = find_files(kParquet, paths);
+  return dataset_of_files(
+      kParquet, files, options.hive_partitions, options.columns,
+      [&](const auto& columns) { return std::make_shared<ParquetSource>(files, columns); });
 }
 
 }  // namespace manta::data

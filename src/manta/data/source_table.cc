@@ -5,7 +5,10 @@ namespace manta::data {
 
 // Every source that a plan may have. Its file defines `read_<name>_source`.
 #define MANTA_SOURCES(EACH) \
-  EACH(parquet) EACH(csv) EACH(json) EACH(text) EACH(binary) EACH(numpy) EACH(images) EACH(range)
+  EACH(parquet)             \
+  EACH(csv)                 \
+  EACH(json)                \
+  EACH(text) EACH(binary) EACH(numpy) EACH(images) EACH(range) EACH(partitioned) EACH(sql)
 
 #define MANTA_DECLARE(name) std::shared_ptr<Source> read_##name##_source(const JsonFields&);
 MANTA_SOURCES(MANTA_DECLARE)

@@ -11,6 +11,8 @@
 #include "manta/base/json.h"
 #include "manta/data/dataset.h"
 
+struct ArrowArrayStream;  // of <arrow/c/abi.h>
+
 /// Where data sets come from, beside read_parquet (dataset.h).
 namespace manta::data {
 
@@ -32,6 +34,7 @@ struct ReadCsvOptions {
   /// Also if it is in quotes. With false, and `strings_can_be_null`, the nulls and the empty texts
   /// that write_csv wrote come back as what they were.
   bool quoted_can_be_null = true;
+  bool hive_partitions = true;  ///< Folders named `year=2020` are columns: see ReadParquetOptions.
   /// A file is read in parts of about so many bytes, several at a time.
   int64_t fragment_bytes = 8 << 20;
 };
@@ -61,6 +64,7 @@ struct ReadJsonOptions {
   std::map<std::string, Json> column_types = {};
   /// Skip fields that the first lines do not have, in objects within lines, too. Default: an error.
   bool ignore_unknown_fields = false;
+  bool hive_partitions = true;  ///< Folders named `year=2020` are columns: see ReadParquetOptions.
   /// A file is read in parts of about so many bytes, several at a time.
   int64_t fragment_bytes = 8 << 20;
 };
@@ -127,6 +131,26 @@ struct ReadImagesOptions {
 Dataset read_images(const std::string& path, const ReadImagesOptions& options = {});
 Dataset read_images(const std::vector<std::string>& paths, const ReadImagesOptions& options = {});
 
+struct ReadSqlOptions {
+  /// Types by column, instead of those that are inferred: "int64", "float64", "bool" (of 0 and 1),
+  /// "string" or "binary".
+  std::map<std::string, std::string> column_types = {};
+};
+
+/// The rows that a SELECT gives of a SQLite file, in the order in which SQLite gives them: that of
+/// its ORDER BY, or of the rowid if it reads one table. The same file and query give the same
+/// order. The file is opened for reading only, and the query can do nothing but read it. Both are
+/// part of the plan.
+///
+/// A column's type is that which its table declares (INTEGER: int64, REAL: float64, TEXT: string,
+/// BLOB: binary), or that of the values in the first 1,000 rows. When rows are read, a value of
+/// another type is Error(kInvalidArgument), which names column and row. A file that has changed
+/// (its size, or the time of its last change) is Error(kCorrupt). Rows are counted, by running the
+/// query, when their number is first needed. While a data set is in use, SQLite holds a shared lock
+/// of the file.
+Dataset read_sql(const std::string& path, const std::string& query,
+                 const ReadSqlOptions& options = {});
+
 /// The numbers 0 to `rows` - 1, in a column "id" of int64.
 Dataset range(int64_t rows);
 
@@ -136,6 +160,10 @@ Dataset range(int64_t rows);
 /// columns of the same name, or batches of different columns.
 Dataset from_arrow(const std::shared_ptr<arrow::Table>& table);
 Dataset from_arrow(const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches);
+
+/// All rows of a stream of Arrow's C data interface, which it takes over, in memory. As from_arrow
+/// otherwise.
+Dataset from_arrow_stream(ArrowArrayStream* stream);
 
 /// Rows from JSON objects, by the names of their fields, in alphabetical order:
 /// `from_items({{{"x", 1}, {"y", true}}, {{"x", 2.5}}})`. A field that is missing is null. Values

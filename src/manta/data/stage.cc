@@ -1,10 +1,12 @@
 #include <arrow/api.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "manta/base/error_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/data/operation_internal.h"
+#include "manta/data/pass_times_internal.h"
 #include "manta/data/row_store_internal.h"
 #include "manta/data/stage_internal.h"
 
@@ -97,22 +99,33 @@ std::shared_ptr<const Plan> last_stage(const std::shared_ptr<const Plan>& plan, 
     if (!head) return nullptr;
     SchemaPtr schema = schema_of(*before);
     StreamOptions read_ahead = options;
+    if (!options.progress.empty()) read_ahead.progress = operation.to_string();
+    read_ahead.read_ahead = operation.reads_ahead();
     if (int64_t memory = operation.memory_bytes(); memory > 0) {
       read_ahead.byte_budget = std::min(options.byte_budget, memory / 8);
     }
     Stream stream(head, {.epoch = epoch}, read_ahead);
     bool stopped = false;
     auto is_stopping = [&] { return stopped = stopped || (stopping && stopping()); };
+    std::atomic<int64_t> reading = 0;
     auto next = [&]() -> std::shared_ptr<arrow::RecordBatch> {
+      auto begin = PassClock::now();
       auto block = is_stopping() ? std::nullopt : stream.next();
+      reading += nanoseconds_since(begin);
       return block ? std::move(block->batch) : nullptr;
     };
     RowStore store(schemas_of(*plan)[*place + 1], "the rows of " + operation.to_string());
+    auto begin = PassClock::now();
     operation.run(
         {next, schema, columns_used(*plan).live_after[*place], epoch, options.threads, is_stopping},
         store);
     if (is_stopping()) return nullptr;  // what it gave is of some of the rows only
     rows = store.finish();
+    if (options.times) {
+      auto& part = options.times->of(operation);
+      part.nanoseconds += nanoseconds_since(begin) - reading;
+      part.rows += rows->rows();
+    }
     rows_decoded = stream.rows_decoded();
   }
 

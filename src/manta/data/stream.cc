@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -14,12 +15,16 @@
 #include "manta/base/error_internal.h"
 #include "manta/base/start_thread_internal.h"
 #include "manta/data/operation_internal.h"
+#include "manta/data/pass_progress_internal.h"
+#include "manta/data/pass_times_internal.h"
 #include "manta/data/pipeline_internal.h"
 #include "manta/data/stage_internal.h"
 #include "manta/data/stream_internal.h"
 
 namespace manta::data {
 namespace {
+
+constexpr std::chrono::milliseconds kBetweenUpdates{100};
 
 // A window that threads have begun, up to the moment when its last block is taken.
 struct Window {
@@ -45,7 +50,7 @@ int64_t guess_row_bytes(const Plan& plan, const std::vector<std::string>& column
 struct Stream::Impl {
   Impl(std::shared_ptr<const Plan> plan, StreamStart start_at, StreamOptions stream_options,
        std::function<void()> when_ready)
-      : pipeline(std::move(plan)),
+      : pipeline(std::move(plan), stream_options.times.get()),
         start(start_at),
         options(stream_options),
         on_ready(std::move(when_ready)),
@@ -62,6 +67,10 @@ struct Stream::Impl {
                       " threads and ", options.max_block_rows, " rows"));
     }
     check_start();
+    if (PassProgress::wanted(options.progress)) {
+      progress.emplace(options.progress);
+      for (int64_t i = 0; i < window_count(); ++i) all_expected += expected_rows(i);
+    }
     start_threads();
   }
 
@@ -131,6 +140,7 @@ struct Stream::Impl {
 
   // The window whose turn it is always may, whatever it needs: else nothing would move again.
   bool may_begin(int64_t window) const {
+    if (!options.read_ahead) return waiting && window == next_to_give;
     return window == next_to_give || bytes_held + guess_bytes(window) <= options.byte_budget;
   }
 
@@ -189,6 +199,7 @@ struct Stream::Impl {
          found->second.blocks.empty();
          found = begun.find(next_to_give)) {
       begun.erase(found);
+      if (progress) expected_given += expected_rows(next_to_give);
       ++next_to_give;
       window_first_row = first_row;
     }
@@ -207,7 +218,7 @@ struct Stream::Impl {
 
   std::optional<StreamBlock> next() {
     std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return is_ready(); });
+    wait_until_ready(lock);
     if (next_to_give >= window_count()) return std::nullopt;
     Window& window = begun.at(next_to_give);
     if (window.error) std::rethrow_exception(window.error);
@@ -218,22 +229,73 @@ struct Stream::Impl {
     window.block_bytes.pop_front();
     first_row += block.batch->num_rows();
     pass_over_empty();
+    if (progress) {
+      progress->add(block.batch->num_rows(), block.bytes);
+      progress->update(part_done());
+    }
     changed.notify_all();
     lock.unlock();
-    require_same_columns(*block.batch);
+    require_same_columns(*block.batch, block.window);
     return block;
   }
 
+  void wait_until_ready(std::unique_lock<std::mutex>& lock) {
+    if (is_ready()) return;
+    auto begin = PassClock::now();
+    waiting = true;
+    changed.notify_all();
+    // Without a deadline: whoever reads has one, and ends with an error.
+    while (!is_ready()) {
+      if (!progress) {
+        changed.wait(lock);
+        continue;
+      }
+      changed.wait_for(lock, kBetweenUpdates);
+      progress->update(part_done());
+    }
+    waiting = false;
+    if (options.times) options.times->wait += nanoseconds_since(begin);
+  }
+
+  double part_done() const {
+    if (all_expected <= 0) return 0;
+    return static_cast<double>(expected_given) / static_cast<double>(all_expected);
+  }
+
   // Whoever takes the blocks puts them together, by the first one's columns.
-  void require_same_columns(const arrow::RecordBatch& batch) {
-    if (!columns) columns = batch.schema();
+  void require_same_columns(const arrow::RecordBatch& batch, int64_t window) {
+    if (!columns) {
+      columns = batch.schema();
+      columns_of = window;
+    }
     if (columns == batch.schema() || have_same_columns(*columns, *batch.schema())) return;
-    throw Error(
-        ErrorKind::kUserCode,
-        str("a function of map_batches returned batches of different columns: {",
-            describe_columns(*columns), "} first, then {", describe_columns(*batch.schema()),
-            "}; return the same names and types from every call, also for rows without "
-            "values"));
+    throw Error(ErrorKind::kUserCode,
+                str(function_of_columns(), " returned batches of different columns: {",
+                    describe_columns(*columns), "} for ", describe(columns_of), ", then {",
+                    describe_columns(*batch.schema()), "} for ", describe(window),
+                    "; return the same names and types from every call, also for rows without "
+                    "values"));
+  }
+
+  // The last operation whose columns are known from its rows only.
+  std::string function_of_columns() const {
+    const auto& plan = pipeline.plan();
+    auto schemas = schemas_of(plan);
+    for (size_t i = plan.operations.size(); i-- > 0;) {
+      auto known = schemas[i] ? schemas[i] : arrow::schema({});
+      bool is_function = false;
+      try {
+        is_function = !plan.operations[i]->schema_after(known);
+      } catch (const Error&) {  // NOLINT: it looks at columns, so it is none
+      }
+      if (is_function) return plan.operations[i]->to_string();
+    }
+    return "a function before " + plan.source->to_string();
+  }
+
+  std::string describe(int64_t window) const {
+    const auto& fragments_of_window = windows[static_cast<size_t>(window)];
+    return pipeline.plan().source->describe(fragments_of_window[0]);
   }
 
   const Pipeline pipeline;
@@ -245,6 +307,9 @@ struct Stream::Impl {
   const int64_t row_bytes;
   std::atomic<int64_t> rows_decoded = 0;
   std::shared_ptr<arrow::Schema> columns;  // of the first block; for next() only
+  int64_t columns_of = 0;                  // the window that it was of
+  std::optional<PassProgress> progress;    // for next() only
+  int64_t all_expected = 0;                // rows, of all windows
 
   std::mutex mutex;  // of everything below
   std::condition_variable changed;
@@ -254,6 +319,8 @@ struct Stream::Impl {
   int64_t first_row = 0;
   int64_t window_first_row = 0;
   int64_t bytes_held = 0;
+  int64_t expected_given = 0;  // rows, of the windows before next_to_give
+  bool waiting = false;        // somebody, in next()
   bool stopping = false;
 
   std::vector<std::thread> threads;

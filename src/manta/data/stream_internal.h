@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "manta/data/plan_internal.h"
@@ -14,6 +15,8 @@ class Schema;
 }  // namespace arrow
 
 namespace manta::data {
+
+class PassTimes;
 
 /// Where a pass over a plan begins. A pass is one epoch: a sequence of windows (row groups, or what
 /// a window shuffle puts together), the same for every reader of the plan.
@@ -27,6 +30,10 @@ struct StreamOptions {
   int threads = 1;                     ///< That decode and compute.
   int64_t byte_budget = 256 << 20;     ///< Read ahead and not yet taken; one window always fits.
   int64_t max_block_rows = 64 * 1024;  ///< Blocks are cut to at most so many rows.
+  bool read_ahead = true;              ///< False: a window is begun when somebody waits for it.
+  /// Shows on a terminal, under this name, how far it is. Empty: it does not.
+  std::string progress = {};
+  std::shared_ptr<PassTimes> times = nullptr;  ///< Gets the times of the pass; null: nobody asks.
 };
 
 /// Some consecutive rows of the pass.

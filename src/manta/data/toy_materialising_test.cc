@@ -169,8 +169,9 @@ TEST_F(ToyMaterialisingTest, ThePlanKnowsWhatItCanKnow) {
   EXPECT_EQ(ToySort::runs, runs + 1);
   EXPECT_THAT(message_of([&] { then(rows(), std::make_shared<ToySort>("no")); }),
               AllOf(HasSubstr("toy_sort(no)"), HasSubstr("no column")));
-  EXPECT_THAT(message_of([&] { dataset.train_test_split(0.5); }),
-              HasSubstr("train_test_split after toy_sort(key) is not possible: split first"));
+  auto [first, last] = dataset.train_test_split(int64_t{10});
+  EXPECT_EQ(ids(first), count_down(99, 10));
+  EXPECT_EQ(ids(last), count_down(9, 0));
   auto [train, test] = rows().train_test_split(int64_t{10});
   EXPECT_EQ(ids(sorted(test)), count_down(39, 30));
   EXPECT_EQ(sorted(train).plan()->estimated_rows(), 90);

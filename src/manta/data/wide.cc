@@ -167,10 +167,16 @@ bool sort_rows(const AllRows& rows, const std::vector<OrderKey>& keys, const Key
 }
 
 struct OtherRows::Impl {
-  Impl(std::shared_ptr<const Plan> plan, const AllRows& beside)
+  Impl(std::shared_ptr<const Plan> plan, const AllRows& beside, int64_t memory_bytes)
       : known(schema_of(*plan)),
         stopping(beside.stopping),
-        stream(std::move(plan), {.epoch = beside.epoch}, {.threads = beside.threads}) {}
+        stream(std::move(plan), {.epoch = beside.epoch}, options(beside, memory_bytes)) {}
+
+  static StreamOptions options(const AllRows& beside, int64_t memory_bytes) {
+    StreamOptions options{.threads = beside.threads};
+    if (memory_bytes > 0) options.byte_budget = std::min(options.byte_budget, memory_bytes / 8);
+    return options;
+  }
 
   SchemaPtr known;
   std::function<bool()> stopping;
@@ -178,8 +184,9 @@ struct OtherRows::Impl {
   std::shared_ptr<arrow::RecordBatch> looked_at;
 };
 
-OtherRows::OtherRows(const std::shared_ptr<const Plan>& plan, const AllRows& beside)
-    : impl_(std::make_unique<Impl>(plan, beside)) {}
+OtherRows::OtherRows(const std::shared_ptr<const Plan>& plan, const AllRows& beside,
+                     int64_t memory_bytes)
+    : impl_(std::make_unique<Impl>(plan, beside, memory_bytes)) {}
 OtherRows::~OtherRows() = default;
 
 std::shared_ptr<arrow::RecordBatch> OtherRows::next() {

@@ -64,8 +64,9 @@ std::string lane_list(const std::string& prefix, size_t first, size_t count);
 /// The rows of another plan, for operations on two of them.
 class OtherRows {
  public:
-  /// Reads with these threads, of this epoch.
-  OtherRows(const std::shared_ptr<const Plan>& plan, const AllRows& beside);
+  /// Reads with these threads, of this epoch. Of `memory_bytes` of the operation, reading ahead
+  /// takes an eighth; 0: it holds no rows, and reading takes what it takes elsewhere.
+  OtherRows(const std::shared_ptr<const Plan>& plan, const AllRows& beside, int64_t memory_bytes);
   ~OtherRows();
   /// As AllRows::next.
   std::shared_ptr<arrow::RecordBatch> next();

@@ -37,7 +37,8 @@ class WideQuery {
 
   /// Runs it and passes on the rows, as lanes of these types, in batches of kPieceRows, the last
   /// one shorter; text as large_binary, lists as large_list. False if it was stopped. Throws what
-  /// `next` threw; Error(kResources) if memory, or the disk for what does not fit, is exhausted.
+  /// `next` threw; Error(kResources) if memory is exhausted, Error(kIo) if the disk for what does
+  /// not fit is.
   bool run(const std::string& sql, const std::vector<std::shared_ptr<arrow::DataType>>& lanes,
            const std::function<void(std::shared_ptr<arrow::RecordBatch>)>& take);
 

@@ -162,7 +162,7 @@ int64_t write_files(const Dataset& dataset, const FilesToWrite& files, const Mak
         str(files.writer, ": .rows_per_file must be at least 1, not ", files.rows_per_file));
   }
   FilesInProgress progress(files, make);
-  Stream stream(dataset.plan(), {}, {.threads = all_processors()});
+  Stream stream(dataset.plan(), {}, {.threads = all_processors(), .progress = files.writer});
   int64_t rows = 0;
   while (auto block = stream.next()) {
     progress.write(block->batch);

@@ -1,0 +1,160 @@
+#include <arrow/api.h>
+
+#include "manta/base/error_internal.h"
+#include "manta/data/dataset.h"
+#include "manta/data/operation_internal.h"
+#include "manta/data/plan_limits_internal.h"
+#include "manta/data/row_batch_internal.h"
+#include "manta/data/unknown_column_internal.h"
+
+namespace manta {
+namespace data {
+namespace {
+
+const char* name_of(FunctionKind kind) {
+  switch (kind) {
+    case FunctionKind::kMap:
+      return "map";
+    case FunctionKind::kFlatMap:
+      return "flat_map";
+    case FunctionKind::kFilter:
+      return "filter";
+    default:
+      return "map_batches";
+  }
+}
+
+// Calls the function with batches as they are cut; passes on what it returns, if there are rows.
+class RowCalls {
+ public:
+  explicit RowCalls(const PlanFunction& function) : function_(function) {}
+
+  Batches run(const Batches& batches, const Place& place) const {
+    Batches results;
+    for (const auto& batch : whole(batches, place)) {
+      BatchPtr result;
+      try {
+        result = function_(batch);
+      } catch (const RowFunctionError& error) {
+        fail(place, error.what());
+      } catch (const std::exception& error) {
+        fail(place, str("gave rows that cannot be put together: ", error.what()));
+      }
+      if (result->num_rows() == 0) continue;
+      if (!results.empty() && !have_same_columns(*results[0]->schema(), *result->schema())) {
+        fail(place,
+             str("gave rows with different columns: {", describe_columns(*results[0]->schema()),
+                 "} first, then {", describe_columns(*result->schema()),
+                 "}; set values of the same type in every row, and for null an empty "
+                 "std::optional<type>"));
+      }
+      results.push_back(std::move(result));
+    }
+    return results;
+  }
+
+ private:
+  // In pieces of the same size, however the rows come.
+  static Batches whole(const Batches& batches, const Place& place) {
+    try {
+      return rechunk(batches, kPieceRows);
+    } catch (const Error& error) {
+      throw Error(error.kind(), str(place.describe(), ": ", error.what()));
+    }
+  }
+  [[noreturn]] void fail(const Place& place, const std::string& what) const {
+    throw Error(ErrorKind::kUserCode,
+                str(function_.function_name(), " of ", name_of(function_.kind()), ", on ",
+                    place.describe(), ", ", what));
+  }
+
+  const PlanFunction& function_;
+};
+
+/// `map` and `flat_map`.
+class MapRows final : public BatchOperation {
+ public:
+  explicit MapRows(PlanFunction function) : function_(std::move(function)) {}
+
+  std::string to_string() const override {
+    return str(name_of(function_.kind()), "(", function_.to_string(), ")");
+  }
+  Json to_json(PlanFunctions& functions) const override {
+    functions.push_back(function_);
+    return {{"op", "map_rows"}, {"function", functions.size() - 1}};
+  }
+  void check_after(const Plan&) const override {}
+  SchemaPtr schema_after(const SchemaPtr&) const override { return nullptr; }
+  ColumnNames columns_needed(ColumnNames) const override { return std::nullopt; }
+  std::optional<int64_t> rows_after(size_t, std::optional<int64_t> before) const override {
+    return function_.kind() == FunctionKind::kMap ? before : std::nullopt;
+  }
+  bool may_add_rows() const override { return function_.kind() != FunctionKind::kMap; }
+  bool add_bounds(FileBounds&) const override { return false; }
+  Batches run(const Batches& batches, const Place& place) const override {
+    return RowCalls(function_).run(batches, place);
+  }
+
+ private:
+  const PlanFunction function_;
+};
+
+/// The rows for which a function is true.
+class FilterRows final : public BatchOperation {
+ public:
+  explicit FilterRows(PlanFunction function) : function_(std::move(function)) {}
+
+  std::string to_string() const override { return str("filter(", function_.to_string(), ")"); }
+  Json to_json(PlanFunctions& functions) const override {
+    functions.push_back(function_);
+    return {{"op", "filter_rows"}, {"function", functions.size() - 1}};
+  }
+  void check_after(const Plan&) const override {}
+  SchemaPtr schema_after(const SchemaPtr& before) const override { return before; }
+  // The function may look at any.
+  ColumnNames columns_needed(ColumnNames) const override { return std::nullopt; }
+  std::optional<int64_t> rows_after(size_t, std::optional<int64_t>) const override {
+    return std::nullopt;
+  }
+  bool may_add_rows() const override { return false; }
+  bool add_bounds(FileBounds&) const override { return true; }
+  Batches run(const Batches& batches, const Place& place) const override {
+    return RowCalls(function_).run(batches, place);
+  }
+
+ private:
+  const PlanFunction function_;
+};
+
+PlanFunction row_function(const JsonFields& fields, const PlanFunctions& functions, bool filters) {
+  if (functions.empty()) fields.fail("function", "the number of a function: the plan has none");
+  auto last = static_cast<int64_t>(functions.size()) - 1;
+  const auto& function = functions[static_cast<size_t>(fields.integer("function", 0, last))];
+  auto kind = function.kind();
+  if (kind == FunctionKind::kBatch || filters != (kind == FunctionKind::kFilter)) {
+    fields.fail("function", filters ? "the number of a function that says whether a row stays"
+                                    : "the number of a function of a row that gives rows");
+  }
+  return function;
+}
+
+}  // namespace
+
+OperationPtr read_map_rows(const JsonFields& fields, const PlanFunctions& functions) {
+  return std::make_shared<MapRows>(row_function(fields, functions, false));
+}
+
+OperationPtr read_filter_rows(const JsonFields& fields, const PlanFunctions& functions) {
+  return std::make_shared<FilterRows>(row_function(fields, functions, true));
+}
+
+}  // namespace data
+
+Dataset Dataset::map_rows(data::PlanFunction function) const {
+  if (function.kind() == data::FunctionKind::kFilter) {
+    return then(*this, std::make_shared<data::FilterRows>(std::move(function)));
+  }
+  return then(*this, std::make_shared<data::MapRows>(std::move(function)));
+}
+
+}  // namespace manta
