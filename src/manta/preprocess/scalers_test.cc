@@ -1,4 +1,3 @@
-#include "manta/data/sources.h"
 #include "manta/preprocess/scalers.h"
 
 #include <arrow/api.h>
@@ -8,6 +7,7 @@
 #include <cstring>
 #include <random>
 
+#include "manta/data/sources.h"
 #include "manta/preprocess/fold_batches.h"
 #include "manta/preprocess/numbers_internal.h"
 #include "manta/preprocess/preprocess_fixture_internal.h"
