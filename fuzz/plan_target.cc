@@ -38,7 +38,7 @@ void add_written(std::vector<std::string>& all) {
   auto file = [&](const std::string& ending, std::string_view bytes) {
     return scratch_file(name + ending, bytes);
   };
-  written.push_back(data::read_json(file(".jsonl", "{\"a\": [1, {\"x\": true}]}\n")));
+  written.push_back(data::read_json(file(".jsonl", "{\"a\": [1, 2], \"o\": {\"x\": true}}\n")));
   written.push_back(data::read_text(file(".txt", "a\n\nb\n"), {.drop_empty_lines = true}));
   written.push_back(data::read_binary_files(file(".bin", "ab"), {.include_paths = true}));
   for (const auto& dataset : written) {

@@ -2,8 +2,8 @@
 // says how much memory it took: wide_memory <operation> <rows> <memory_bytes> [most bytes]
 //
 // The operation `stream` writes the rows to Parquet files in the temporary folder and reads them
-// again, filtered, through a function and shuffled by windows. It has no budget of its own: what a
-// stream reads ahead has a fixed one.
+// again, filtered and through a function. It has no budget of its own: what a stream reads ahead
+// has a fixed one.
 //
 // Prints "ready" when the operation begins, and {"peak": bytes of its own memory, "data": bytes of
 // the rows} at the end. Exits with 1 if it took more than the last argument.
@@ -90,10 +90,7 @@ class ScratchFolder {
 int64_t stream(const Dataset& all, int64_t rows) {
   ScratchFolder folder;
   require(all.write_parquet(folder.path()) == rows, "another number of rows was written");
-  Dataset read = data::read_parquet(folder.path())
-                     .filter(col("id") % 3 != 0)
-                     .map_batches(as_it_is)
-                     .window_shuffle({.rows = 1 << 20, .seed = 1});
+  Dataset read = data::read_parquet(folder.path()).filter(col("id") % 3 != 0).map_batches(as_it_is);
   int64_t given = 0;
   uint64_t sum = 0, expected = 0;
   for (auto& batch : read.iter_batches({.batch_size = 32'768})) {
