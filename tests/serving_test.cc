@@ -14,7 +14,6 @@
 namespace manta {
 namespace {
 
-using HttpClient;
 using testing::HasSubstr;
 using testing::IsEmpty;
 

@@ -306,8 +306,8 @@ class Dataset {
   ///     dataset.map(scaled, 2.5)
   ///
   /// `map` gives the row that it returns, `flat_map` all rows of the std::vector<Row> that it
-  /// returns, `filter` the rows for which it returns true. All rows must have the same columns. It
-  /// costs a few hundred nanoseconds a row: expressions and map_batches are faster.
+  /// returns, `filter` the rows for which it returns true. All rows must have the same columns.
+  /// Expressions and map_batches are faster.
   template <data::TakesRow<data::FunctionKind::kMap> F>
   Dataset map(F function) const {
     return map_rows(data::detail::make_plan_function(std::move(function), {}));

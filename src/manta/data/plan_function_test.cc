@@ -297,8 +297,8 @@ TEST_F(PlanFunctionTest, BatchesOfDifferentColumnsAreTheUsersError) {
                       for (auto& batch : d.iter_batches({.batch_size = 3})) (void)batch;
                     }}) {
     EXPECT_THAT(message_of(ErrorKind::kUserCode, [&] { read(changing); }),
-                HasSubstr("{id: int64, half: double, text: string} first, then {id: int64, half: "
-                          "double}"));
+                AllOf(HasSubstr("{id: int64, half: double, text: string} for row group 0 of"),
+                      HasSubstr("then {id: int64, half: double} for row group 3 of")));
   }
 }
 

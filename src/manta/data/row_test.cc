@@ -87,7 +87,7 @@ TEST(RowTest, ValuesOfEveryKindAreRead) {
   EXPECT_THAT(refused([&] { row.get<std::vector<int>>("i"); }), HasSubstr("not a list"));
   EXPECT_THAT(refused([&] { row.set("i", 300).get<int8_t>("i"); }), HasSubstr("so few bits"));
   EXPECT_THAT(message_of(ErrorKind::kNotFound, [&] { row.get<int>("ii"); }),
-              HasSubstr("did you mean 'i'"));
+              HasSubstr("no column 'ii'; there are 'i', 'u'"));
   EXPECT_THAT(message_of(ErrorKind::kNotFound, [&] { row.drop("ii"); }), HasSubstr("'ii'"));
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 
 #include "manta/base/error_internal.h"
 #include "manta/base/log.h"
@@ -301,7 +302,7 @@ Place Group::place_of(const NodePart& part, size_t local_rank) const {
     return each.workers.size() <= static_cast<size_t>(training_.max_in_shared_memory);
   });
   if (part.node.id != 0)
-    place.meeting = str("train-", plan_.attempt, "-", entry_.folder_mark.substr(0, 16));
+    place.meeting = std::filesystem::path(entry_.socket).filename();  // no other group's
   place.meets_reader = !training_.datasets.empty();
   place.shares_folder = seats_[part.workers.front()].joined->shares_folder;
   return place;

@@ -67,16 +67,18 @@ class Tracker::Stream {
     changed_.notify_all();
     changed_.wait_until(lock, longest.at(), [&] { return idle_ || failing_; });
     abandoned_ = true;
-    lost_ += std::exchange(queue_, {}).size() + (idle_ ? 0 : in_hand_);
+    size_t late = std::exchange(queue_, {}).size() + (idle_ ? 0 : in_hand_);
+    lost_ += late;
     in_hand_ = 0;
     changed_.notify_all();
-    if (lost_ > 0) {
-      log_warning(str(name_, ": ", lost_, lost_ == 1 ? " event" : " events",
-                      " of the run did not arrive",
-                      last_error_.empty() ? ", because they came faster than it takes them"
-                                          : "; the last error: ",
-                      last_error_));
-    }
+    if (lost_ == 0) return;
+    std::string why = !last_error_.empty() ? "; the last error: " + last_error_
+                      : late > 0
+                          ? str("; it had not taken ", late, " of them when the run had waited ",
+                                time_at_end_.count(), " ms for it at its end")
+                          : ", because they came faster than it takes them";
+    log_warning(str(name_, ": ", lost_, lost_ == 1 ? " event" : " events",
+                    " of the run did not arrive", why));
   }
 
   void abandon() {
