@@ -57,10 +57,10 @@ fuzz:
 format: setup
 	@scripts/format.sh
 
-# The last layer needs all others.
+# All layers: those on top need the others.
 install: setup
 	@cmake --preset release >/dev/null
-	@cmake --build --preset release -j $(JOBS) --target manta_torch manta_cli
+	@cmake --build --preset release -j $(JOBS) --target manta_torch manta_xgboost manta_serve manta_cli
 	@cmake --install build/release --prefix $(PREFIX)
 
 clean:
