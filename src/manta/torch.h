@@ -9,7 +9,9 @@
 #include <torch/utils.h>
 
 #include "manta/torch/prepare_model.h"
+#include "manta/torch/tensor_bytes.h"
 #include "manta/torch/torch_batches.h"
 #include "manta/torch/torch_checkpoint.h"
 #include "manta/torch/torch_predictor.h"
+#include "manta/torch/torch_profiler.h"
 #include "manta/torch/torch_trainer.h"
