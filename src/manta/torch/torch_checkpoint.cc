@@ -260,36 +260,58 @@ const std::vector<NamedTensor>& TorchCheckpoint::tensors(const std::string& slot
   return whole;
 }
 
-void TorchCheckpoint::load_module(const std::string& slot, torch::nn::Module& module) const {
+LoadReport TorchCheckpoint::load_module(const std::string& slot, torch::nn::Module& module,
+                                        const LoadModelOptions& options) const {
   auto shards = model_shards_.find(slot);
   if (shards != model_shards_.end() || detail::has_shards(module)) {
-    detail::load_shards(slot, find_slot(models_, "model", slot).tensors,
+    if (!options.strict) {
+      throw Error(ErrorKind::kInvalidArgument,
+                  str("slot '", slot, "': a sharded model, or a model of a sharded checkpoint, is ",
+                      "loaded as a whole; load without strict = false"));
+    }
+    const auto& stored = find_slot(models_, "model", slot).tensors;
+    detail::load_shards(slot, stored,
                         shards == model_shards_.end() ? nullptr : shards->second.get(), module);
-    return;
+    LoadReport report;
+    for (const NamedTensor& each : tensors(slot)) report.loaded.push_back(each.name);
+    return report;
   }
   const std::vector<NamedTensor>& here = tensors(slot);
   std::map<std::string, torch::Tensor> stored = by_name(here);
   std::vector<NamedTensor> expected = tensors_of(module);
+  LoadReport report;
   std::string problems;
   for (const NamedTensor& item : expected) {
     auto found = stored.find(item.name);
     if (found == stored.end()) {
+      report.missing.push_back(item.name);
       problems += "\n  missing: " + item.name;
     } else if (found->second.sizes() != item.tensor.sizes()) {
+      report.other_shape.push_back(item.name);
       problems += manta::str("\n  ", item.name, ": ", found->second.sizes(), " in the checkpoint, ",
                              item.tensor.sizes(), " in the model");
+    } else {
+      report.loaded.push_back(item.name);
     }
   }
   std::map<std::string, torch::Tensor> names = by_name(expected);
   for (const NamedTensor& item : here) {
-    if (!names.contains(item.name)) problems += "\n  not in the model: " + item.name;
+    if (names.contains(item.name)) continue;
+    report.unexpected.push_back(item.name);
+    problems += "\n  not in the model: " + item.name;
   }
-  if (!problems.empty()) {
+  bool nothing_fits = report.loaded.empty() && !expected.empty();
+  if (!problems.empty() && (options.strict || nothing_fits)) {
     throw Error(ErrorKind::kInvalidArgument, manta::str("TorchCheckpoint: the weights of '", slot,
                                                         "' do not fit the model:", problems));
   }
   torch::NoGradGuard no_grad;
-  for (NamedTensor& item : expected) item.tensor.copy_(stored.at(item.name));
+  for (NamedTensor& item : expected) {
+    auto found = stored.find(item.name);
+    if (found != stored.end() && found->second.sizes() == item.tensor.sizes())
+      item.tensor.copy_(found->second);
+  }
+  return report;
 }
 
 void TorchCheckpoint::load_optimizer(torch::optim::Optimizer& optimizer) const {

@@ -45,6 +45,22 @@ struct TorchCheckpointOptions {
   int rank = -1;
 };
 
+struct LoadModelOptions {
+  /// false: loads what fits by name and shape, such as all but a changed head, and leaves the rest
+  /// of the model as it is.
+  bool strict = true;
+};
+
+/// What load_model did, by the names of weights and buffers.
+struct LoadReport {
+  std::vector<std::string> loaded;
+  std::vector<std::string> missing;      ///< In the model, not in the checkpoint.
+  std::vector<std::string> unexpected;   ///< In the checkpoint, not in the model.
+  std::vector<std::string> other_shape;  ///< In both, but not equal in shape: not loaded.
+
+  bool complete() const { return missing.empty() && unexpected.empty() && other_shape.empty(); }
+};
+
 /// The weights of models, the state of optimizers and learning-rate schedulers, and anything else
 /// that a loop needs to resume, as data: safetensors files and state.json. Nothing in them is ever
 /// executed.
@@ -134,14 +150,17 @@ class TorchCheckpoint {
   TorchCheckpoint& set(const std::string& key, Json value);
 
   /// Copies the weights and buffers into the model. Throws Error(kInvalidArgument) listing every
-  /// name that is missing, unexpected or of another shape; then the model is unchanged.
+  /// name that is missing, unexpected or of another shape; then the model is unchanged. With
+  /// `{.strict = false}` it loads what fits, and the report says what did not; nothing at all that
+  /// fits is still an error.
   template <class Model>
-  void load_model(Model&& model) const {
-    load_module(kModelSlot, detail::module_of(model));
+  LoadReport load_model(Model&& model, const LoadModelOptions& options = {}) const {
+    return load_module(kModelSlot, detail::module_of(model), options);
   }
   template <class Model>
-  void load_model(const std::string& slot, Model&& model) const {
-    load_module(slot, detail::module_of(model));
+  LoadReport load_model(const std::string& slot, Model&& model,
+                        const LoadModelOptions& options = {}) const {
+    return load_module(slot, detail::module_of(model), options);
   }
   /// See add_optimizer. Throws Error(kInvalidArgument) if the optimizer is of another type or has
   /// other parameters.
@@ -204,7 +223,8 @@ class TorchCheckpoint {
     std::vector<NamedTensor> tensors;
   };
   void add_module(const std::string& slot, const torch::nn::Module& module);
-  void load_module(const std::string& slot, torch::nn::Module& module) const;
+  LoadReport load_module(const std::string& slot, torch::nn::Module& module,
+                         const LoadModelOptions& options) const;
 
   std::map<std::string, ModelTensors> models_;
   std::map<std::string, OptimizerData> optimizers_;

@@ -11,7 +11,7 @@ bool forks_ranks(int argc, char** argv) {
     std::string_view argument = argv[i];
     if (!argument.starts_with("--gtest_filter=")) continue;
     for (auto trains : {"TorchTrainerTest.", "ShardedTrainer.", "TuneTorchTest.", "ToTorchTest.",
-                        "RanksPart.", "RanksThatAreSlow.", "*"}) {
+                        "TorchProfilerTest.", "RanksPart.", "RanksThatAreSlow.", "*"}) {
       if (argument.find(trains) != argument.npos) return false;
     }
     return true;
