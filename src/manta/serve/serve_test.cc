@@ -283,7 +283,9 @@ TEST_F(Serve, AFirstDeployThatFailsLeavesNothing) {
 }
 
 TEST_F(Serve, RemoveAnswersWhatItHasFirst) {
-  std::string url = deploy();
+  DeploymentOptions one_by_one;  // or both requests could be one batch, and none would wait
+  one_by_one.batching.max_rows = 1;
+  std::string url = deploy(one_by_one);
   HttpClient working(url), waiting(url);
   std::string body = body_of(toy::kWaits);
   for (HttpClient* client : {&working, &waiting}) {

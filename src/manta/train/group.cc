@@ -71,7 +71,6 @@ void Group::start() {
       on_first(channel, frame, is_local);
     };
   };
-  GroupEntry entry = entry_;
   std::vector<ActorOptions> options;
   {
     std::lock_guard lock(loop_.mutex);
@@ -98,8 +97,7 @@ void Group::start() {
     }
     // On one machine the reader starts with its workers. Elsewhere it has to be known first where
     // they are.
-    reader_in_gang_ = !training_.datasets.empty() && entry_.host.empty();
-    if (reader_in_gang_) {
+    if (!training_.datasets.empty() && entry_.host.empty()) {
       seats_.push_back({kDataReader, "data-reader", NodeId{0}});
       options.emplace_back().placement = training_.scaling.placement_strategy;
     }

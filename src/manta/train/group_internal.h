@@ -122,7 +122,6 @@ class Group {
   std::unique_ptr<UnixListener> local_listener_;  // until all have joined, as the next
   std::unique_ptr<TlsListener> tls_listener_;     // null on one machine
   std::vector<Seat> seats_;                       // workers by rank, then data readers
-  bool reader_in_gang_ = false;
   bool begun_ = false;
   std::vector<NodePart> parts_;
   std::set<std::string> fetchable_;  // files of the checkpoint that other nodes may ask for
