@@ -442,24 +442,33 @@ void Session::send_to_driver(int64_t index, const CheckpointFolder& folder) {
       if (file.size == 0) break;
     }
   }
-  {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return chunks_in_flight_ == 0 || driver_gone_ || closing_; });
-  }
+  wait_for_chunks(0);
   std::filesystem::remove_all(folder.path());
 }
 
 // The driver's memory and the connection hold only so many.
 void Session::send_chunk(SendChunk chunk) {
+  wait_for_chunks(kMostChunksInFlight - 1);
   {
-    std::unique_lock lock(mutex_);
-    changed_.wait(
-        lock, [&] { return chunks_in_flight_ < kMostChunksInFlight || driver_gone_ || closing_; });
-    if (driver_gone_ || closing_)
-      throw Error(ErrorKind::kWorkerLost, "the driver has ended this group, or has ended itself");
+    std::lock_guard lock(mutex_);
     ++chunks_in_flight_;
   }
   send(chunk);
+}
+
+// Until the driver has written all but so many of them.
+void Session::wait_for_chunks(int64_t most) {
+  std::unique_lock lock(mutex_);
+  bool written = changed_.wait_for(
+      lock, timeout(), [&] { return chunks_in_flight_ <= most || driver_gone_ || closing_; });
+  if (driver_gone_ || closing_)
+    throw Error(ErrorKind::kWorkerLost, "the driver has ended this group, or has ended itself");
+  if (!written) {
+    throw Error(ErrorKind::kTimeout,
+                str("the driver has not written a part of a checkpoint of rank ", begin_.rank,
+                    " within ", timeout().count(), " ms: its disk is too slow, or raise the run's ",
+                    "collective_timeout"));
+  }
 }
 
 void Session::fail_to_write(int64_t index, ErrorKind kind, const std::string& why) {

@@ -86,6 +86,7 @@ class Session {
   void fail_to_write(int64_t index, ErrorKind kind, const std::string& why);
   void send_to_driver(int64_t index, const CheckpointFolder& folder);
   void send_chunk(SendChunk chunk);
+  void wait_for_chunks(int64_t most);
   void tell_activity();
   Activity activity(const Wait& wait) const;
   void send_progress();
