@@ -2,12 +2,14 @@ include(GoogleTest)
 find_package(GTest REQUIRED)
 
 option(MANTA_UNITY "Compile each layer, and each test program, as one translation unit" ON)
+set(MANTA_UNITY_FILES 0 CACHE STRING "With MANTA_UNITY: how many files to compile together; 0 for all of a target")
 
 # manta_unity(<target>): most of what a file costs is parsing Arrow, Asio, cereal or libtorch, so compiling all files of
 # a target together takes a third of the time. Files of one target must then not define the same name in their
-# anonymous namespaces. Whoever edits one file again and again is better off with the preset `dev`, without it.
+# anonymous namespaces. Whoever edits one file again and again is better off with the preset `quick`, which compiles a few
+# files together and does not optimise.
 function(manta_unity target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${MANTA_UNITY} UNITY_BUILD_BATCH_SIZE 0)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${MANTA_UNITY} UNITY_BUILD_BATCH_SIZE ${MANTA_UNITY_FILES})
   if(MANTA_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage) # warns of all that is in an included .cc
   endif()
