@@ -24,8 +24,10 @@ void check_possible(Client& client, const std::vector<TaskSpec>& specs, const st
 
 void check_request(const TaskSpec& spec, Client& client) {
   // The hot path pays for no name: only a request that is about to fail is described.
-  bool good = is_valid(spec.resources) && spec.labels.empty() &&
-              is_possible(spec.resources, *client.most());
+  KnownPossible& known = client.known_possible();
+  bool good = spec.labels.empty()
+                  ? is_valid(spec.resources) && is_possible(spec.resources, *client.most())
+                  : known.contains(spec.resources, spec.labels);
   if (good && spec.max_retries >= 0 && spec.max_restarts >= 0 &&
       is_valid_concurrency(spec.max_concurrency)) {
     return;
@@ -34,6 +36,7 @@ void check_request(const TaskSpec& spec, Client& client) {
   check_resources(spec.resources, what);
   check_labels(spec.labels, what);
   check_possible(client, {spec}, what);
+  if (!spec.labels.empty()) known.add(spec.resources, spec.labels);
   if (!is_valid_concurrency(spec.max_concurrency)) {
     throw Error(ErrorKind::kInvalidArgument,
                 str(what,

@@ -79,6 +79,7 @@ void Client::set_current(std::shared_ptr<Client> client) {
 
 void Client::set_most(Resources most) {
   most_.store(std::make_shared<const Resources>(std::move(most)));
+  known_possible_.forget();
 }
 
 ObjectId Client::new_id() {

@@ -12,6 +12,7 @@
 
 #include "manta/base/names_internal.h"
 #include "manta/core/callback_thread_internal.h"
+#include "manta/core/known_possible_internal.h"
 #include "manta/core/messages_internal.h"
 #include "manta/core/object_ref.h"
 #include "manta/core/remote.h"
@@ -58,6 +59,7 @@ class Client : public std::enable_shared_from_this<Client> {
   /// Whoever asks for more is refused by the hub, too, but with less to say.
   std::shared_ptr<const Resources> most() const { return most_.load(); }
   void set_most(Resources most);
+  KnownPossible& known_possible() { return known_possible_; }
   NodeId node() const { return node_; }
   const std::string& host() const { return host_; }
   void send(ToHub message) { link_->send(std::move(message)); }
@@ -119,6 +121,7 @@ class Client : public std::enable_shared_from_this<Client> {
   const pid_t pid_;  // of the process that it belongs to; a fork of it must not use it
   const uint64_t first_id_;
   std::atomic<std::shared_ptr<const Resources>> most_;
+  KnownPossible known_possible_;
   const NodeId node_;
   const std::string host_;
   std::atomic<uint64_t> next_counter_{1};
