@@ -29,6 +29,16 @@ def script(*arguments):
     return lambda build: [ray_python(), str(BENCH / arguments[0]), *map(str, arguments[1:])]
 
 
+def on_hosts(hosts, command):
+    """One of Manta's, on hosts of its own: see on_hosts.cc."""
+    return lambda build: [str(build / "bench" / "on_hosts"), str(hosts), *command(build)]
+
+
+def ray_on_hosts(hosts, *arguments):
+    """One that the python of the Ray installation runs on the head of a cluster."""
+    return lambda build: [str(build / "bench" / "on_hosts"), str(hosts), "--ray", *script(*arguments)(build)]
+
+
 def torch_script(*arguments):
     """The same, with glibc's memory tuned."""
     return lambda build: ["env", *KEEP_MEMORY, *script(*arguments)(build)]

@@ -18,7 +18,7 @@ class Metric:
     unit: str
     better: str  # "higher" or "lower"
     meaning: str  # One line, for RESULTS.md.
-    peers: tuple = ()  # Those that measure it, at least one. Default: every peer of the contest.
+    peers: tuple = ()  # Those that measure it, if not all. Default: every peer of the contest.
     goal_ratio: dict = field(default_factory=dict)  # {peer: how many times better than it Manta is to be, at least}
     figure: str = ""  # What the contestants call it. Default: its name.
     peer_figure: str = ""  # What the peers call it, if they measure something else. Default: as `figure`.
@@ -42,7 +42,7 @@ class Contest:
 
     manta: Command
     # {name: Command}, or {name: {how it is set up: Command, ...}}: all of them run in the first round; the one with the
-    # best median of the first metric goes on, and counts.
+    # best median of the first metric goes on, and counts. Empty where nobody does the same: the goals are values then.
     peers: dict
     metrics: list
     deadline_s: int = 600  # For one run of one contestant.

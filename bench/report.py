@@ -23,7 +23,7 @@ def goals_of(metric, row):
 
 
 def spread(row, who):
-    if f"{who}_quartiles" not in row:
+    if not row.get(f"{who}_quartiles"):
         return number(row[who])
     return f"{number(row[who])} ({' to '.join(map(number, row[f'{who}_quartiles']))})"
 
@@ -39,7 +39,7 @@ def cells(suite, rows):
             goals = [goal for goal in goals_of(metric, row) if goal not in told]
             told |= set(goals)
             name = metric.name + ("" if "manta_quartiles" in row else f" {EARLIER}")
-            figures = [spread(row, "manta"), spread(row, "peer"), row["peer_name"], number(row["ratio"])]
+            figures = [spread(row, "manta"), spread(row, "peer"), row["peer_name"] or "", number(row["ratio"])]
             table.append([name, metric.unit, *figures, ", ".join(text for text, _ in goals),
                           ", ".join("yes" if met else "**no**" for _, met in goals)])  # fmt: skip
     return table
@@ -72,7 +72,8 @@ def how_often(rows):
             rounds = f"{measured['rounds']} round{'s' * (measured['rounds'] > 1)}"
             turns = f" of {measured['turns']} turns" * (measured["turns"] > 1)
             own, other = row["samples"]
-            result.setdefault(f"{rounds}{turns}, {own} values of Manta, {other} of the peer", []).append(row)
+            of_peer = f", {other} of the peer" if other else ""
+            result.setdefault(f"{rounds}{turns}, {own} values of Manta{of_peer}", []).append(row)
     return [f"{often}: {', '.join(dict.fromkeys(r['name'] for r in group))}" for often, group in result.items()]
 
 

@@ -1,4 +1,4 @@
-"""results.json: a list of rows, one for each metric and peer, and what becomes of it when something is measured anew.
+"""results.json: a list of rows, one for each metric and peer (null where there is none), and what becomes of it when something is measured anew.
 
     {"suite", "name", "unit", "better", "peer_name", "manta", "peer", "ratio",      medians, how much better Manta is
      "manta_quartiles": [q1, q3], "peer_quartiles": [q1, q3], "samples": [n, n],    the spread of all values
@@ -40,11 +40,11 @@ def rows_of(suite, contest, values, setups, measured):
     rows = []
     for metric in contest.metrics:
         own = values["manta"][metric.name]
-        for peer in contest.peers:
-            if metric not in contest.measured_by(peer):
+        for peer in contest.peers or [None]:
+            if peer and metric not in contest.measured_by(peer):
                 continue
-            others = values[peer][metric.name]
-            manta_median, peer_median = statistics.median(own), statistics.median(others)
+            others = values[peer][metric.name] if peer else []
+            manta_median, peer_median = statistics.median(own), statistics.median(others) if others else None
             ratio = metric.ratio(manta_median, peer_median)
             row = {
                 "suite": suite.name,
@@ -53,10 +53,10 @@ def rows_of(suite, contest, values, setups, measured):
                 "better": metric.better,
                 "peer_name": peer,
                 "manta": digits(manta_median),
-                "peer": digits(peer_median),
+                "peer": digits(peer_median) if others else None,
                 "ratio": None if ratio is None else digits(ratio),
                 "manta_quartiles": quartiles(own),
-                "peer_quartiles": quartiles(others),
+                "peer_quartiles": quartiles(others) if others else None,
                 "samples": [len(own), len(others)],
             }
             if tried := setups.get(peer):

@@ -61,6 +61,15 @@ class RunsTest(unittest.TestCase):
         self.assertEqual(report.goals_of(failed, row), [("< 1", True)])
         self.assertIn("| 0 (0 to 0) | 3 (3 to 3) | peer |  | < 1 | yes |", report.markdown([suite], [row]))
 
+    def test_a_contest_without_peers(self):
+        contest = Contest(manta=printing(short=1), peers={}, metrics=[SHORT])
+        runs = run.Runs(contest, Path())
+        with contextlib.redirect_stdout(io.StringIO()):
+            runs.run_in_turn("round 1")
+        rows = runs.rows(Suite("toy", "toys", [contest]), MEASURED)
+        self.assertEqual([(row["manta"], row["peer"], row["ratio"]) for row in rows], [(1, None, None)])
+        self.assertIn("| short | s | 1 (1 to 1) |  |  |  |", report.markdown([Suite("toy", "toys", [contest])], rows))
+
     def test_peers_may_measure_something_else(self):
         half = Metric("half", "s", "lower", "half the time", figure="whole", peer_figure="part")
         contest = Contest(manta=printing(whole=4), peers={"peer": printing(whole=9, part=2)}, metrics=[half])

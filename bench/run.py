@@ -26,7 +26,7 @@ from results import BENCH, best_setup, rows_of, save
 from suites import SUITES
 
 PROGRAMS = ("core_bench", "training_bench", "libslow_disk.so", "workflow_bench", "bare_serve", "wide_bench",
-            "preprocess_bench", "data_bench")  # fmt: skip
+            "preprocess_bench", "data_bench", "hosts_bench", "stub_agents", "on_hosts")  # fmt: skip
 
 
 def say(text):

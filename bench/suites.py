@@ -1,7 +1,7 @@
 """What is measured. To add a suite, append a Suite to SUITES; run.py and report.py know nothing of any one of them."""
 
-from commands import (BREAST_CANCER, loaded, on_slow_disk, program, script, taxi, torch_script, torchrun,
-                      with_trees)  # fmt: skip
+from commands import (BREAST_CANCER, loaded, on_hosts, on_slow_disk, program, ray_on_hosts, script, taxi, torch_script,
+                      torchrun, with_trees)  # fmt: skip
 from contest import Contest, Metric, Suite
 from taxi_features import RAY_FORMS
 
@@ -30,6 +30,9 @@ TORCHRUN = "PyTorch 2.13.0, torchrun and DDP"
 TORCH_SAVE = "torch.save"
 TORCH_ASYNC = "torch's async_save"
 ONE_WORKER = "Manta, 1 worker"
+FLAT_GLOO = "Gloo between all ranks"
+TWO_COPIES = "memcpy twice, by each worker"
+NO_TRACKERS = "Manta, without trackers"
 
 
 def call_rate(name, meaning):
@@ -511,4 +514,100 @@ DATA_WIDE = Suite(
     )],
 )  # fmt: skip
 
-SUITES = [CORE, TRAINING, SHAPES, DATA, DATA_WIDE, PREPROCESS, TUNE, TREES, SERVE]
+
+def allreduce(size, text, goal):
+    """Two workers on each of two hosts; over shared memory on a host, or over Gloo only."""
+    run = ("training_bench", "allreduce", "--workers", 4, "--bytes", size)
+    return Contest(
+        manta=on_hosts(2, program(*run)),
+        peers={FLAT_GLOO: on_hosts(2, program(*run, "--backend", "gloo"))},
+        metrics=[Metric(f"hosts_allreduce_{text}_s", "s", "lower", figure="allreduce_s", goal_ratio={FLAT_GLOO: goal},
+                        meaning=f"the sum of {text} over 2 workers on each of 2 hosts: the median of its calls")],
+    )  # fmt: skip
+
+
+HOSTS = Suite(
+    name="hosts",
+    about="Several hosts: network namespaces of one machine, so all of them share 2 cores. Everything between Manta's "
+    "hosts is encrypted (TLS 1.3), but for Gloo's; nothing between Ray's.",
+    contests=[
+        Contest(
+            manta=on_hosts(2, program("hosts_bench", "calls")),
+            peers={RAY: ray_on_hosts(2, "ray_hosts.py")},
+            metrics=[
+                Metric("remote_tasks_sync_per_s", "1/s", "higher", goal_value=12_000,
+                       meaning="no-op tasks on the other host, each waited for before the next is submitted"),
+                Metric("remote_tasks_async_per_s", "1/s", "higher", goal_value=60_000,
+                       meaning="no-op tasks on the other host, 1,000 submitted and then all waited for, repeatedly"),
+                Metric("remote_object_gb_per_s", "GB/s", "higher", goal_value=0.6,
+                       meaning="getting a table or array of 256 MB that a task on the other host has made, once, and "
+                       "reading one value"),
+            ],
+        ),
+        Contest(
+            manta=on_hosts(4, program("hosts_bench", "join")),
+            peers={},
+            metrics=[
+                Metric("join_3_agents_s", "s", "lower", goal_value=1,
+                       meaning="from the driver's start of init until three agents, started on three hosts, have joined"),
+                Metric("refuse_impossible_s", "s", "lower", goal_value=1,
+                       meaning="until an actor that no node can hold is refused"),
+            ],
+        ),
+        Contest(
+            manta=on_hosts(2, program("hosts_bench", "losses")),
+            peers={},
+            metrics=[
+                Metric("see_killed_process_s", "s", "lower", goal_value=0.1,
+                       meaning="SIGKILL of an actor on the other host until its caller has the error"),
+                Metric("see_crashed_host_s", "s", "lower", goal_value=0.5,
+                       meaning="the same, if all processes of the other host are killed at once"),
+                Metric("see_cut_host_s", "s", "lower", goal_value=5,
+                       meaning="the same, if the other host is cut off without a word"),
+            ],
+        ),
+        allreduce(1024, "1_KB", 5),
+        allreduce(10_000_000, "10_MB", 1),
+        Contest(
+            manta=program("stub_agents"),
+            peers={},
+            metrics=[
+                Metric("join_1000_agents_s", "s", "lower", goal_value=1,
+                       meaning="1,000 agents that begin to connect at once, until the driver has all of them"),
+                Metric("gang_of_1000_s", "s", "lower", goal_value=0.2,
+                       meaning="an actor group of 1,000 actors, one on each node, until the last agent has its order"),
+                Metric("driver_of_1000_mb", "MB", "lower", "resident memory of the driver then", goal_value=300),
+                Metric("idle_1000_agents_cpu_percent", "%", "lower", goal_value=5,
+                       meaning="of one core, what the driver uses while nothing happens"),
+            ],
+        ),
+    ],
+)  # fmt: skip
+
+LOOP = Suite(
+    name="loop",
+    about="What the functions that a training loop calls cost it.",
+    contests=[
+        Contest(
+            manta=program("training_bench", "report", "--workers", 1, "--trackers"),
+            peers={NO_TRACKERS: program("training_bench", "report", "--workers", 1)},
+            metrics=[
+                Metric("report_us", "µs", "lower", goal_value=20,
+                       meaning="report() without a checkpoint, once a millisecond, with trackers that write JSON, CSV "
+                       "and TensorBoard files: the median"),
+                Metric("tracked_steps_per_s", "1/s", "higher", figure="steps_per_s", goal_ratio={NO_TRACKERS: 0.98},
+                       meaning="steps of a millisecond with a report each"),
+            ],
+        ),
+        Contest(
+            manta=program("training_bench", "allreduce", "--workers", 2, "--bytes", 100_000_000),
+            peers={TWO_COPIES: program("training_bench", "allreduce", "--workers", 2, "--bytes", 100_000_000)},
+            metrics=[Metric("allreduce_100_MB_s", "s", "lower", figure="allreduce_s", peer_figure="two_copies_s",
+                            goal_ratio={TWO_COPIES: 1 / 1.2},
+                            meaning="the sum of 100 MB over 2 workers of one host; peer: as many bytes copied there and "
+                            "back by each, at the same time")],
+        ),
+    ],
+)  # fmt: skip
+
+SUITES = [CORE, TRAINING, LOOP, SHAPES, DATA, DATA_WIDE, PREPROCESS, TUNE, TREES, SERVE, HOSTS]

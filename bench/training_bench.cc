@@ -3,6 +3,7 @@
 //   training_bench make <file> --rows N --row-group N --seed N  writes taxi data
 //   training_bench train|bare|ingest|ingest-peak <file>         see taxi_figures.h
 //   training_bench fit|kill <file>|checkpoint|checkpoint-slow   see run_figures.h
+//   training_bench report|allreduce                             see loop_figures.h
 
 #include <manta/manta.h>
 
@@ -13,6 +14,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "loop_figures.h"
 #include "run_figures.h"
 #include "taxi_data.h"
 #include "taxi_figures.h"
@@ -23,10 +25,12 @@ int main(int argc, char** argv) {
   if (!bare) manta::init(argc, argv, {.resources = {.cpus = 2}});
   const std::set<std::string> of_taxi = {"train", "bare", "ingest", "ingest-peak"};
   const std::set<std::string> of_runs = {"fit", "kill", "checkpoint", "checkpoint-slow"};
+  const std::set<std::string> of_loops = {"report", "allreduce"};
   CLI::App app("Measures training");
   std::string what;
   TaxiBench taxi;
   TaxiOptions trips;
+  LoopBench loop;
   int64_t start_ns = 0;
   app.add_option("what", what, "make, a figure of the taxi example or one of a run")->required();
   app.add_option("file", taxi.file, "of taxi trips, or a folder of such files");
@@ -36,6 +40,9 @@ int main(int argc, char** argv) {
   app.add_option("--batch", taxi.batch);
   app.add_option("--workers", taxi.workers);
   app.add_flag("--map-batches", taxi.map_batches, "adds a function that changes nothing");
+  app.add_option("--bytes", loop.bytes, "of an allreduce");
+  app.add_option("--backend", loop.backend, "of the process group");
+  app.add_flag("--trackers", loop.trackers, "with all that write files");
   app.add_option("--start-ns", start_ns, "CLOCK_MONOTONIC when this process was spawned");
   CLI11_PARSE(app, argc, argv);
   try {
@@ -47,6 +54,9 @@ int main(int argc, char** argv) {
       figures = taxi_figures(what, taxi);
     } else if (of_runs.contains(what)) {
       figures = run_figures(what, taxi.file, start_ns);
+    } else if (of_loops.contains(what)) {
+      loop.workers = taxi.workers;
+      figures = loop_figures(what, loop);
     } else {
       throw std::invalid_argument("nothing of that name to measure");
     }

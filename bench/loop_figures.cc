@@ -1,0 +1,101 @@
+#include "loop_figures.h"
+
+#include <manta/base/temporary_folder_internal.h>
+#include <manta/manta.h>
+#include <manta/torch.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <vector>
+
+#include "bench_clock.h"
+
+using namespace manta;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr int kLoopReports = 4000;
+constexpr double kWorkSeconds = 0.001;  // of a step: 1,000 reports a second
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
+
+// Stands for a step: the processor is as busy as it would be.
+void work() {
+  for (double until = now_s() + kWorkSeconds; now_s() < until;) {
+  }
+}
+
+void report_loop() {
+  std::vector<double> holds;
+  for (int i = 0; i < kLoopReports; ++i) {
+    work();
+    double begin = now_s();
+    train::report({{"loss", 1.0 / (1 + i)}, {"step", i}, {"accuracy", 0.5}});
+    holds.push_back(now_s() - begin);
+  }
+  double sum = 0;
+  for (double each : holds) sum += each;
+  train::report({{"report_us", 1e6 * median(holds)}, {"mean_us", 1e6 * sum / kLoopReports}});
+}
+
+// As many as a group can do in a while, each begun by all ranks together.
+void allreduce_loop(const Json& config) {
+  auto group = train::get_process_group();
+  int64_t bytes = config.at("bytes");
+  int rounds = bytes > 1'000'000 ? 20 : 1000;
+  std::vector<torch::Tensor> tensors = {torch::ones({bytes / 4})};
+  torch::Tensor copy = torch::ones_like(tensors[0]);
+  std::vector<double> sums, copies;
+  for (int i = 0; i < rounds + rounds / 5; ++i) {
+    tensors[0].fill_(1);
+    group->barrier()->wait();
+    double begin = now_s();
+    group->allreduce(tensors)->wait();
+    double summed = now_s();
+    group->barrier()->wait();
+    double again = now_s();
+    std::memcpy(copy.data_ptr(), tensors[0].data_ptr(), static_cast<size_t>(bytes));
+    std::memcpy(tensors[0].data_ptr(), copy.data_ptr(), static_cast<size_t>(bytes));
+    double copied = now_s();
+    if (i < rounds / 5) continue;  // warms up
+    sums.push_back(summed - begin);
+    copies.push_back(copied - again);
+  }
+  train::report({{"allreduce_s", median(sums)}, {"two_copies_s", median(copies)}});
+}
+
+std::vector<std::shared_ptr<Callback>> trackers(bool wanted) {
+  if (!wanted) return {};
+  return {std::make_shared<JsonLoggerCallback>(), std::make_shared<CSVLoggerCallback>(),
+          std::make_shared<TBXLoggerCallback>()};
+}
+
+}  // namespace
+
+Json loop_figures(const std::string& what, const LoopBench& bench) {
+  TemporaryFolder folder;
+  RunConfig run{.storage_path = folder.path(), .verbose = false};
+  run.callbacks = trackers(bench.trackers);
+  ScalingConfig scaling{.num_workers = bench.workers};
+  if (what == "report") {
+    TorchTrainer trainer(
+        {.train_loop_per_worker = report_loop, .scaling_config = scaling, .run_config = run});
+    Json metrics = trainer.fit().metrics;
+    double step_us = 1e6 * kWorkSeconds;
+    return {{"report_us", metrics.at("report_us")},
+            {"steps_per_s", 1e6 / (step_us + metrics.at("mean_us").get<double>())}};
+  }
+  scaling.placement_strategy = Placement::kSpread;
+  TorchTrainer trainer({.train_loop_per_worker = allreduce_loop,
+                        .train_loop_config = {{"bytes", bench.bytes}},
+                        .scaling_config = scaling,
+                        .run_config = run,
+                        .torch_config = {.backend = bench.backend}});
+  Json metrics = trainer.fit().metrics;
+  return {{"allreduce_s", metrics.at("allreduce_s")}, {"two_copies_s", metrics.at("two_copies_s")}};
+}
