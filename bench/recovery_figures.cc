@@ -103,11 +103,13 @@ Json measure_recovery(const std::string& file) {
   RunConfig run{.storage_path = folder.path(), .verbose = false};
   run.failure_config.max_failures = kKills;
   run.checkpoint_config.num_to_keep = 1;
-  TorchTrainer trainer({.train_loop_per_worker = killed_loop,
-                        .train_loop_config = {{"folder", folder.path()}},
-                        .scaling_config = {.num_workers = 2},
-                        .run_config = run,
-                        .datasets = {{"train", load_taxi(file)}}});
+  TorchTrainer trainer(
+      {.train_loop_per_worker = killed_loop,
+       .train_loop_config = {{"folder", folder.path()}},
+       // On several hosts, each on another.
+       .scaling_config = {.num_workers = 2, .placement_strategy = Placement::kSpread},
+       .run_config = run,
+       .datasets = {{"train", load_taxi(file)}}});
   trainer.fit();
   Json times = Json::array();
   int attempt = 0;

@@ -566,6 +566,12 @@ HOSTS = Suite(
                        meaning="the same, if the other host is cut off without a word"),
             ],
         ),
+        Contest(
+            manta=on_hosts(2, taxi(program("training_bench", "kill"), SMALL)),
+            peers={},
+            metrics=[Metric("hosts_recovery_s", "s", "lower", figure="recovery_s", goal_value=2,
+                            meaning="`recovery_s` with the worker that is killed on another host than the driver")],
+        ),
         allreduce(1024, "1_KB", 5),
         allreduce(10_000_000, "10_MB", 1),
         Contest(

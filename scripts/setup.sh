@@ -24,8 +24,11 @@ packages=(
   libgtest-dev libgmock-dev
   iproute2 nftables # hosts for tests: network namespaces
   munge slurmctld slurmd slurm-client # a cluster for tests, which start it themselves
+  openssh-client # hosts by ssh, for users and tests
   libgloo-dev # headers only: torch's ProcessGroupGloo.hpp includes them
 )
+# Of these only the files are wanted, in $MANTA_DEPS: installed, they would bring a service to the machine.
+unpacked=(openssh-server)
 case "${1:-}" in
   "") ;;
   fuzz) packages+=(clang-16 libclang-rt-16-dev llvm-16) ;; # llvm: symbols in what the sanitizers print
@@ -71,6 +74,27 @@ install_counterparts() {
   "$venv/bin/python" -m pip install --quiet --only-binary :all: --disable-pip-version-check \
     -r "../tests/$name.txt" || fail "pip could not install tests/$name.txt (see above)"
   touch "$venv/.complete"
+}
+
+missing_unpacked() {
+  local name
+  for name in "${unpacked[@]}"; do
+    [ -d "$deps/$name" ] || echo "$name"
+  done
+}
+
+install_unpacked() {
+  local name=$1 partial="$deps/.$1.partial"
+  say "Debian package $name, unpacked -> $deps/$name"
+  rm -rf "$partial"
+  mkdir -p "$partial/files"
+  (
+    cd "$partial"
+    apt-get download -q "$name" 2>/dev/null || { apt-get update && apt-get download -q "$name"; }
+    dpkg -x "$name"_*.deb files
+  ) || fail "apt-get could not download $name (see above)"
+  mv -T "$partial/files" "$deps/$name"
+  rm -rf "$partial"
 }
 
 missing_npm_packages() {
@@ -149,7 +173,7 @@ install_npm_package() {
   mv -T "$partial" "$deps/$name-$version"
 }
 
-[ -n "$(missing_packages)$(missing_wheels)$(missing_npm_packages)$(missing_counterparts)" ] || exit 0
+[ -n "$(missing_packages)$(missing_wheels)$(missing_npm_packages)$(missing_counterparts)$(missing_unpacked)" ] || exit 0
 
 mkdir -p "$deps"
 exec 9>"$deps/.lock"
@@ -158,6 +182,9 @@ install_packages
 while read -r name version; do
   install_wheel "$name" "$version"
 done < <(missing_wheels)
+for name in $(missing_unpacked); do
+  install_unpacked "$name"
+done
 for name in $(missing_counterparts); do
   install_counterparts "$name"
 done
