@@ -54,20 +54,22 @@ class ExamplesOnHosts : public testing::Test {
   std::unique_ptr<NetworkHosts> hosts_;
 };
 
-// All six workers on n1, which says that it has six CPUs, or two on each of three hosts.
+// All six workers on n1, which says that it has six CPUs, or two on each of three hosts. They add
+// gradients in another order. Ten steps, since what rounding changes grows: Adam makes full steps
+// of gradients that would be zero.
 TEST_F(ExamplesOnHosts, TaxiLearnsTheSameOnThreeHostsAsOnOne) {
   make_hosts(4);
   if (IsSkipped()) return;
   std::string trips = folder_ / "taxi.parquet";
-  output_of({example("make_taxi"), trips, "20000", "2020", "4096"});
+  output_of({example("make_taxi"), trips, "4000", "2020", "512"});
   std::vector<std::string> taxi = {example("taxi"), trips, "--workers", "6",
-                                   "--epochs",      "2",   "--batch",   "64"};
+                                   "--epochs",      "1",   "--batch",   "64"};
   std::string one = output_of(taxi, "n1", 6);
   std::string three = output_of(taxi, "n1,n2", 2);
   EXPECT_THAT(three, HasSubstr("6 workers"));
   double loss = number(one, "\"loss\":"), held_out = number(one, "trips, loss ");
-  EXPECT_NEAR(number(three, "\"loss\":"), loss, 1e-3 * loss);
-  EXPECT_NEAR(number(three, "trips, loss "), held_out, 1e-3 * held_out);
+  EXPECT_NEAR(number(three, "\"loss\":"), loss, 1e-4 * loss);
+  EXPECT_NEAR(number(three, "trips, loss "), held_out, 1e-4 * held_out);
   EXPECT_EQ(number(three, "held out: "), number(one, "held out: "));
 }
 
