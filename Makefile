@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 
 SECONDS_EACH ?= 60
 
-.PHONY: all setup run test test-large bench asan tsan fuzz format install clean
+.PHONY: all setup run test test-large test-faults bench asan tsan fuzz format install clean
 all: build-release
 
 setup:
@@ -32,6 +32,13 @@ test-large: setup
 	@for operation in sort random_shuffle groupby join; do \
 	  echo "$$operation of $(LARGE_ROWS) rows of 64 bytes:"; \
 	  build/release/tests/programs/wide_memory $$operation $(LARGE_ROWS) 500000000 650000000 || exit 1; done
+
+# Kills, crashes and cuts of hosts in the midst of training: minutes.
+FAULTS ?= 100
+test-faults: setup
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target system_test test_program_torch_hosts
+	@MANTA_TEST_FAULTS=$(FAULTS) build/release/tests/system_test --gtest_filter='HostsTest.RandomFaults*'
 
 bench:
 	@scripts/setup.sh bench

@@ -64,13 +64,13 @@ class Running {
     return code;
   }
 
- private:
   bool has_ended() const {
     siginfo_t info{};
     return ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
            info.si_pid != 0;
   }
 
+ private:
   std::string output_;
   pid_t pid_ = 0;
 };

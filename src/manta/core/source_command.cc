@@ -93,29 +93,30 @@ void SourceCommand::spawn() {
 void SourceCommand::watch() {
   watch_ = std::make_unique<stream_descriptor>(loop_.context, duplicate(pidfd_.get()));
   watch_->async_wait(stream_descriptor::wait_read,
-                     [this, alive = alive_](boost::system::error_code failed) {
-                       std::lock_guard lock(loop_.mutex);
+                     // This may be gone by then, the loop is not.
+                     [this, &loop = loop_, alive = alive_](boost::system::error_code failed) {
+                       std::lock_guard lock(loop.mutex);
                        if (!failed && *alive) on_end();
                      });
   if (output_) read_lines();
 }
 
 void SourceCommand::read_lines() {
-  output_->async_read_some(boost::asio::buffer(buffer_),
-                           [this, alive = alive_](boost::system::error_code failed, size_t size) {
-                             std::lock_guard lock(loop_.mutex);
-                             if (failed || !*alive) return;
-                             partial_.append(buffer_, size);
-                             for (size_t end;
-                                  *alive && (end = partial_.find('\n')) != std::string::npos;) {
-                               std::string line = partial_.substr(0, end);
-                               partial_.erase(0, end + 1);
-                               options_.on_line(line);
-                             }
-                             if (!*alive) return;
-                             if (partial_.size() > kMostLine) partial_.clear();  // no line of ours
-                             read_lines();
-                           });
+  output_->async_read_some(
+      boost::asio::buffer(buffer_),
+      [this, &loop = loop_, alive = alive_](boost::system::error_code failed, size_t size) {
+        std::lock_guard lock(loop.mutex);
+        if (failed || !*alive) return;
+        partial_.append(buffer_, size);
+        for (size_t end; *alive && (end = partial_.find('\n')) != std::string::npos;) {
+          std::string line = partial_.substr(0, end);
+          partial_.erase(0, end + 1);
+          options_.on_line(line);
+        }
+        if (!*alive) return;
+        if (partial_.size() > kMostLine) partial_.clear();  // no line of ours
+        read_lines();
+      });
 }
 
 void SourceCommand::say(const std::string& text) {
