@@ -4,7 +4,7 @@
 // expect: train_loop_per_worker must be void() or void(const Json& config)
 // expect: train_loop_per_worker must be a plain function or a lambda without captures
 // expect: train_loop_per_worker must be a plain function or a lambda without captures
-#include <manta/train/trainer.h>
+#include <manta/train/train_loop.h>
 
 void takes_text(const std::string& name);
 void takes_two(const manta::Json& config, int rank);

@@ -53,7 +53,7 @@ void count_up(const Json& config) {
   }
 }
 
-class LoopTrainer final : public Trainer {
+class LoopTrainer final : public BaseTrainer {
  public:
   struct Space {
     tune::Space config = {};

@@ -6,6 +6,7 @@
 #include "manta/core/session_folder_internal.h"
 #include "manta/train/checkpoint_store_internal.h"
 #include "manta/train/manifest_internal.h"
+#include "manta/train/session_internal.h"
 #include "manta/train/stop_criteria_internal.h"
 #include "manta/train/training_internal.h"
 
@@ -42,6 +43,7 @@ std::string why_impossible(const ScalingConfig& scaling, int workers, bool prese
 }  // namespace
 
 void check_capacity(const ScalingConfig& scaling) {
+  if (runs_in_driver(scaling)) return;
   int workers = scaling.min_workers > 0 ? scaling.min_workers : scaling.num_workers;
   std::string why = why_impossible(scaling, workers, /*present_only=*/false);
   if (why.empty()) return;
@@ -56,6 +58,7 @@ void check_capacity(const ScalingConfig& scaling) {
 }
 
 int workers_for_now(const ScalingConfig& scaling) {
+  if (runs_in_driver(scaling)) return 1;
   if (scaling.min_workers == 0) return scaling.num_workers;
   for (int workers = scaling.num_workers; workers >= scaling.min_workers; --workers) {
     if (why_impossible(scaling, workers, /*present_only=*/true).empty()) return workers;
@@ -71,11 +74,19 @@ Resources resources_of_worker(const ScalingConfig& scaling) {
 
 void check_training(const Training& training) {
   const auto& run = training.run;
-  if (training.scaling.num_workers < 1 || training.scaling.num_workers > kMostWorkers) {
+  if (training.scaling.num_workers < 0 || training.scaling.num_workers > kMostWorkers) {
     throw Error(ErrorKind::kInvalidArgument,
-                str("scaling_config.num_workers must be at ",
-                    training.scaling.num_workers < 1 ? "least 1" : str("most ", kMostWorkers),
-                    " (was ", training.scaling.num_workers, ")"));
+                training.scaling.num_workers < 0
+                    ? str("scaling_config.num_workers must be at least 1, or 0 to run the loop in "
+                          "this process (was ",
+                          training.scaling.num_workers, ")")
+                    : str("scaling_config.num_workers must be at most ", kMostWorkers, " (was ",
+                          training.scaling.num_workers, ")"));
+  }
+  if (runs_in_driver(training.scaling) && training.scaling.use_gpu) {
+    throw Error(ErrorKind::kInvalidArgument,
+                "scaling_config.num_workers = 0 runs the loop in this process, to which no GPU is "
+                "assigned: leave use_gpu unset, or set num_workers = 1");
   }
   if (training.scaling.min_workers < 0 ||
       training.scaling.min_workers > training.scaling.num_workers) {
@@ -114,7 +125,8 @@ void check_training(const Training& training) {
         str("train_loop_config must be a JSON object; received ", short_text(training.config)));
   }
   bool learns = training.preprocessor && !training.preprocessor->is_fitted();
-  if (learns && !training.datasets.contains("train")) {
+  bool comes_later = !training.required_datasets.empty() && training.datasets.empty();
+  if (learns && !comes_later && !training.datasets.contains("train")) {
     throw Error(ErrorKind::kInvalidArgument,
                 "a preprocessor learns from the data set 'train', which is not among `datasets`; "
                 "add it, or give a preprocessor that is fitted");
@@ -138,7 +150,18 @@ void check_training(const Training& training) {
 
 void check_start(const Training& training) {
   check_training(training);
+  for (const std::string& name : training.required_datasets) {
+    if (training.datasets.contains(name)) continue;
+    throw Error(ErrorKind::kInvalidArgument,
+                str(training.trainer, " needs a data set '", name, "' among `datasets`",
+                    name == "train" ? ", or in fit(dataset)" : ""));
+  }
   check_driver(training);
+  if (runs_in_driver(training.scaling) && Session::current_or_null()) {
+    throw Error(ErrorKind::kInvalidArgument,
+                "scaling_config.num_workers = 0 runs a training loop in this process, which runs "
+                "one already: wait for its end, or set num_workers = 1");
+  }
   if (training.restore_from.empty()) check_capacity(training.scaling);
 }
 

@@ -14,8 +14,8 @@
 #include "manta/base/error_of_internal.h"
 #include "manta/base/eventually_internal.h"
 #include "manta/base/temporary_folder_internal.h"
+#include "manta/train/base_trainer.h"
 #include "manta/train/session.h"
-#include "manta/train/trainer.h"
 #include "manta/train/training_internal.h"
 
 namespace manta::train {

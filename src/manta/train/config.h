@@ -23,7 +23,11 @@ class Callback;
 
 /// What a data-parallel run needs.
 struct ScalingConfig {
-  int num_workers = 1;                  ///< Processes that train together.
+  /// Processes that train together. 0 runs the loop and the data reader as threads of this process,
+  /// so that a debugger sees them: the only rank of one. Nothing is taken from the machine's
+  /// resources, and collective_timeout does not apply, because a breakpoint may last. One such run
+  /// at a time; it ends early only when its loop calls a function of manta::train.
+  int num_workers = 1;
   bool use_gpu = false;                 ///< Gives each worker one GPU, besides its CPU.
   Resources resources_per_worker = {};  ///< Held for as long as the worker lives. Default: one CPU.
   /// On which nodes of a cluster the workers are placed. Default: on as few as possible.

@@ -17,6 +17,7 @@
 #include "manta/train/active_runs_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/group_internal.h"
+#include "manta/train/started_workers_internal.h"
 
 namespace manta::train {
 namespace {
@@ -24,6 +25,8 @@ namespace {
 // How long a process that was killed may take to end: the kernel may have to write its core dump,
 // or wait for a disk.
 constexpr std::chrono::seconds kStopDeadline{30};
+// How long a process whose loop has returned may take to be ready for another.
+constexpr std::chrono::seconds kReturnDeadline{30};
 
 int next_group() {
   static std::atomic<int> count{0};
@@ -82,7 +85,7 @@ void Group::start() {
                       false};
       events_.push(Failed{plan_.attempt, std::move(failure)});
     });
-    if (!entry_.host.empty()) {
+    if (!entry_.host.empty() && !plan_.in_driver) {
       tls_listener_ = std::make_unique<TlsListener>(loop_, TlsKey(entry_.token),
                                                     listen_tcp(entry_.host, 0), listens(false));
       port_ = tls_listener_->address().port;
@@ -97,16 +100,59 @@ void Group::start() {
     }
     // On one machine the reader starts with its workers. Elsewhere it has to be known first where
     // they are.
-    if (!training_.datasets.empty() && entry_.host.empty()) {
+    bool is_here = plan_.in_driver || (entry_.host.empty() && !training_.workers);
+    if (!training_.datasets.empty() && is_here) {
       seats_.push_back({kDataReader, "data-reader", NodeId{0}});
       options.emplace_back().placement = training_.scaling.placement_strategy;
     }
-    start_seats(0, std::move(options));
+    if (plan_.in_driver) {
+      for (size_t i = 0; i < seats_.size(); ++i) start_thread_of(i);
+    } else if (training_.workers) {
+      use_started_workers();
+    } else {
+      start_seats(0, std::move(options));
+    }
   }
   server_ = start_thread("the thread that hears a training group", [this] { serve(); });
   std::lock_guard lock(watch_->mutex);
   watch_->events = &events_;
-  for (const Seat& seat : seats_) watch(seat);
+  for (const Seat& seat : seats_) {
+    if (seat.actor) watch(seat);
+  }
+}
+
+void Group::use_started_workers() {
+  GroupEntry entry = entry_;
+  entry.port = port_;
+  const auto& actors = training_.workers->actors();
+  for (Seat& seat : seats_) {
+    seat.actor = actors[static_cast<size_t>(seat.rank)];
+    seat.run = ObjectRef<void>(seat.actor.call<&Member::train>(entry, seat.rank).handle());
+  }
+}
+
+void Group::start_thread_of(size_t seat) {
+  std::packaged_task<void()> run([this, seat] { run_in_driver(seat); });
+  seats_[seat].thread_ended = run.get_future();
+  seats_[seat].thread = start_thread("a thread for the training loop", std::move(run));
+}
+
+void Group::run_in_driver(size_t number) {
+  int rank = number == 0 ? 0 : kDataReader;
+  Failed failed{plan_.attempt, {rank, ErrorKind::kIo, "", false}, {}};
+  try {
+    if (rank == kDataReader) return read_as_member(entry_, PlanBundle());
+    LoopResult result = train_as_member(entry_, rank);
+    std::lock_guard lock(loop_.mutex);
+    seats_[number].result = std::move(result);
+    return;
+  } catch (const Error& error) {
+    failed.failure.kind = error.kind();
+    failed.failure.message = error.what();
+  } catch (const std::exception& error) {
+    failed.failure.message = error.what();
+  }
+  events_.push(std::move(failed));
 }
 
 // One on each node that has workers. They hold nothing, so that they need not wait.
@@ -114,7 +160,8 @@ void Group::start_readers() {
   size_t first = seats_.size();
   std::vector<ActorOptions> options;
   for (const NodePart& part : parts_of_nodes()) {
-    seats_.push_back({kDataReader, "data-reader-" + part.node.host, part.node.id});
+    std::string name = entry_.host.empty() ? "data-reader" : "data-reader-" + part.node.host;
+    seats_.push_back({kDataReader, name, part.node.id});
     options.emplace_back().labels = {{"id", std::to_string(part.node.id)}};
   }
   start_seats(first, std::move(options));
@@ -134,7 +181,7 @@ void Group::start_seats(size_t first, std::vector<ActorOptions> options) {
     Seat& seat = seats_[first + i];
     seat.actor = actors[i];
     if (seat.rank != kDataReader) {
-      seat.run = seat.actor.call<&Member::train>(entry, seat.rank);
+      seat.run = ObjectRef<void>(seat.actor.call<&Member::train>(entry, seat.rank).handle());
       continue;
     }
     PlanBundle plans;
@@ -180,29 +227,67 @@ void Group::stop() {
   }
   local_listener_.reset();
   tls_listener_.reset();
-  std::vector<ObjectRef<void>> runs;
   for (Seat& seat : seats_) {
     if (seat.channel) seat.channel->close();  // a data reader ends when its workers have gone
     seat.channel.reset();
-    if (seat.run.handle()) runs.push_back(seat.run);
+  }
+  join_threads();
+  end_processes();
+  if (!training_.results) return;
+  training_.results->clear();
+  for (Seat& seat : seats_) {
+    if (seat.rank != kDataReader) training_.results->push_back(std::move(seat.result));
+  }
+}
+
+// They have no deadline: somebody may be looking at the loop in a debugger.
+void Group::join_threads() {
+  for (Seat& seat : seats_) {
+    if (!seat.thread.joinable()) continue;
+    if (seat.thread_ended.wait_for(kStopDeadline) != std::future_status::ready) {
+      log_warning(str("the run is to end, but its ",
+                      seat.rank == kDataReader ? "data reader" : "loop",
+                      ", a thread of this process, goes on; it ends when it returns or calls a "
+                      "function of manta::train"));
+    }
+    seat.thread.join();
+  }
+}
+
+void Group::end_processes() {
+  std::vector<ObjectRef<void>> runs, returning;
+  for (const Seat& seat : seats_) {
+    if (seat.run) runs.push_back(seat.run);
+    if (seat.run && seat.finished && training_.workers) returning.push_back(seat.run);
   }
   if (runs.empty()) return;
+  if (!returning.empty()) wait(returning, static_cast<int>(returning.size()), kReturnDeadline);
   auto [done, running] = wait(runs, static_cast<int>(runs.size()), std::chrono::seconds(0));
+  bool all_returned = true;
   for (const Seat& seat : seats_) {
     bool is_running = std::find_if(running.begin(), running.end(), [&](const auto& ref) {
                         return ref.handle() == seat.run.handle();
                       }) != running.end();
     if (is_running) kill(seat.actor);
+    if (seat.rank != kDataReader && (is_running || !seat.finished)) all_returned = false;
   }
   auto [ended, left] = wait(runs, static_cast<int>(runs.size()), kStopDeadline);
   if (!left.empty()) warn_of_those_left(left);
-  for (const auto& run : runs) {
+  for (Seat& seat : seats_) {
     try {
-      get(run, std::chrono::seconds(0));
+      take_result(seat);
     } catch (const Error&) {  // it was killed, or has been heard of before
+      if (seat.rank != kDataReader) all_returned = false;
     }
   }
+  if (training_.workers && !all_returned) training_.workers->drop();
   for (Seat& seat : seats_) seat.actor = {};
+}
+
+void Group::take_result(Seat& seat) {
+  if (!seat.run) return;
+  if (seat.rank == kDataReader || !training_.results) return get(seat.run, std::chrono::seconds(0));
+  seat.result = ObjectRef<LoopResult>(seat.run.handle()).get(std::chrono::seconds(0));
 }
 
 void Group::warn_of_those_left(const std::vector<ObjectRef<void>>& left) const {
@@ -228,6 +313,7 @@ std::string Group::why_waits() {
   std::unique_lock lock(loop_.mutex);
   auto run = seats_.front().run;
   lock.unlock();
+  if (!run) return "";
   return manta::why_waits(run);
 }
 

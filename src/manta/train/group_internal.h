@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/asio/executor_work_guard.hpp>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,7 +25,8 @@ namespace manta::train {
 
 /// The processes of one attempt, from their start to their end: the workers, which start all or
 /// none, and a data reader on each node that has workers, if there are data sets. What happens to
-/// them goes to the queue.
+/// them goes to the queue. The workers may have been started before (Training::workers): then they
+/// are left alive. Or they are threads of the driver.
 ///
 /// They connect to the driver: on its own node to a Unix socket of the group's, on others over TLS,
 /// with a key of the group's. Both listen until all have joined. See Listener for what a connection
@@ -37,6 +39,7 @@ class Group {
     std::string run_name, run_folder;
     std::string checkpoint;
     std::map<std::string, data::Position> positions;
+    bool in_driver = false;  ///< One worker, and its data reader, as threads of this process.
   };
   /// Returns at once. Throws Error(kResources) if the nodes can never hold the group.
   Group(const Training& training, Plan plan, EventQueue& events);
@@ -46,7 +49,8 @@ class Group {
   /// Tells the workers that all have made a report; or, later, that it is committed.
   void acknowledge(int64_t index, bool committed);
   /// Ends every process: those whose loop is over are let go, the others are killed. Returns when
-  /// none does anything any more.
+  /// none does anything any more. A thread cannot be killed: its loop ends when it returns or
+  /// calls a function of manta::train.
   void stop();
   /// Why its processes have not started.
   std::string why_waits();
@@ -64,6 +68,10 @@ class Group {
     std::optional<Join> joined = {};
     std::shared_ptr<AsyncChannel> channel = {};  // while it is open
     bool concluded = false;                      // it has said how it ended
+    bool finished = false;                       // and that its loop has returned
+    std::thread thread = {};                     // instead of an actor, in the driver
+    std::future<void> thread_ended = {};
+    LoopResult result = {};  // of the loop
   };
   /// A node's part of the group, in the order of the nodes' first ranks.
   struct NodePart {
@@ -77,6 +85,12 @@ class Group {
   void start();
   void start_readers();
   void start_seats(size_t first, std::vector<ActorOptions> options);
+  void use_started_workers();
+  void start_thread_of(size_t seat);
+  void run_in_driver(size_t seat);
+  void join_threads();
+  void end_processes();
+  void take_result(Seat& seat);
   std::map<std::string, data::WirePlan> wire_plans() const;
   void serve();
   void watch(const Seat& seat);

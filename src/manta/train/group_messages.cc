@@ -180,14 +180,16 @@ void Group::on(size_t seat, SendActivity& message) {
 void Group::on(size_t number, SendFailure& message) {
   Seat& seat = seats_[number];
   seat.concluded = true;
-  events_.push(Failed{plan_.attempt,
-                      {seat.rank, message.kind, std::move(message.message), message.consequence},
-                      std::move(message.activity)});
+  Failure failure{seat.rank, message.kind, std::move(message.message), message.consequence};
+  failure.fatal =
+      training_.raises_user_errors && message.kind == ErrorKind::kUserCode && !message.consequence;
+  events_.push(Failed{plan_.attempt, std::move(failure), std::move(message.activity)});
 }
 
 void Group::on(size_t number, SendDone& message) {
   Seat& seat = seats_[number];
   seat.concluded = true;
+  seat.finished = true;
   events_.push(Finished{plan_.attempt, seat.rank, message.collectives, message.passes});
 }
 

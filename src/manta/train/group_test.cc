@@ -20,7 +20,7 @@
 #include "manta/data/parquet_fixture_internal.h"
 #include "manta/train/group_internal.h"
 #include "manta/train/session_internal.h"
-#include "manta/train/trainer.h"
+#include "manta/train/train_loop.h"
 
 namespace manta::train {
 namespace {

@@ -131,9 +131,10 @@ void run_reader(const BeginReading& begin, std::vector<SharedFd> ends,
   data::serve_feed(plans, std::move(workers), options);
 }
 
-void run_loop(const BeginTraining& begin) {
+LoopResult run_loop(const BeginTraining& begin) {
   if (begin.prepare_worker) call_function(*begin.prepare_worker, Value());
-  call_function(begin.loop, begin.loop_takes_config ? to_value(begin.config) : Value());
+  return LoopResult(
+      call_function(begin.loop, begin.loop_takes_config ? to_value(begin.config) : Value()));
 }
 
 // Each step allocates what the one before has freed. By default glibc returns large blocks to the
@@ -149,20 +150,20 @@ void keep_freed_memory() {
 #endif
 }
 
-void run_worker_loop(const std::shared_ptr<Channel>& channel, BeginTraining begin) {
+LoopResult run_worker_loop(const std::shared_ptr<Channel>& channel, BeginTraining begin) {
   auto send = [&](const auto& message) {
     channel->send([&](OutBuffer& out) { encode_message<FromMember>(out, message); });
   };
-  keep_freed_memory();
   Session session(channel, std::move(begin));
   try {
-    run_loop(session.begin());
+    LoopResult result = run_loop(session.begin());
     session.finish();
     std::cout.flush();
     std::fflush(nullptr);  // before the driver may end this process
     send(SendDone{session.watch().collectives(), session.watch().passes()});
+    return result;
   } catch (const std::exception& error) {
-    if (session.was_ended()) return;
+    if (session.was_ended()) return {};
     auto* ours = dynamic_cast<const Error*>(&error);
     std::string message =
         (ours ? "" : demangle(typeid(error).name()) + ": ") + session.error_text(error);
@@ -180,19 +181,20 @@ void run_worker_loop(const std::shared_ptr<Channel>& channel, BeginTraining begi
     session.settle();
     send(SendFailure{ErrorKind::kUserCode, message, false});
   }
+  return {};
 }
 
 }  // namespace
 
-void Member::train(const GroupEntry& entry, int rank) {
+LoopResult train_as_member(const GroupEntry& entry, int rank) {
   auto channel = join_group(entry, rank);
   auto begin = receive_begin<BeginTraining>(*channel, entry);
-  if (!begin) return;
+  if (!begin) return {};
   if (!begin->place.meeting.empty()) meet_others(*channel, entry, *begin);
-  run_worker_loop(channel, std::move(*begin));
+  return run_worker_loop(channel, std::move(*begin));
 }
 
-void Member::read(const GroupEntry& entry, const PlanBundle& plans) {
+void read_as_member(const GroupEntry& entry, const PlanBundle& plans) {
   auto channel = join_group(entry, kDataReader);
   auto begin = receive_begin<BeginReading>(*channel, entry);
   if (!begin) return;
@@ -203,6 +205,15 @@ void Member::read(const GroupEntry& entry, const PlanBundle& plans) {
             .workers;
   }
   run_reader(*begin, std::move(ends), plans.empty() ? begin->plans : plans.plans());
+}
+
+LoopResult Member::train(const GroupEntry& entry, int rank) {
+  keep_freed_memory();
+  return train_as_member(entry, rank);
+}
+
+void Member::read(const GroupEntry& entry, const PlanBundle& plans) {
+  read_as_member(entry, plans);
 }
 
 }  // namespace manta::train

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "manta/base/names_internal.h"
+#include "manta/train/loop_result_internal.h"
 #include "manta/train/plan_bundle_internal.h"
 
 namespace manta::train {
@@ -26,12 +27,19 @@ struct GroupEntry {
 };
 inline constexpr const char* kFolderMark = ".staging/mark";
 
-/// What a process of a training group is: an actor with one call, which lasts as long as the loop.
+/// A worker of a group: connects to the driver, learns what to do, and runs the training loop, of
+/// which it returns the result. What goes wrong in the loop is told to the driver, not thrown.
+LoopResult train_as_member(const GroupEntry& entry, int rank);
+/// A data reader, as Member::read.
+void read_as_member(const GroupEntry& entry, const PlanBundle& plans);
+
+/// What a process of a training group is: an actor with one call, which lasts as long as the loop;
+/// or with several, one for each run of a Trainer that was started.
 class Member {
  public:
-  /// A worker: connects to the driver, learns what to do, and runs the training loop. What goes
-  /// wrong in the loop is told to the driver, not thrown.
-  void train(const GroupEntry& entry, int rank);
+  LoopResult train(const GroupEntry& entry, int rank);
+  /// Whether the process lives.
+  bool is_there() const { return true; }
   /// A data reader: reads these data sets for the workers of its node. On the driver's node the
   /// plans come in its first message instead.
   void read(const GroupEntry& entry, const PlanBundle& plans);

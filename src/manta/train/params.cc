@@ -117,7 +117,7 @@ Dataset dataset_from(const Json& plan, const std::string& where) {
 
 ScalingConfig scaling_from(const JsonFields& json) {
   ScalingConfig scaling;
-  scaling.num_workers = static_cast<int>(json.integer("num_workers", 1, kMostWorkers));
+  scaling.num_workers = static_cast<int>(json.integer("num_workers", 0, kMostWorkers));
   scaling.use_gpu = json.boolean("use_gpu");
   scaling.resources_per_worker = resources_from_json(json.object("resources_per_worker"));
   // Folders of earlier versions do not have it.

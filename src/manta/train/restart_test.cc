@@ -16,7 +16,7 @@
 #include "manta/core/session_folder_internal.h"
 #include "manta/train/journal_internal.h"
 #include "manta/train/session.h"
-#include "manta/train/trainer.h"
+#include "manta/train/train_loop.h"
 #include "manta/train/training_internal.h"
 
 namespace manta::train {

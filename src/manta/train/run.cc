@@ -21,6 +21,7 @@
 #include "manta/train/result_files_internal.h"
 #include "manta/train/result_internal.h"
 #include "manta/train/run_folder_internal.h"
+#include "manta/train/started_workers_internal.h"
 #include "manta/train/stop_criteria_internal.h"
 
 namespace manta::train {
@@ -77,7 +78,8 @@ class Run {
         store_(folder_->path(), training.run.checkpoint_config),
         callbacks_(callbacks_of(training, folder_->path())),
         progress_(name_of(*folder_), training.run.verbose, ::isatty(STDERR_FILENO) == 1,
-                  training.scaling.num_workers) {
+                  ranks_of(training.scaling)) {
+    if (training.last_run) training.last_run->set(folder_->path());
     for (const auto& [name, dataset] : training.datasets) {
       progress_.expect(name, dataset.plan()->estimated_rows());
     }
@@ -113,8 +115,10 @@ class Run {
     end_callbacks();
     if (end_.outcome == RunOutcome::kInterrupted) {
       throw Error(ErrorKind::kCancelled,
-                  str("the run was interrupted; ", training_.trainer, "::restore(\"",
-                      folder_->path(), "\", ...) goes on with it"));
+                  training_.results
+                      ? str("the run was interrupted; its folder is ", folder_->path())
+                      : str("the run was interrupted; ", training_.trainer, "::restore(\"",
+                            folder_->path(), "\", ...) goes on with it"));
     }
     if (end_.failure) throw_failure(*end_.failure);
     Result finished = result(end_.outcome);
@@ -156,6 +160,7 @@ class Run {
   // What the workers get, of what the user gave; and what a restored run would need to know.
   void prepare() {
     prepared_ = training_;
+    if (runs_in_driver(training_.scaling)) prepared_.run.collective_timeout = kLongestTimeout;
     if (training_.preprocessor) {
       Preprocessor& preprocessor = *training_.preprocessor;
       if (!preprocessor.is_fitted()) preprocessor.fit(training_.datasets.at("train"));
@@ -166,7 +171,7 @@ class Run {
     }
     Json params = params_of(training_);
     if (params != folder_->params()) folder_->set_params(std::move(params));
-    progress_.set_workers(training_.scaling.num_workers);
+    progress_.set_workers(ranks_of(training_.scaling));
   }
 
   void attempt_until_the_end(const Controller::Start& start) {
@@ -262,6 +267,7 @@ class Run {
     plan.next_report = action.next_report;
     plan.run_folder = folder_->path();
     plan.run_name = name_of(*folder_);
+    plan.in_driver = runs_in_driver(training_.scaling);
     if (action.checkpoint) {
       // It may have been damaged since its commit: then every attempt to go on from it would fail.
       bool checked = std::exchange(checked_, std::nullopt) == action.checkpoint;
@@ -391,6 +397,11 @@ class Run {
 
   // The next attempt's; returns the number of workers.
   int plan_change(AttemptChanges& changes) {
+    if (changes.scaling_config && training_.workers) {
+      throw Error(ErrorKind::kInvalidArgument,
+                  "Decision::restart cannot change the scaling_config of a Trainer, whose workers "
+                  "are started already");
+    }
     Training next = training_;
     if (changes.scaling_config) next.scaling = *changes.scaling_config;
     if (changes.train_loop_config) next.config = std::move(*changes.train_loop_config);
@@ -398,7 +409,7 @@ class Run {
     check_capacity(next.scaling);
     folder_->set_params(params_of(next));  // whatever becomes of this process
     changes_ = std::move(next);
-    return changes_->scaling.num_workers;
+    return ranks_of(changes_->scaling);
   }
 
   void perform(const Gathered& action) { group_->acknowledge(action.index, false); }
@@ -428,17 +439,24 @@ class Run {
 
   void perform(const End& end) { end_ = end; }
 
+  // Empty if there is none: threads of this process write where it writes.
+  std::string log_of(int rank) const {
+    if (rank < kDataReader || runs_in_driver(training_.scaling)) return "";
+    if (rank == kDataReader) return folder_->path() + "/logs/data-reader.log";
+    if (training_.workers) return training_.workers->log_of(rank);
+    return str(folder_->path(), "/logs/rank-", rank, ".log");
+  }
+
   [[noreturn]] void throw_failure(const Failure& failure) {
     std::string message = str(name_of(failure.rank), " failed: ", failure.message);
-    if (failure.rank >= kDataReader) {
-      std::string log = failure.rank == kDataReader ? "data-reader" : str("rank-", failure.rank);
-      message += str("\n  its log: ", folder_->path(), "/logs/", log, ".log");
-    }
+    std::string log = log_of(failure.rank);
+    if (!log.empty()) message += "\n  its log: " + log;
     message += str("\n  the run: ", folder_->path());
     auto checkpoints = folder_->history().checkpoints();
     if (!checkpoints.empty()) {
       message += str(", whose last checkpoint is ", checkpoint_name(checkpoints.back()),
-                     "; restore() goes on from there");
+                     training_.results ? "; run() with it as `checkpoint` goes on from there"
+                                       : "; restore() goes on from there");
     }
     throw Error(failure.kind, message);
   }

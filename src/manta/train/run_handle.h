@@ -14,7 +14,7 @@ struct Training;
 /// thread may use it.
 class RunHandle {
  public:
-  /// Trainer::start calls it. Throws if `training` cannot begin.
+  /// BaseTrainer::start calls it. Throws if `training` cannot begin.
   explicit RunHandle(train::Training training);
   RunHandle(RunHandle&&) noexcept;
   RunHandle& operator=(RunHandle&&) noexcept;
@@ -24,7 +24,7 @@ class RunHandle {
   /// Error(kCancelled); what was committed stays, for restore. Does nothing if the run has ended.
   void stop();
   bool done() const;
-  /// Waits for the end, and returns or throws what Trainer::fit would. Throws
+  /// Waits for the end, and returns or throws what BaseTrainer::fit would. Throws
   /// Error(kInvalidArgument) in a callback of this run, which would wait for itself.
   Result result() const;
 

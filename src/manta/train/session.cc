@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <utility>
 
@@ -41,7 +42,7 @@ constexpr milliseconds kAnswerDeadline{10'000};
 // How many reports may be made ahead of the last that is committed.
 constexpr int64_t kMostReportsAhead = 64;
 
-Session* current_session = nullptr;
+std::atomic<Session*> current_session = nullptr;
 
 // A folder of the user's own: copied before report() returns.
 class FolderSource : public CheckpointSource {
@@ -110,7 +111,12 @@ Session::Session(std::shared_ptr<Channel> channel, BeginTraining begin)
     end_threads();
     throw;
   }
-  current_session = this;
+  Session* none = nullptr;
+  if (current_session.compare_exchange_strong(none, this)) return;
+  end_threads();
+  throw Error(ErrorKind::kInvalidArgument,
+              "scaling_config.num_workers = 0 runs a training loop in this process, which runs one "
+              "already: wait for its end, or set num_workers = 1");
 }
 
 Session::~Session() {
@@ -127,17 +133,19 @@ void Session::end_threads() {
   ::shutdown(channel_->fd(), SHUT_RD);  // wakes the receiver
   writer_.join();
   if (receiver_.joinable()) receiver_.join();
-  current_session = nullptr;
+  Session* self = this;
+  current_session.compare_exchange_strong(self, nullptr);
 }
 
 Session* Session::current_or_null() { return current_session; }
 
 Session& Session::current(const char* api) {
-  if (!current_session) {
+  Session* session = current_session;
+  if (!session) {
     throw Error(ErrorKind::kInvalidArgument,
                 str("train::", api, " works only inside a training loop that a trainer runs"));
   }
-  return *current_session;
+  return *session;
 }
 
 template <class Message>

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "manta/train/trainer.h"
+#include "manta/train/train_loop.h"
 #include "manta/train/training_internal.h"
 
 namespace manta::train {

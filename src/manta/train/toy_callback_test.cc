@@ -11,6 +11,7 @@
 #include "manta/base/error_of_internal.h"
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/train/callback.h"
+#include "manta/train/run_handle.h"
 #include "manta/train/session.h"
 #include "manta/train/test_training_internal.h"
 
@@ -184,7 +185,7 @@ TEST(ToyCallbackTest, StartsARunAnewWithOtherWorkersAndConfig) {
 TEST(ToyCallbackTest, ADecisionThatCannotBeFollowedIsAnError) {
   TemporaryFolder storage;
   auto judge = std::make_shared<Judge>([](const ReportRecord&) {
-    return Decision::restart({.scaling_config = ScalingConfig{.num_workers = 0}});
+    return Decision::restart({.scaling_config = ScalingConfig{.num_workers = -1}});
   });
   Training training = toy_training(storage, {{"limit", 3}}, {judge});
   training.run.failure_config.max_failures = -1;

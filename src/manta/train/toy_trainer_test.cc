@@ -7,8 +7,9 @@
 
 #include "manta/base/error_of_internal.h"
 #include "manta/base/temporary_folder_internal.h"
+#include "manta/train/base_trainer.h"
 #include "manta/train/session.h"
-#include "manta/train/trainer.h"
+#include "manta/train/train_loop.h"
 #include "manta/train/training_internal.h"
 
 namespace manta::train {
@@ -16,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-class ToyTrainer final : public Trainer {
+class ToyTrainer final : public BaseTrainer {
  public:
   ToyTrainer(TrainLoop loop, const Json& config, const RunConfig& run) {
     training_.trainer = "ToyTrainer";
@@ -63,7 +64,7 @@ TEST(ToyTrainerTest, RunsFailsAndIsRestored) {
   EXPECT_THAT(message_of([&] { trainer.fit(); }), HasSubstr("broken"));
 
   std::string path = storage / "toy";
-  ASSERT_TRUE(Trainer::can_restore(path));
+  ASSERT_TRUE(BaseTrainer::can_restore(path));
   RestoreChanges mended{.config = Json{{"limit", 4}}, .scaling = {}, .run = {}, .datasets = {}};
   Result result = ToyTrainer::restore(path, count_up, mended).fit();
   EXPECT_EQ(result.metrics.at("n"), 3);
@@ -78,7 +79,7 @@ TEST(ToyTrainerTest, AnothersRunIsRefused) {
               HasSubstr("is of a ToyTrainer, not of a OtherTrainer"));
   EXPECT_THAT(message_of([&] { restore_training(storage / "none", "ToyTrainer", {}); }),
               HasSubstr("is no run folder"));
-  EXPECT_FALSE(Trainer::can_restore(storage / "none"));
+  EXPECT_FALSE(BaseTrainer::can_restore(storage / "none"));
 }
 
 // What tuning does: other values for some options, in a copy.
@@ -86,7 +87,7 @@ TEST(ToyTrainerTest, TrainingIsACopyThatCanBeOverridden) {
   TemporaryFolder storage;
   const ToyTrainer trainer(count_up, {{"limit", 1}},
                            {.name = "one", .storage_path = storage.path(), .verbose = false});
-  Training other = static_cast<const Trainer&>(trainer).training();
+  Training other = static_cast<const BaseTrainer&>(trainer).training();
   other.config["limit"] = 3;
   other.run.name = "other";
   EXPECT_EQ(run_training(other).metrics.at("n"), 2);

@@ -1,66 +1,61 @@
 #pragma once
 
+#include <map>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <type_traits>
-#include <utility>
+#include <vector>
 
 #include "manta/core/archive_json.h"
 #include "manta/core/function.h"
+#include "manta/data/dataset.h"
 #include "manta/train/config.h"
-#include "manta/train/run_handle.h"
 
 namespace manta {
 
-/// Trains a model. A trainer is a value that only describes a run until fit() or start() is called;
-/// each call is a run of its own.
-class Trainer {
- public:
-  virtual ~Trainer() = default;
-  /// The run that its options amount to, checked. For what builds on trainers of any framework,
-  /// such as tuning (training_internal.h).
-  virtual train::Training training() const = 0;
+struct TrainerOptions {
+  /// 0 calls functions in this process; see ScalingConfig::num_workers.
+  int num_workers = 1;
+  bool use_gpu = false;                 ///< Gives each worker one GPU, besides its CPU.
+  Resources resources_per_worker = {};  ///< Held from start() to shutdown(). Default: one CPU.
+  /// How often, in each run, all workers are started again from the last checkpoint after one was
+  /// lost. What the function throws is not tried again. -1: without limit.
+  int max_retries = 3;
+  std::string name = {};  ///< The name of the folder of its runs. Default: made from the time.
+  std::string storage_path = {};  ///< Where that folder is. Default: ~/manta_results.
+  int verbose = 1;                ///< As RunConfig::verbose.
+};
 
-  /// Starts a run and returns at once. Several runs may be active; each waits for resources that
-  /// others hold.
-  RunHandle start() const;
-  /// Blocks until the run ends. Throws the error of the worker that failed first, once
-  /// `failure_config.max_failures` restarts are used up; Error(kCancelled) after Ctrl-C. Committed
-  /// reports stay on disk.
-  Result fit() const;
-
-  /// Whether there is a run at `path`, for the `restore` of the trainer that started it.
-  static bool can_restore(const std::string& path);
+struct TrainerRunOptions {
+  std::map<std::string, Dataset> dataset = {};  ///< For train::get_dataset_shard, by name.
+  std::vector<std::shared_ptr<Callback>> callbacks = {};
+  Checkpoint checkpoint = {};  ///< What train::get_checkpoint returns at the start.
+  CheckpointConfig checkpoint_strategy = {};
 };
 
 namespace detail {
 
 template <class F>
-inline constexpr bool has_loop_signature = false;
-template <class F>
-requires std::is_void_v<typename SignatureOf<F>::Result>
-inline constexpr bool has_loop_signature<F> =
+inline constexpr bool has_worker_signature =
     std::is_same_v<typename SignatureOf<F>::Parameters, std::tuple<>> ||
     std::is_same_v<typename SignatureOf<F>::Parameters, std::tuple<Json>>;
 
-/// Checks that a TrainLoop can be made of F; every other type gets one message. True if it can.
 template <class F>
-constexpr bool require_train_loop() {
+constexpr bool require_worker_function() {
   constexpr bool kFunction = is_function_pointer<F> || HasCallOperator<F>;
   static_assert(kFunction,
-                "manta: train_loop_per_worker must be a plain function or a lambda without "
-                "captures, void() or void(const Json& config); a lambda's parameter needs a type "
-                "(no `auto`)");
+                "manta: Trainer::run takes a plain function or a lambda without captures, R() or "
+                "R(const Json& config); a lambda's parameter needs a type (no `auto`)");
   if constexpr (kFunction) {
     constexpr bool kTravels = is_function_pointer<F> || std::is_empty_v<F>;
     static_assert(kTravels,
-                  "manta: train_loop_per_worker runs in other processes, where what a lambda "
-                  "captures does not exist. Put values into train_loop_config, and take them from "
-                  "the loop's parameter: [](const Json& config) {...}");
-    constexpr bool kSignature = has_loop_signature<F>;
+                  "manta: what Trainer::run calls runs in other processes, where what a lambda "
+                  "captures does not exist. Give values in `config`, and take them from the "
+                  "function's parameter: [](const Json& config) {...}");
+    constexpr bool kSignature = has_worker_signature<F>;
     static_assert(kSignature,
-                  "manta: train_loop_per_worker must be void() or void(const Json& config), where "
-                  "config is train_loop_config; results go to train::report");
+                  "manta: what Trainer::run calls must be R() or R(const Json& config)");
     return kTravels && kSignature;
   } else {
     return false;
@@ -69,29 +64,68 @@ constexpr bool require_train_loop() {
 
 }  // namespace detail
 
-/// What every worker runs: a plain function or a lambda without captures, `void(const Json&
-/// config)` or `void()`.
-class TrainLoop {
+/// Starts workers, calls functions on all of them, and returns what each returned: the earlier
+/// style of Ray Train. Whoever begins anew uses TorchTrainer or DataParallelTrainer, whose runs can
+/// also be restored and tuned.
+///
+///     Trainer trainer("torch", {.num_workers = 4});
+///     trainer.start();
+///     std::vector<double> losses = trainer.run(train_func, {{"lr", 1e-2}}, {.dataset = datasets});
+///     trainer.shutdown();
+///
+/// `backend` is "torch", which a program knows that includes manta/torch.h (the header registers
+/// it, before main), or "none", for functions that need no framework.
+///
+/// The workers are processes that live from start() to shutdown(): what a function leaves in global
+/// variables, the next finds there. If one is lost, or a function throws, all are started anew for
+/// what follows.
+///
+/// A function may call everything in train/session.h. Each call of `run` is a run with a folder of
+/// its own, <storage_path>/<name>/run_001, run_002, ...; the workers' output is in
+/// <storage_path>/<name>/logs. A Trainer is for one thread at a time.
+class Trainer {
  public:
-  TrainLoop() = default;
+  /// Throws Error(kInvalidArgument) for a backend that is not known, and for impossible options.
+  explicit Trainer(const std::string& backend, TrainerOptions options = {});
+  Trainer(Trainer&&) noexcept;
+  Trainer& operator=(Trainer&&) noexcept;
+  ~Trainer();  ///< Calls shutdown().
+
+  /// Starts the workers and returns at once; they wait for resources that others hold. Throws
+  /// Error(kResources) if the machine can never hold them. Does nothing if they are started.
+  void start();
+  /// Calls `function` on every worker, `R()` or `R(const Json& config)`, and blocks until all have
+  /// returned. Returns their results by rank, or nothing if R is void. R must be serialisable, as
+  /// the result of a task. Throws as BaseTrainer::fit; Error(kInvalidArgument) before start();
+  /// Error(kCancelled) if a callback stopped the run, so that the functions did not return.
   template <class F>
-  requires(!std::is_same_v<std::decay_t<F>, TrainLoop>)
-      TrainLoop(F loop)  // NOLINT: a function is a loop
-      : empty_(false) {
-    if constexpr (detail::require_train_loop<F>()) {
-      function_ = detail::make_function(loop);
-      takes_config_ = std::is_invocable_v<F, const Json&>;
+  auto run(F function, const Json& config = Json::object(), TrainerRunOptions options = {}) {
+    if constexpr (detail::require_worker_function<F>()) {
+      using R = typename detail::SignatureOf<F>::Result;
+      auto values = run_function(detail::make_function(function),
+                                 std::is_invocable_v<F, const Json&>, config, std::move(options));
+      if constexpr (!std::is_void_v<R>) {
+        std::vector<std::decay_t<R>> results;
+        for (const auto& value : values)
+          results.push_back(internal::from_value<std::decay_t<R>>(value));
+        return results;
+      }
     }
   }
+  /// Ends the workers. Does nothing if there are none; start() starts others.
+  void shutdown();
 
-  explicit operator bool() const { return !empty_; }
-  const internal::Function& function() const { return function_; }
-  bool takes_config() const { return takes_config_; }
+  /// What the last run has reported, also if it failed. Throws Error(kNotFound) if there was none.
+  Result latest_run() const;
+  /// The folder of all its runs; made by start(), empty before.
+  std::string logdir() const;
 
  private:
-  internal::Function function_;
-  bool takes_config_ = true;
-  bool empty_ = true;
+  struct State;
+  std::vector<internal::Value> run_function(const internal::Function& function, bool takes_config,
+                                            const Json& config, TrainerRunOptions options);
+
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace manta

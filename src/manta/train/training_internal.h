@@ -3,8 +3,11 @@
 #include <chrono>
 #include <climits>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "manta/base/json_input_internal.h"
 #include "manta/base/names_internal.h"
@@ -16,6 +19,9 @@
 namespace manta::train {
 
 class EventQueue;
+class LoopResult;
+class StartedWorkers;
+class LastRun;
 
 /// Everything about a data-parallel run: what a trainer of any framework makes of its options.
 struct Training {
@@ -42,10 +48,44 @@ struct Training {
   int max_in_shared_memory = INT_MAX;
   std::string restore_from;           ///< A run folder to go on with; empty for a new run.
   Checkpoint resume_from_checkpoint;  ///< Where a new run begins.
+  /// Data sets without which it cannot begin. They may be given as late as to fit().
+  std::vector<std::string> required_datasets = {};
+  /// Whose workers run the loop, and stay; null: the run starts its own.
+  std::shared_ptr<StartedWorkers> workers = {};
+  /// Where what the loops return goes, by rank, once all have returned; null: nowhere.
+  std::shared_ptr<std::vector<LoopResult>> results = {};
+  /// Where the run says in which folder it is, as soon as there is one; null: nowhere.
+  std::shared_ptr<LastRun> last_run = {};
+  /// Whether what the loop throws ends the run, however many failures are allowed.
+  bool raises_user_errors = false;
   std::string resume_error;  ///< Why that is not there any more, if a restored run began with one.
 };
 
-/// What each of them holds while it lives.
+/// Whether the loop runs in the driver's own process, as the only rank.
+inline bool runs_in_driver(const ScalingConfig& scaling) { return scaling.num_workers == 0; }
+
+inline int ranks_of(const ScalingConfig& scaling) {
+  return runs_in_driver(scaling) ? 1 : scaling.num_workers;
+}
+
+/// The folder of a run, for whoever has started it, in any thread.
+class LastRun {
+ public:
+  void set(std::string path) {
+    std::lock_guard lock(mutex_);
+    path_ = std::move(path);
+  }
+  std::string get() const {  ///< Empty if there is none.
+    std::lock_guard lock(mutex_);
+    return path_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::string path_;
+};
+
+/// What each worker holds while it lives.
 Resources resources_of_worker(const ScalingConfig& scaling);
 
 /// Throws Error(kInvalidArgument) if the options make no sense.
@@ -55,7 +95,7 @@ void check_training(const Training& training);
 /// is waited for.
 void check_capacity(const ScalingConfig& scaling);
 /// How many workers a group that starts now should have: `num_workers`, unless `min_workers` allows
-/// fewer and the nodes that are there cannot hold all.
+/// fewer and the nodes that are there cannot hold all; one in the driver.
 int workers_for_now(const ScalingConfig& scaling);
 
 /// As well if it cannot begin in this process, or the machine could never hold it; before there is

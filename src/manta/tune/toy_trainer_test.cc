@@ -27,7 +27,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-class ToyTrainer final : public Trainer {
+class ToyTrainer final : public BaseTrainer {
  public:
   struct Space {
     tune::Space config = {};
@@ -183,7 +183,7 @@ TEST(ToyTrainerTunerTest, WhatThereIsNeverEnoughOfIsAnErrorOfTheTrial) {
   ASSERT_TRUE(results[1].error && results[2].error);
   EXPECT_EQ(results[1].error->kind(), ErrorKind::kResources);
   EXPECT_THAT(results[1].error->what(), HasSubstr("100 workers"));
-  EXPECT_THAT(results[2].error->what(), HasSubstr("num_workers must be at least 1"));
+  EXPECT_THAT(results[2].error->what(), HasSubstr("num_workers = 0 runs the loop in this process"));
 }
 
 TEST(ToyTrainerTunerTest, ASchedulerStopsRuns) {

@@ -8,7 +8,8 @@
 #include "manta/core/archive_json.h"
 #include "manta/core/function.h"
 #include "manta/core/resources.h"
-#include "manta/train/trainer.h"
+#include "manta/train/data_parallel_trainer.h"
+#include "manta/tune/data_parallel_space.h"
 #include "manta/tune/space.h"
 
 namespace manta::tune {
@@ -84,15 +85,19 @@ Trainable with_resources(F function, Resources resources) {
   return Trainable(function, std::move(resources));
 }
 
-/// What the space of something that can be tuned is: of a trainer, its own Space; otherwise
-/// tune::Space.
+/// What the space of something that can be tuned is: of a trainer, its own Space (that of a
+/// DataParallelTrainer is in this layer, above it); otherwise tune::Space.
 template <class T>
 struct SpaceOf {
   using type = Space;
 };
-template <std::derived_from<Trainer> T>
+template <std::derived_from<BaseTrainer> T>
 struct SpaceOf<T> {
   using type = typename T::Space;
+};
+template <>
+struct SpaceOf<DataParallelTrainer> {
+  using type = DataParallelSpace;
 };
 
 }  // namespace manta::tune

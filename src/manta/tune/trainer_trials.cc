@@ -151,6 +151,11 @@ train::Training TrainerTrials::training(const Trial& trial) const {
   run.storage_path = folder_;
   run.verbose = false;
   train::Training training = make_(trial.assignment, run)->training();
+  if (train::runs_in_driver(training.scaling)) {
+    throw Error(ErrorKind::kInvalidArgument,
+                "scaling_config.num_workers = 0 runs the loop in this process, which a Tuner, with "
+                "several trials, does not: set num_workers = 1, or call fit() of the trainer");
+  }
   std::string path = folder_ + "/" + training.run.name;
   if (!train::is_run_folder(path)) return training;
   train::Training before = train::restore_training(

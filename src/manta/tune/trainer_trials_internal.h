@@ -5,15 +5,15 @@
 #include <memory>
 #include <string>
 
-#include "manta/train/trainer.h"
+#include "manta/train/base_trainer.h"
 #include "manta/train/training_internal.h"
 #include "manta/tune/trials_internal.h"
 
 namespace manta::tune {
 
 /// A trainer with the values of an assignment, and a run_config, in the place of its own.
-using MakeTrainer = std::function<std::shared_ptr<const Trainer>(const Assignment& assignment,
-                                                                 const RunConfig& run)>;
+using MakeTrainer = std::function<std::shared_ptr<const BaseTrainer>(const Assignment& assignment,
+                                                                     const RunConfig& run)>;
 
 /// Trials of a trainer: each is a run of its own, with a thread in the driver, and a run folder in
 /// the experiment's. Their reports are decided by the experiment's controller.

@@ -47,8 +47,9 @@ Space fixed(const Space& space, const Assignment& assignment, const std::string&
 void fail_to_load(const std::string& path) {
   throw Error(ErrorKind::kInvalidArgument,
               str(path,
-                  " holds objects, which an experiment does not store: give param_space to "
-                  "Tuner::restore again"));
+                  " holds objects, which neither an experiment nor the space of as_trainable() "
+                  "has: give param_space to Tuner::restore again, or the trainer itself to the "
+                  "Tuner"));
 }
 
 const Json& loaded_value(const Space& space, const std::string& path) {

@@ -84,7 +84,7 @@ Objective objective_of(const TuneConfig& config) { return {config.metric, config
 
 // Those given now, or the trainer's. A restored experiment that had some and has none is told of.
 void set_callbacks(RunConfig& run, const std::string& path, const Json& settings,
-                   std::vector<std::shared_ptr<Callback>> given, const Trainer* trainer) {
+                   std::vector<std::shared_ptr<Callback>> given, const BaseTrainer* trainer) {
   run.callbacks = std::move(given);
   if (run.callbacks.empty() && trainer) run.callbacks = trainer->training().run.callbacks;
   if (!trainer) return check_run_of_function(run);

@@ -9,28 +9,16 @@
 #include <utility>
 #include <vector>
 
+#include "manta/train/base_trainer.h"
 #include "manta/train/config.h"
-#include "manta/train/trainer.h"
 #include "manta/tune/result_grid.h"
 #include "manta/tune/space.h"
 #include "manta/tune/trainable.h"
+#include "manta/tune/trainer_trainable.h"
 #include "manta/tune/tunable.h"
 #include "manta/tune/tune_config.h"
 
 namespace manta {
-
-namespace tune {
-
-/// A copy of the trainer with the values of an assignment, and a run_config, in the place of its
-/// own.
-template <std::derived_from<Trainer> T>
-T apply(const T& trainer, typename T::Space space, const Assignment& assignment,
-        const RunConfig& run_config) {
-  fix(space, assignment);
-  return trainer.apply(space, run_config);
-}
-
-}  // namespace tune
 
 /// What a Tuner searches, and how. Every field has a default.
 template <class Space>
@@ -75,7 +63,8 @@ struct TunerRestoreOptions {
 /// experiment of its own.
 class Tuner {
  public:
-  /// `trainable` is a trainer, or a function as tune::Trainable says. Throws
+  /// `trainable` is a trainer, what its as_trainable() returns, or a function as tune::Trainable
+  /// says. Throws
   /// Error(kInvalidArgument) if the options make no sense. Starts nothing.
   template <class T>
   requires(!std::is_same_v<T, Tuner>) explicit Tuner(
@@ -104,12 +93,12 @@ class Tuner {
 
  private:
   using MakeTrainer =
-      std::function<std::shared_ptr<const Trainer>(const tune::Assignment&, const RunConfig&)>;
+      std::function<std::shared_ptr<const BaseTrainer>(const tune::Assignment&, const RunConfig&)>;
   struct Parts {
     tune::Space space;
     std::optional<tune::Trainable> function;
-    MakeTrainer make_trainer;                // if there is no function
-    std::shared_ptr<const Trainer> trainer;  // as it was given
+    MakeTrainer make_trainer;                    // if there is no function
+    std::shared_ptr<const BaseTrainer> trainer;  // as it was given
   };
   struct Changes {
     bool resume_errored = false;
@@ -124,12 +113,20 @@ class Tuner {
   template <class T>
   static Parts parts_of(T trainable, const typename tune::SpaceOf<T>::type& space) {
     Parts parts;
-    if constexpr (std::derived_from<T, Trainer>) {
+    if constexpr (std::derived_from<T, BaseTrainer>) {
       parts.space = tune::as_space(space);
       parts.trainer = std::make_shared<T>(trainable);
       parts.make_trainer = [trainable, space](const tune::Assignment& assignment,
                                               const RunConfig& run) {
         return std::make_shared<const T>(tune::apply(trainable, space, assignment, run));
+      };
+    } else if constexpr (std::is_same_v<T, tune::TrainerTrainable>) {
+      trainable.check(space);
+      parts.space = space;
+      parts.trainer = trainable.trainer();
+      parts.make_trainer = [trainable, space](const tune::Assignment& assignment,
+                                              const RunConfig& run) {
+        return trainable.make(space, assignment, run);
       };
     } else {
       parts.space = space;

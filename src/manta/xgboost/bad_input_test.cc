@@ -56,7 +56,7 @@ TEST_F(XGBoostBadInput, WhatIsMissingIsNamed) {
   options.label_column = "";
   EXPECT_THAT(error_of_making(options).what(), HasSubstr("needs a label_column"));
   options = runs_.options(1, {{"valid", few_}});
-  EXPECT_THAT(error_of_making(options).what(), HasSubstr("needs a data set 'train'"));
+  EXPECT_THAT(error_of_fit(options).what(), HasSubstr("needs a data set 'train'"));
   options = runs_.options(1, {{"train", few_.select_columns({"target"})}});
   EXPECT_THAT(error_of_making(options).what(), HasSubstr("no column but the label"));
   options = runs_.options(1, {{"train", few_}});

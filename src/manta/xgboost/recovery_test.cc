@@ -105,7 +105,7 @@ TEST_F(XGBoostRecovery, ARunIsRestored) {
   disturbed.run_config.callbacks = {std::make_shared<Signaller>(1, SIGKILL, 9)};
   EXPECT_EQ(error_of([&] { fit(disturbed); }).kind(), ErrorKind::kWorkerLost);
   std::string path = runs_.path() + "/" + disturbed.run_config.name;
-  ASSERT_TRUE(Trainer::can_restore(path));
+  ASSERT_TRUE(BaseTrainer::can_restore(path));
   auto restored = XGBoostTrainer::restore(path, {.run_config = RunConfig{.verbose = false}});
   EXPECT_EQ(restored.options().num_boost_round, kRounds);
   Result result = restored.fit();

@@ -16,7 +16,7 @@ const char kName[] = "XGBoostTrainer";
 // As far as they can be told before the preprocessor is fitted and rows are read; the workers check
 // what comes out.
 void check_columns(const train::Training& training) {
-  if (training.preprocessor) return;
+  if (training.preprocessor || !training.datasets.contains("train")) return;
   auto train = data::schema_of(*training.datasets.at("train").plan());
   if (!train) return;
   auto columns = xgboost::TrainingColumns::of(*train, training.config.at("label_column"));
@@ -56,10 +56,7 @@ void complete(train::Training& training) {
     throw Error(ErrorKind::kInvalidArgument,
                 str("num_boost_round must be at least 1 (was ", rounds, ")"));
   }
-  if (!training.datasets.contains("train")) {
-    throw Error(ErrorKind::kInvalidArgument,
-                "XGBoostTrainer needs a data set 'train' among `datasets`");
-  }
+  training.required_datasets = {"train"};
   train::check_training(training);
   xgboost::check_parameters(config.any("params"));
   check_columns(training);
@@ -118,6 +115,11 @@ XGBoostTrainer XGBoostTrainer::apply(const Space& values, const RunConfig& run_c
   if (auto preprocessor = values.preprocessor.value()) changed.preprocessor = *preprocessor;
   if (auto from = values.resume_from_checkpoint.value()) changed.resume_from_checkpoint = *from;
   return XGBoostTrainer(std::move(changed));
+}
+
+void XGBoostTrainer::check(const train::Training& training) const {
+  train::check_training(training);
+  check_columns(training);
 }
 
 train::Training XGBoostTrainer::training() const { return *training_; }

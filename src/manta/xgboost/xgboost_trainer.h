@@ -7,8 +7,8 @@
 
 #include "manta/data/dataset.h"
 #include "manta/preprocess/preprocessor.h"
-#include "manta/train/trainer.h"
-#include "manta/tune/tunable.h"
+#include "manta/train/base_trainer.h"
+#include "manta/tune/trainer_trainable.h"
 
 namespace manta {
 
@@ -20,7 +20,8 @@ struct XGBoostTrainerOptions {
   std::string label_column = {};  ///< Required. All other columns of the data are features.
   /// Rounds in all, those of `resume_from_checkpoint` included.
   int num_boost_round = 10;
-  /// "train" is required. The model is evaluated on each of them after every round.
+  /// "train" is required, here or in fit(dataset). The model is evaluated on each of them after
+  /// every round.
   std::map<std::string, Dataset> datasets = {};
   ScalingConfig scaling_config = {};
   /// `checkpoint_config.checkpoint_frequency` says how often there is a checkpoint. Default: one,
@@ -53,7 +54,7 @@ struct XGBoostRestoreOptions {
 ///
 /// Columns must be numbers or booleans; nulls and NaN are missing values. A checkpoint holds
 /// model.ubj, which XGBoost reads in any language.
-class XGBoostTrainer final : public Trainer {
+class XGBoostTrainer final : public BaseTrainer {
  public:
   /// Throws Error(kInvalidArgument) if the options contradict each other, for a parameter or a
   /// value that XGBoost does not know, with its own message, and for parameters that it would not
@@ -87,9 +88,15 @@ class XGBoostTrainer final : public Trainer {
   /// A copy with these values, each of which is fixed, in the place of its own.
   XGBoostTrainer apply(const Space& values, const RunConfig& run_config) const;
 
+  /// This trainer as a Tuner takes it with a space of names (tune/trainer_trainable.h).
+  tune::TrainerTrainable as_trainable() const { return tune::as_trainable(*this); }
+
   /// To make another trainer of, with some of them changed.
   XGBoostTrainerOptions options() const;
   train::Training training() const override;
+
+ protected:
+  void check(const train::Training& training) const override;
 
  private:
   explicit XGBoostTrainer(train::Training training);

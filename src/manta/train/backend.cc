@@ -1,0 +1,34 @@
+#include <map>
+
+#include "manta/base/error_internal.h"
+#include "manta/train/backend_internal.h"
+#include "manta/train/training_internal.h"
+
+namespace manta::train {
+namespace {
+
+// Filled before main, by headers; then only read.
+std::map<std::string, AddBackend>& backends() {
+  static std::map<std::string, AddBackend> all{{"none", [](Training&) {}}};
+  return all;
+}
+
+}  // namespace
+
+bool register_backend(const std::string& name, AddBackend add) {
+  backends()[name] = add;
+  return true;
+}
+
+AddBackend find_backend(const std::string& name) {
+  auto found = backends().find(name);
+  if (found != backends().end()) return found->second;
+  std::string known;
+  for (const auto& [each, add] : backends()) known += str(known.empty() ? "" : ", ", each);
+  std::string hint;
+  if (name == "torch") hint = ": include manta/torch.h, and link manta::torch";
+  throw Error(ErrorKind::kInvalidArgument,
+              str("Trainer: there is no backend '", name, "' (known: ", known, ")", hint));
+}
+
+}  // namespace manta::train

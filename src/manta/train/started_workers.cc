@@ -1,0 +1,66 @@
+#include <utility>
+
+#include "manta/base/error_internal.h"
+#include "manta/base/log.h"
+#include "manta/core/init.h"
+#include "manta/train/started_workers_internal.h"
+#include "manta/train/training_internal.h"
+
+namespace manta::train {
+namespace {
+
+// How long a process that does nothing may take to answer, on a busy machine.
+constexpr std::chrono::seconds kAnswerTime{30};
+
+}  // namespace
+
+StartedWorkers::StartedWorkers(ScalingConfig scaling, std::string log_folder)
+    : scaling_(std::move(scaling)), log_folder_(std::move(log_folder)) {
+  start();
+}
+
+void StartedWorkers::start() {
+  std::vector<ActorOptions> options(static_cast<size_t>(scaling_.num_workers));
+  for (size_t rank = 0; rank < options.size(); ++rank) {
+    options[rank].resources = resources_of_worker(scaling_);
+    options[rank].placement = scaling_.placement_strategy;
+    options[rank].process_name = str("rank-", rank);
+    options[rank].log_path = log_of(static_cast<int>(rank));
+  }
+  actors_ = actor_group<Member>(options);
+  used_ = false;
+}
+
+const std::vector<ActorHandle<Member>>& StartedWorkers::actors() {
+  if (actors_.empty()) {
+    start();
+  } else if (used_ && !all_there()) {
+    log_warning("a worker has died since the last run: all are started anew");
+    drop();
+    start();
+  }
+  used_ = true;
+  return actors_;
+}
+
+bool StartedWorkers::all_there() const {
+  std::vector<ObjectRef<bool>> answers;
+  for (const auto& actor : actors_) answers.push_back(actor.call<&Member::is_there>());
+  auto deadline = std::chrono::steady_clock::now() + kAnswerTime;
+  try {
+    for (const auto& answer : answers) answer.get(deadline - std::chrono::steady_clock::now());
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void StartedWorkers::drop() {
+  for (const auto& actor : std::exchange(actors_, {})) kill(actor);
+}
+
+std::string StartedWorkers::log_of(int rank) const {
+  return str(log_folder_, "/rank-", rank, ".log");
+}
+
+}  // namespace manta::train

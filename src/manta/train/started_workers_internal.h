@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "manta/base/names_internal.h"
+#include "manta/core/actor.h"
+#include "manta/train/config.h"
+#include "manta/train/member_internal.h"
+
+namespace manta::train {
+
+/// Workers that are there before a run and stay after it: those of a Trainer between start() and
+/// shutdown(). They run one group at a time.
+class StartedWorkers {
+ public:
+  /// Starts them, all or none, and returns at once; they start when their resources are free. Their
+  /// output goes to `log_folder`.
+  StartedWorkers(ScalingConfig scaling, std::string log_folder);
+
+  /// For the next group, by rank. If one has died since the last, all are started anew.
+  const std::vector<ActorHandle<Member>>& actors();
+  /// After a group some of whose processes were killed or have failed: none is used again.
+  void drop();
+
+  std::string log_of(int rank) const;
+
+ private:
+  void start();
+  bool all_there() const;
+
+  const ScalingConfig scaling_;
+  const std::string log_folder_;
+  std::vector<ActorHandle<Member>> actors_;
+  bool used_ = false;  // a group has begun with them
+};
+
+}  // namespace manta::train
