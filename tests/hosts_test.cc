@@ -258,6 +258,27 @@ TEST_F(HostsTest, LeavesAHostThatWillBeTakenAway) {
   EXPECT_THAT(driver->said(), HasSubstr("the group is started again elsewhere"));
 }
 
+// Its loop makes no report within an epoch, unless it is told to stop.
+TEST_F(HostsTest, LeavesAHostThatWillBeTakenAwayAtOnceIfTheLoopAsks) {
+  make_hosts(4);
+  if (IsSkipped()) return;
+  double result = expected();
+  auto driver =
+      start(4, {"--cpus", "0", "--pause-ms", "100", "--asks", "1", "--report-every", "100000"},
+            enter_without_folder());
+  ASSERT_TRUE(driver->says("rank 3 is")) << driver->said();
+  std::smatch where;
+  std::string said = driver->said();
+  ASSERT_TRUE(std::regex_search(said, where, std::regex("rank 3 is 1 of 2 on n([123])"))) << said;
+  for (pid_t pid : hosts_->processes(std::stoi(where[1]))) ::kill(pid, SIGTERM);
+  expect_good_end(*driver, result);  // no failure is allowed
+  EXPECT_THAT(driver->said(), HasSubstr("the group is started again elsewhere"));
+  std::ifstream in(run_folder() + "/result.json");
+  std::string first;
+  std::getline(in, first);
+  EXPECT_EQ(Json::parse(first).at("ends"), false) << first;
+}
+
 TEST_F(HostsTest, TreesAsOnOneMachine) {
   make_hosts(3);
   if (IsSkipped()) return;

@@ -193,6 +193,15 @@ TEST_F(Training, AWorkerThatIsStoppedIsNamed) {
     EXPECT_THAT(line, HasSubstr("rank 0 failed:"));
     if (backend == std::string("shm")) {
       EXPECT_THAT(line, AllOf(StartsWith("failed timeout"), HasSubstr("rank 1")));
+      // Where the stopped rank stands is in the file that the error names.
+      std::string stacks = run(name) + "/logs/stacks-0.txt";
+      EXPECT_THAT(line, HasSubstr("the stacks of its processes: " + stacks));
+      std::ifstream in(stacks);
+      std::string text(std::istreambuf_iterator<char>(in), {});
+      size_t rank_1 = text.find("\nrank-1 (pid ");
+      ASSERT_NE(rank_1, std::string::npos) << text;
+      EXPECT_THAT(text.substr(rank_1), AllOf(HasSubstr("T (stopped)"), HasSubstr("loop(")));
+      EXPECT_THAT(text, AllOf(HasSubstr("rank-0 (pid "), HasSubstr("data-reader (pid ")));
     }
     EXPECT_TRUE(eventually([&] { return temporary_.entries().empty(); }));
   }
@@ -227,6 +236,60 @@ TEST_F(Training, CtrlCLeavesAStateToGoOnFrom) {
   auto rest = start("interrupted", {"--restore"});
   EXPECT_EQ(finish(*rest), expected);
   expect_clean_run("interrupted", 16);
+}
+
+// The only checkpoints of these runs are those that the loop makes when it is told to stop.
+TEST_F(Training, ALoopThatAsksLeavesACheckpointWhenItIsStopped) {
+  std::vector<std::string> options{"--asks", "--report-every", "32", "--workers", "3"};
+  auto undisturbed = start("undisturbed", options);
+  std::string expected = finish(*undisturbed);
+  expected.resize(expected.find(" ["));
+  for (int signal : {SIGINT, SIGTERM}) {
+    std::string name = "asks" + std::to_string(signal);
+    auto slow = options;
+    slow.insert(slow.end(), {"--pause-ms", "200"});
+    auto program = start(name, slow);
+    ASSERT_TRUE(eventually([&] {
+      std::ifstream in(run(name) + "/logs/rank-0.log");
+      std::string said(std::istreambuf_iterator<char>(in), {});
+      return said.find("has asked") != std::string::npos;
+    }));
+    program->send(signal);
+    EXPECT_THAT(finish(*program), StartsWith("failed cancelled: the run was interrupted"));
+    EXPECT_TRUE(std::filesystem::exists(run(name) + "/checkpoint_000000"));
+    auto again = options;
+    again.push_back("--restore");
+    auto rest = start(name, again);
+    EXPECT_THAT(finish(*rest), StartsWith(expected));
+    expect_clean_run(name, 2);
+  }
+}
+
+TEST_F(Training, ALoopThatDoesNotReturnIsEndedAfterTheGrace) {
+  auto program =
+      start("late", {"--asks", "--never-returns", "--grace-ms", "500", "--pause-ms", "20"});
+  ASSERT_TRUE(
+      eventually([&] { return std::filesystem::exists(run("late") + "/checkpoint_000001"); }));
+  program->send(SIGTERM);
+  EXPECT_THAT(finish(*program), StartsWith("failed cancelled: the run was interrupted"));
+  auto rest = start("late", {"--restore"});
+  EXPECT_THAT(finish(*rest), StartsWith("done"));
+  expect_clean_run("late", 16);
+}
+
+TEST_F(Training, ASecondCtrlCEndsAtOnce) {
+  auto program = start("twice", {"--asks", "--never-returns", "--pause-ms", "20"});
+  ASSERT_TRUE(
+      eventually([&] { return std::filesystem::exists(run("twice") + "/checkpoint_000001"); }));
+  program->send(SIGINT);
+  ASSERT_TRUE(eventually([&] {
+    std::ifstream in(run("twice") + "/journal.jsonl");
+    return std::string(std::istreambuf_iterator<char>(in), {}).find("interrupted") !=
+           std::string::npos;
+  }));
+  program->send(SIGINT);
+  EXPECT_EQ(finish(*program), "");
+  EXPECT_TRUE(eventually([&] { return temporary_.entries().empty(); }));
 }
 
 TEST_F(Training, AnotherNumberOfWorkersGoesOnWithTheSameSteps) {

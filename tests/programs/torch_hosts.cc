@@ -82,7 +82,9 @@ void loop(const Json& config) {
       own[1] += ids.sum().item<int64_t>();
       own[2] += (ids * ids).sum().item<int64_t>();
       std::this_thread::sleep_for(std::chrono::milliseconds(config.at("pause-ms").get<int>()));
-      if (step % 20 == 0) tell(false);
+      bool stops = config.at("asks") == 1 && train::should_stop();
+      if (stops || step % config.at("report-every").get<int>() == 0) tell(false);
+      if (stops) return;
     }
     tell(true);
   }
@@ -91,9 +93,9 @@ void loop(const Json& config) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Json options = {{"cpus", 2},      {"epochs", 2},     {"pause-ms", 0}, {"max-failures", 0},
-                  {"in-memory", 0}, {"restore", 0},    {"spread", 0},   {"timeout-ms", 60000},
-                  {"gloo", 0},      {"min-workers", 0}};
+  Json options = {{"cpus", 2},      {"epochs", 2},      {"pause-ms", 0}, {"max-failures", 0},
+                  {"in-memory", 0}, {"restore", 0},     {"spread", 0},   {"timeout-ms", 60000},
+                  {"gloo", 0},      {"min-workers", 0}, {"asks", 0},     {"report-every", 20}};
   for (int i = 5; i + 1 < argc; i += 2) options.at(argv[i] + 2) = std::stoll(argv[i + 1]);
   manta::init(argc, argv, {.resources = {.cpus = options["cpus"]}});
   std::string storage = argv[1], name = argv[2], data = argv[3];

@@ -51,7 +51,10 @@ void loop(const Json& config) {
       }
       if (config.at("exit-at") == step && context.world_rank == 1) std::exit(7);
       std::this_thread::sleep_for(std::chrono::milliseconds(config.at("pause-ms").get<int>()));
-      if (step % config.at("report-every").get<int64_t>() != 0) continue;
+      bool stops = config.at("asks") && train::should_stop();
+      if (config.at("asks") && step == 1) std::cout << "has asked" << std::endl;
+      if (stops && config.at("never-returns")) std::this_thread::sleep_for(std::chrono::hours(1));
+      if (step % config.at("report-every").get<int64_t>() != 0 && !stops) continue;
       Json metrics = {{"step", step}, {"loss", loss.item<double>()}};
       train::report(metrics, TorchCheckpoint::from_model(model, optimizer).set("step", step));
       // What happens to the weights now must not show in the file.
@@ -59,6 +62,7 @@ void loop(const Json& config) {
         torch::NoGradGuard no_grad;
         for (auto& parameter : model->parameters()) parameter.add_(1000);
       }
+      if (stops) return;
     }
   }
 }
@@ -117,11 +121,12 @@ int main(int argc, char** argv) {
     ::setenv("DISK_IS_THERE", "1", 1);
   }
   manta::init(argc, argv, {.resources = {.cpus = 8}});
-  Json options = {{"workers", 2},      {"epochs", 2},     {"report-every", 2},
-                  {"max-failures", 0}, {"pause-ms", 0},   {"throw-at", -1},
-                  {"exit-at", -1},     {"keep", 0},       {"timeout-ms", 60000},
-                  {"width", 16},       {"disk", ""},      {"backend", "auto"},
-                  {"restore", false},  {"mutate", false}, {"quiet", false}};
+  Json options = {{"workers", 2},      {"epochs", 2},       {"report-every", 2},
+                  {"max-failures", 0}, {"pause-ms", 0},     {"throw-at", -1},
+                  {"exit-at", -1},     {"keep", 0},         {"timeout-ms", 60000},
+                  {"width", 16},       {"disk", ""},        {"backend", "auto"},
+                  {"restore", false},  {"mutate", false},   {"quiet", false},
+                  {"asks", false},     {"grace-ms", 30000}, {"never-returns", false}};
   read_options(argc, argv, options);
   std::string storage = argv[1], name = argv[2], data = argv[3];
 
@@ -129,6 +134,7 @@ int main(int argc, char** argv) {
   run.failure_config.max_failures = options["max-failures"];
   run.checkpoint_config.num_to_keep = options["keep"];
   run.collective_timeout = std::chrono::milliseconds(options["timeout-ms"].get<int>());
+  run.stop_grace = std::chrono::milliseconds(options["grace-ms"].get<int>());
   int workers = options["workers"];
   try {
     Result result;

@@ -1,7 +1,10 @@
+#include <algorithm>
+
 #include "manta/base/error_internal.h"
 #include "manta/base/json_input_internal.h"
 #include "manta/core/client_internal.h"
 #include "manta/core/init.h"
+#include "manta/core/node.h"
 #include "manta/core/resources_internal.h"
 #include "manta/core/session_folder_internal.h"
 #include "manta/train/checkpoint_store_internal.h"
@@ -50,11 +53,16 @@ void check_capacity(const ScalingConfig& scaling) {
   Resources each = resources_of_worker(scaling);
   auto all = nodes();
   if (all.size() == 1) why = str("there is only ", to_string(all.front().total));
+  bool has_gpus =
+      std::any_of(all.begin(), all.end(), [](auto& node) { return node.total.gpus > 0; });
   throw Error(ErrorKind::kResources,
-              str("scaling_config asks for ", workers, " workers with ", to_string(each),
-                  " each, but ", why,
-                  ": set a smaller num_workers, or smaller resources_per_worker (such as {.cpus = "
-                  "0.5} to share processors)"));
+              str("scaling_config asks for ", workers, workers == 1 ? " worker" : " workers",
+                  " with ", to_string(each), " each, but ", why,
+                  each.gpus > 0 && !has_gpus
+                      ? ", and no GPU was found: set use_gpu = false, or, if there are GPUs that "
+                        "the driver does not show, InitOptions::resources.gpus"
+                      : ": set a smaller num_workers, or smaller resources_per_worker (such as "
+                        "{.cpus = 0.5} to share processors)"));
 }
 
 int workers_for_now(const ScalingConfig& scaling) {
@@ -103,6 +111,11 @@ void check_training(const Training& training) {
     throw Error(ErrorKind::kInvalidArgument,
                 str("run_config.collective_timeout must be at most ten years (was ",
                     run.collective_timeout.count(), " ms)"));
+  }
+  if (run.stop_grace.count() < 0 || run.stop_grace > kLongestTimeout) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("run_config.stop_grace must be from 0 to ten years (was ",
+                    run.stop_grace.count(), " ms)"));
   }
   if (run.verbose < 0 || run.verbose > 3) {
     throw Error(ErrorKind::kInvalidArgument,

@@ -87,6 +87,11 @@ struct RunConfig {
   CheckpointConfig checkpoint_config = {};
   /// A worker that waits this long for another in a collective operation fails and names it.
   std::chrono::milliseconds collective_timeout = std::chrono::minutes(5);
+  /// When the run is to end (Ctrl-C, SIGTERM, RunHandle::stop), a loop that asks
+  /// train::should_stop() has so long to leave a last checkpoint and return; then it is ended. A
+  /// loop that has not asked is ended at once. A machine that is taken away says how long it waits
+  /// after SIGTERM: stay below that.
+  std::chrono::milliseconds stop_grace = std::chrono::seconds(30);
   /// Who may use the run folder, as in chmod, minus the umask. Everything in it gets the same
   /// permissions, except logs, which only this user may read. The owner's digit must be 7. Default:
   /// this user only.
@@ -106,7 +111,7 @@ enum class RunOutcome {
   kStopped,      ///< A callback, or RunConfig::stop, decided that the run is complete.
   kPaused,       ///< A callback decided that restore resumes it later.
   kFailed,       ///< fit() throws the reason.
-  kInterrupted,  ///< By Ctrl-C or RunHandle::stop.
+  kInterrupted,  ///< By Ctrl-C, SIGTERM or RunHandle::stop.
 };
 
 /// The result of a run. All of it is in the run folder, too.

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <type_traits>
 
 #include "manta/base/error_internal.h"
 #include "manta/io/collective_member_internal.h"
@@ -44,8 +43,7 @@ std::vector<Action> Controller::handle(const Event& event) {
   std::visit(
       [&](const auto& one) {
         if (phase_ == Phase::kIdle || ended()) return;
-        using One = std::decay_t<decltype(one)>;
-        if constexpr (!std::is_same_v<One, Interrupted> && !std::is_same_v<One, TimeIsUp>) {
+        if constexpr (requires { one.attempt; }) {
           if (one.attempt != restart_point_.attempt) return;
         }
         on(one);
@@ -61,7 +59,9 @@ void Controller::start_attempt() {
   ranks_.assign(static_cast<size_t>(num_workers_), RankView{{}, restart_point_.next_report, false});
   pending_.clear();
   next_commit_ = restart_point_.next_report;
-  committing_ = group_stopped_ = false;
+  committing_ = group_started_ = group_stopped_ = false;
+  asking_ = ask_is_named_ = told_ = took_stacks_ = false;
+  asks_.clear();
   announced_.reset();
   cause_.reset();
   Json from = restart_point_.checkpoint ? Json(*restart_point_.checkpoint) : Json();
@@ -73,8 +73,8 @@ void Controller::start_attempt() {
 }
 
 void Controller::on(const GroupStarted& event) {
-  if (phase_ == Phase::kRunning)
-    add(Note{kGroupStarted, {{"workers", num_workers_}}, event.attempt});
+  if (phase_ != Phase::kRunning || std::exchange(group_started_, true)) return;
+  add(Note{kGroupStarted, {{"workers", num_workers_}}, event.attempt});
 }
 
 void Controller::on(const Reported& event) {
@@ -139,8 +139,14 @@ void Controller::on(const Waits& event) {
 bool Controller::stands_still() {
   auto found = find_standstill(ranks_);
   if (!found) return false;
+  take_stacks();
   fail({found->rank, ErrorKind::kInvalidArgument, found->message, false, true});
   return true;
+}
+
+// At once, before others give up waiting, too; and once: the first are the best.
+void Controller::take_stacks() {
+  if (!std::exchange(took_stacks_, true)) add(TakeStacks{restart_point_.attempt});
 }
 
 void Controller::on(const Finished& event) {
@@ -150,9 +156,12 @@ void Controller::on(const Finished& event) {
   rank.finished = true;
   rank.activity.collectives = event.collectives;
   rank.activity.passes = event.passes;
+  asks_[event.rank] = event.asks;
+  told_ = told_ || event.told;
   for (int other = 0; other < num_workers_; ++other)
     if (unequal(event.rank, other)) return;
   if (stands_still()) return;
+  name_the_ask();
   stop_if_done();
 }
 
@@ -172,6 +181,7 @@ bool Controller::unequal(int finished, int other) {
 void Controller::on(const Failed& event) {
   // Without work that is left to do, a worker has nothing left to lose.
   if (phase_ != Phase::kRunning || all_work_is_done()) return;
+  if (event.failure.kind == ErrorKind::kTimeout) take_stacks();
   bool consequence = event.failure.consequence && event.failure.rank != kDataReader;
   if (!consequence) return fail(event.failure);
   if (event.activity && event.failure.rank >= 0 && event.failure.rank < num_workers_) {
@@ -254,10 +264,56 @@ void Controller::on(const Resized& event) {
 
 void Controller::on(const Interrupted&) {
   bool finished = phase_ == Phase::kStopping && !cause_ && decided_ != Decision::kRestart;
-  if (interrupted_ || finished) return;
-  interrupted_ = true;
+  if (interrupted_ || asked_to_end_ || finished) return;
   add(Note{kInterrupted, Json::object(), restart_point_.attempt});
+  if (phase_ != Phase::kRunning || !group_started_) return end_by_interrupt();
+  asked_to_end_ = true;
+  add(StartGrace{});
+  ask_to_stop();
+}
+
+void Controller::on(const GraceIsOver&) {
+  if (!asked_to_end_ || phase_ != Phase::kRunning) return;
+  add(
+      Warn{"the loop has not returned within RunConfig::stop_grace after it was asked to stop: it "
+           "is ended, and goes on from its last checkpoint when the run is restored"});
+  end_by_interrupt();
+}
+
+void Controller::on(const NodeDrains&) {
+  if (phase_ == Phase::kRunning && group_started_) ask_to_stop();
+}
+
+void Controller::end_by_interrupt() {
+  interrupted_ = true;
   if (phase_ == Phase::kRunning) stop();
+}
+
+void Controller::ask_to_stop() {
+  if (std::exchange(asking_, true)) return;
+  add(AskGroupToStop{restart_point_.attempt});
+}
+
+void Controller::on(const Asks& event) {
+  if (phase_ != Phase::kRunning || !asking_) return;
+  MANTA_CHECK(event.rank >= 0 && event.rank < num_workers_, str("rank ", event.rank));
+  asks_.emplace(event.rank, event.count);
+  name_the_ask();
+}
+
+// The first call of should_stop that no rank has answered. A rank that has finished makes no more,
+// and the others none that it has not made, if they ask at the same places.
+void Controller::name_the_ask() {
+  if (!asking_ || ask_is_named_ || static_cast<int>(asks_.size()) < num_workers_) return;
+  ask_is_named_ = true;
+  int64_t most = 0;
+  bool all_finished = true;
+  for (const auto& [rank, count] : asks_) {
+    most = std::max(most, count);
+    all_finished = all_finished && ranks_[static_cast<size_t>(rank)].finished;
+  }
+  if (asked_to_end_ && most == 0 && !all_finished) return end_by_interrupt();  // it does not ask
+  add(StopGroupFrom{restart_point_.attempt, most + 1});
 }
 
 // As a callback's decision to stop, which comes with a report.
@@ -342,8 +398,17 @@ void Controller::conclude() {
   if (interrupted_) return end({RunOutcome::kInterrupted});
   if (time_is_up_ || decided_ == Decision::kStop) return end({RunOutcome::kStopped});
   if (decided_ == Decision::kPause) return end({RunOutcome::kPaused});
+  bool again_or_told = cause_ || decided_ == Decision::kRestart || told_;
+  if (asked_to_end_ && again_or_told) {
+    if (cause_) {
+      add(Warn{str("while the loop was asked to stop, ",
+                   cause_->rank >= 0 ? str("rank ", cause_->rank) : "another process",
+                   " failed: ", cause_->message)});
+    }
+    return end({RunOutcome::kInterrupted});
+  }
   if (!cause_) {
-    if (decided_ != Decision::kRestart) return end({RunOutcome::kFinished});
+    if (!again_or_told) return end({RunOutcome::kFinished});
     ++restart_point_.attempt;
     return start_attempt();
   }

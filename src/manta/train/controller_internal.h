@@ -63,6 +63,13 @@ struct Finished {  ///< The loop returned.
   int attempt = 0;
   int rank = 0;
   int64_t collectives = 0, passes = 0;  ///< How many it began in all.
+  int64_t asks = 0;                     ///< Calls of train::should_stop.
+  bool told = false;                    ///< One of them returned true.
+};
+struct Asks {  ///< Answer to AskGroupToStop, of each rank.
+  int attempt = 0;
+  int rank = 0;
+  int64_t count = 0;  ///< Calls of train::should_stop that returned false; the next one waits.
 };
 struct Failed {  ///< A worker or the data reader ended early.
   int attempt = 0;
@@ -99,11 +106,16 @@ struct Resized {
   int attempt = 0;
   int num_workers = 1;
 };
-struct Interrupted {};  ///< Ctrl-C.
+struct Interrupted {};  ///< Ctrl-C, SIGTERM, RunHandle::stop.
+struct GraceIsOver {};  ///< Answer to StartGrace.
 struct TimeIsUp {};     ///< StopCriteria::time has passed: the run is complete.
-using Event =
-    std::variant<GroupStarted, Reported, Wrote, Waits, Finished, Failed, GroupStopped, TimerFired,
-                 CommitDone, Judged, CheckpointDamaged, Resized, Interrupted, TimeIsUp>;
+/// Workers are on a node that will be taken away, and could be elsewhere.
+struct NodeDrains {
+  int attempt = 0;
+};
+using Event = std::variant<GroupStarted, Reported, Wrote, Waits, Finished, Asks, Failed,
+                           GroupStopped, TimerFired, CommitDone, Judged, CheckpointDamaged, Resized,
+                           Interrupted, GraceIsOver, TimeIsUp, NodeDrains>;
 
 // ---- Actions.
 
@@ -119,6 +131,17 @@ struct StopGroup {  ///< Kill the whole group, and answer when it is gone.
 struct StartTimer {  ///< Answer after the delay; a timer of an older attempt may be dropped.
   int attempt = 0;
   std::chrono::milliseconds delay{};
+};
+struct AskGroupToStop {  ///< Ask each rank how often it has called train::should_stop.
+  int attempt = 0;
+};
+struct StopGroupFrom {  ///< Tell each rank from which of these calls on it returns true.
+  int attempt = 0;
+  int64_t ask = 0;
+};
+struct StartGrace {};  ///< Answer after RunConfig::stop_grace.
+struct TakeStacks {    ///< Ranks wait for each other: write down where each of them is.
+  int attempt = 0;
 };
 struct Gathered {  ///< Every rank has made report `index`: let the next one begin.
   int attempt = 0;
@@ -154,8 +177,9 @@ struct End {  ///< The last action.
   RunOutcome outcome = RunOutcome::kFinished;
   std::optional<Failure> failure = {};  ///< With kFailed.
 };
-using Action = std::variant<StartGroup, StopGroup, StartTimer, Gathered, Commit, Announce,
-                            Acknowledge, Note, Warn, End>;
+using Action =
+    std::variant<StartGroup, StopGroup, StartTimer, AskGroupToStop, StopGroupFrom, StartGrace,
+                 TakeStacks, Gathered, Commit, Announce, Acknowledge, Note, Warn, End>;
 
 /// Names of notes, which are also names of events in the journal.
 inline constexpr const char* kAttemptStarted = "attempt_started";  ///< checkpoint, next_report
@@ -184,6 +208,11 @@ inline constexpr std::chrono::milliseconds kWaitForCause{1000};
 /// progress, and then applies the policy. The next attempt starts after the last committed
 /// checkpoint, so the reports after it are made, and committed, again. Ranks that have diverged are
 /// a failure as soon as they report that they wait (see find_standstill).
+///
+/// An interrupt asks a group whose loop has called train::should_stop to end by itself, and stops
+/// the others at once. The loop may make further reports, which are committed. When it has
+/// returned, or the grace is over, the run ends as interrupted; a loop that was not told to stop
+/// has finished. A node that drains asks in the same way, and the run goes on with another attempt.
 class Controller {
  public:
   struct Start {  ///< Where the run begins; another place than 0 if it is restored.
@@ -217,6 +246,7 @@ class Controller {
   void on(const Wrote& event);
   void on(const Waits& event);
   void on(const Finished& event);
+  void on(const Asks& event);
   void on(const Failed& event);
   void on(const GroupStopped& event);
   void on(const TimerFired& event);
@@ -225,6 +255,8 @@ class Controller {
   void on(const CheckpointDamaged& event);
   void on(const Resized& event);
   void on(const Interrupted& event);
+  void on(const GraceIsOver& event);
+  void on(const NodeDrains& event);
   void on(const TimeIsUp& event);
 
   template <class T>
@@ -233,10 +265,14 @@ class Controller {
   }
   void start_attempt();
   void commit_next();
+  void ask_to_stop();
+  void name_the_ask();
+  void end_by_interrupt();
   void stop_if_done();
   bool all_work_is_done() const;
   bool unequal(int finished, int other);
   bool stands_still();
+  void take_stacks();
   bool is_empty_checkpoint(const Pending& report);
   void warn_of_different_models(const Pending& report);
   void fail(Failure failure);
@@ -249,7 +285,8 @@ class Controller {
   FailureConfig config_;
   Start restart_point_;  // .attempt is the current one
   int failures_ = 0;
-  bool interrupted_ = false;
+  bool interrupted_ = false;   // the group is not, or no longer, waited for
+  bool asked_to_end_ = false;  // by an interrupt; the group may end by itself
   bool time_is_up_ = false;
   bool warned_of_models_ = false;
   std::vector<Action> actions_;  // what this event leads to
@@ -263,7 +300,13 @@ class Controller {
   std::optional<int64_t> announced_;  // what is committed and not judged
   Decision::Kind decided_ = Decision::kGoOn;
   std::optional<int> next_workers_;  // of the attempt after this
+  bool group_started_ = false;
   bool group_stopped_ = false;
+  bool asking_ = false;        // for its calls of should_stop, because the group should end
+  bool ask_is_named_ = false;  // from which on they return true
+  bool told_ = false;          // one of them has
+  bool took_stacks_ = false;
+  std::map<int, int64_t> asks_;  // rank -> calls
   std::optional<Failure> cause_;
 };
 

@@ -18,7 +18,8 @@ namespace {
 struct Outcomes {
   int finished = 0, failed = 0, fatal = 0, interrupted = 0, restarts = 0, late = 0, parted = 0;
   int stopped = 0, paused = 0, resized = 0;
-  int in_report = 0;  // of those, with a rank that waits in a report
+  int in_report = 0;        // of those, with a rank that waits in a report
+  int told = 0, moved = 0;  // runs that ended, or went on, because the loop was told to stop
 };
 
 class World {
@@ -31,6 +32,9 @@ class World {
         faults_left_(chance(30) ? 0 : up_to(6)),
         runs_ahead_(chance(30)),
         interrupt_(chance(10)),
+        asks_(chance(60)),
+        reports_when_told_(chance(50)),
+        drains_(chance(10)),
         collectives_(up_to(2)),
         claims_linger_(chance(20)),
         decisions_left_(chance(80) ? 0 : 1 + up_to(2)),
@@ -74,6 +78,8 @@ class World {
     outcomes.restarts += restarts_;
     outcomes.resized += resized_;
     outcomes.late += late_deliveries_;
+    outcomes.told += end_->outcome == RunOutcome::kInterrupted && told_;
+    outcomes.moved += moved_;
     return problem_;
   }
 
@@ -86,6 +92,12 @@ class World {
     std::deque<int64_t> to_write;
     bool finished = false;
     bool dead = false;
+    int64_t asks = 0;     // whether it should stop
+    bool asked = false;   // before its next report, or its end
+    bool wanted = false;  // the number of its asks
+    bool frozen = false;  // no further one is answered before stop_from is known
+    std::optional<int64_t> stop_from;
+    bool stops = false;      // it was told to
     std::deque<Event> sent;  // in order, not yet delivered
   };
 
@@ -160,7 +172,10 @@ class World {
       kStop,
       kLate,
       kRepeat,
-      kInterrupt
+      kInterrupt,
+      kGrace,
+      kDrain,
+      kAnswer
     };
     std::vector<std::pair<Move, size_t>> moves;
     for (size_t rank = 0; alive_ && rank < processes_.size(); ++rank) {
@@ -168,17 +183,20 @@ class World {
       if (!processes_[rank].told && activity(rank).kind != Wait::kNone)
         moves.push_back({kTell, rank});
       if (!processes_[rank].sent.empty()) moves.push_back({kDeliver, rank});
+      if (processes_[rank].wanted && !processes_[rank].dead) moves.push_back({kAnswer, rank});
     }
     if (alive_ && !started_event_.empty()) moves.push_back({kDeliver, processes_.size()});
     if (commit_) moves.push_back({kCommit, 0});
     if (announced_) moves.push_back({kJudge, 0});
     if (timer_) moves.push_back({kTimer, 0});
     if (stopping_) moves.push_back({kStop, 0});
+    if (grace_ && (moves.empty() || chance(2))) moves.push_back({kGrace, 0});
     if (moves.empty()) return false;
     // These alone do not keep a run going.
     if (!late_.empty()) moves.push_back({kLate, 0});
     if (!delivered_.empty() && chance(10)) moves.push_back({kRepeat, 0});
     if (interrupt_ && chance(5)) moves.push_back({kInterrupt, 0});
+    if (drains_ && alive_ && chance(2)) moves.push_back({kDrain, 0});
 
     auto [move, which] = moves[static_cast<size_t>(up_to(static_cast<int>(moves.size()) - 1))];
     switch (move) {
@@ -242,6 +260,22 @@ class World {
         interrupted_ = true;
         deliver(Interrupted{});
         break;
+      case kGrace:
+        grace_ = false;
+        grace_is_over_ = true;
+        deliver(GraceIsOver{});
+        break;
+      case kDrain:
+        drain_asked_ = true;
+        deliver(NodeDrains{restart_.attempt});
+        break;
+      case kAnswer:
+        processes_[which].wanted = false;
+        if (processes_[which].finished) break;  // which says it, too
+        processes_[which].frozen = true;
+        processes_[which].sent.push_back(
+            Asks{restart_.attempt, static_cast<int>(which), processes_[which].asks});
+        break;
     }
     return true;
   }
@@ -282,6 +316,8 @@ class World {
     if (process.finished) return false;
     if (process.waits) return is_released(process);
     if (process.begun < collectives_before_next(rank)) return true;
+    if (asks_ && !process.asked) return !process.frozen || process.stop_from;
+    if (process.stops && !reports_when_told_) return true;
     if (process.next == reports_of(static_cast<int>(rank))) return true;
     return runs_ahead_ || process.next <= gathered_ + 1;
   }
@@ -301,6 +337,14 @@ class World {
     } else if (process.begun < collectives_before_next(which)) {
       ++process.begun;
       process.waits = true;
+    } else if (asks_ && !process.asked) {
+      if (process.frozen && !process.stop_from) return;
+      process.asked = true;
+      ++process.asks;
+      process.stops = process.stop_from && process.asks >= *process.stop_from;
+      told_ = told_ || process.stops;
+    } else if (process.stops && (!reports_when_told_ || process.next == reports_of(rank))) {
+      finish(which);
     } else if (process.next < reports_of(rank)) {
       if (!runs_ahead_ && process.next > gathered_ + 1) return;
       bool astray = rank == astray_rank_;
@@ -309,10 +353,18 @@ class World {
                                       has_checkpoint(process.next, rank)});
       if (has_checkpoint(process.next, rank)) process.to_write.push_back(process.next);
       ++process.next;
+      process.asked = false;
+      if (process.stops) finish(which);
     } else {
-      process.finished = true;
-      process.sent.push_back(Finished{restart_.attempt, rank, process.begun, 0});
+      finish(which);
     }
+  }
+
+  void finish(size_t rank) {
+    Process& process = processes_[rank];
+    process.finished = true;
+    process.sent.push_back(Finished{restart_.attempt, static_cast<int>(rank), process.begun, 0,
+                                    process.asks, process.stops});
   }
 
   // Its own failure may arrive late, as a consequence only, or with part of its messages lost;
@@ -363,6 +415,13 @@ class World {
     decided_ = Decision::kGoOn;
     require(action.num_workers == num_workers_, "a group of another size");
     if (begun_) {
+      // A loop that was told to leave a node.
+      if (std::any_of(processes_.begin(), processes_.end(),
+                      [](auto& each) { return each.stops; })) {
+        require(drain_asked_, "nobody told the loop to stop");
+        ++free_restarts_;
+        ++moved_;
+      }
       require(stopped_, "a group starts before the other one has stopped");
       require(action.attempt == restart_.attempt + 1, "attempts are not counted");
       ++restarts_;
@@ -390,6 +449,33 @@ class World {
   void on(const StopGroup& action) {
     require(alive_ && !stopping_ && action.attempt == restart_.attempt, "a stop without a group");
     stopping_ = true;
+  }
+  void on(const AskGroupToStop& action) {
+    require(alive_ && !stopping_ && action.attempt == restart_.attempt, "asks without a group");
+    require(interrupted_ || drain_asked_, "asks without a reason");
+    for (Process& process : processes_) {
+      require(!process.wanted && !process.frozen, "asks twice");
+      process.wanted = true;
+    }
+  }
+  void on(const StopGroupFrom& action) {
+    require(alive_ && !stopping_ && action.attempt == restart_.attempt, "a stop without a group");
+    for (Process& process : processes_) {
+      require(process.finished || process.dead || process.frozen,
+              "a stop before all have answered");
+      require(!process.stop_from, "two stops");
+      bool answered = process.asked || process.stops;
+      require(process.asks < action.ask || process.finished || !answered,
+              "an answer is taken back");
+      process.stop_from = action.ask;
+    }
+  }
+  void on(const TakeStacks& action) {
+    require(alive_ && !stopping_ && action.attempt == restart_.attempt, "stacks without a group");
+  }
+  void on(const StartGrace&) {
+    require(!grace_ && interrupted_, "a grace without an interrupt");
+    grace_ = true;
   }
   void on(const StartTimer& action) {
     require(!timer_ && action.attempt == restart_.attempt, "two timers");
@@ -432,7 +518,7 @@ class World {
   void on(const Note& action) {
     require(!action.event.empty() && action.details.is_object(), "an empty note");
   }
-  void on(const Warn&) { require(false, "a warning without a reason"); }
+  void on(const Warn&) { require(interrupted_, "a warning without a reason"); }
   void on(const End& action) { end_ = action; }
 
   void check_end() {
@@ -471,6 +557,9 @@ class World {
   int faults_left_;
   bool runs_ahead_;
   bool interrupt_;
+  bool asks_;               // the loop asks before each report whether it should stop
+  bool reports_when_told_;  // and makes one more report
+  bool drains_;
   int collectives_;     // before each report, and before the end
   bool claims_linger_;  // a rank may say that it waits in a collective that is over
   int decisions_left_;  // of callbacks
@@ -496,7 +585,8 @@ class World {
   std::optional<int> timer_;
   std::deque<Event> late_;
   std::vector<Event> delivered_;
-  int late_deliveries_ = 0;
+  int late_deliveries_ = 0, moved_ = 0;
+  bool grace_ = false, grace_is_over_ = false, drain_asked_ = false, told_ = false;
   std::optional<End> end_;
   std::string problem_;
   Controller controller_;
@@ -524,6 +614,8 @@ TEST_P(ControllerSimulatorTest, ManyOrdersOfEvents) {
   EXPECT_GT(outcomes.stopped, 100);
   EXPECT_GT(outcomes.paused, 100);
   EXPECT_GT(outcomes.resized, 100);
+  EXPECT_GT(outcomes.told, 100);
+  EXPECT_GT(outcomes.moved, 100);
 }
 
 INSTANTIATE_TEST_SUITE_P(Parts, ControllerSimulatorTest, testing::Range(0u, 4u));

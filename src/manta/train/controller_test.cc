@@ -51,6 +51,14 @@ std::string to_string(const std::vector<Action>& actions) {
       add(str("acknowledge ", acknowledge->index));
     } else if (auto* announce = std::get_if<Announce>(&action)) {
       add(str("announce ", announce->index));
+    } else if (std::holds_alternative<AskGroupToStop>(action)) {
+      add("ask");
+    } else if (auto* from = std::get_if<StopGroupFrom>(&action)) {
+      add(str("stop from ", from->ask));
+    } else if (std::holds_alternative<StartGrace>(action)) {
+      add("grace");
+    } else if (std::holds_alternative<TakeStacks>(action)) {
+      add("stacks");
     } else if (std::holds_alternative<Warn>(action)) {
       add("warn");
     } else if (auto* end = std::get_if<End>(&action)) {
@@ -294,7 +302,7 @@ TEST(ControllerTest, RanksThatWaitForEachOtherFailTheRun) {
   Activity in_barrier{
       .kind = Wait::kCollective, .number = 0, .what = "in a barrier", .collectives = 1};
   EXPECT_EQ(story(Waits{0, 0, in_report}), "");
-  EXPECT_EQ(story(Waits{0, 1, in_barrier}), "stop 0");
+  EXPECT_EQ(story(Waits{0, 1, in_barrier}), "stacks; stop 0");
   EXPECT_EQ(story(Waits{0, 1, in_barrier}), "");
   EXPECT_EQ(story(GroupStopped{0}), "end failed");
   EXPECT_EQ(story.end->failure->rank, 1);
@@ -310,10 +318,10 @@ TEST(ControllerTest, ARankThatHasReturnedIsTheCauseOfWhatBreaksOffInOthers) {
         Activity{.kind = Wait::kCollective, .number = 3, .what = "in a barrier", .collectives = 4};
     if (finished_first) {
       EXPECT_EQ(story(Finished{0, 0, 3, 0}), "");
-      EXPECT_EQ(story(broken), "stop 0");
+      EXPECT_EQ(story(broken), "stacks; stop 0");
     } else {
       EXPECT_EQ(story(broken), "timer 0");
-      EXPECT_EQ(story(Finished{0, 0, 3, 0}), "stop 0");
+      EXPECT_EQ(story(Finished{0, 0, 3, 0}), "stacks; stop 0");
     }
     EXPECT_EQ(story(GroupStopped{0}), "end failed");
     EXPECT_THAT(story.end->failure->message,
@@ -332,7 +340,7 @@ TEST(ControllerTest, AWaitForRowsThatWasGivenUpIsNoReasonNotToStartAgain) {
   EXPECT_EQ(story(Waits{0, 0, in_rows}), "");
   EXPECT_EQ(story(Waits{0, 1, in_barrier}), "");
   Failed timeout{0, {1, ErrorKind::kTimeout, "waited 5 s", true}, in_barrier};
-  EXPECT_EQ(story(timeout), "stop 0");
+  EXPECT_EQ(story(timeout), "stacks; stop 0");
   EXPECT_EQ(story(GroupStopped{0}), "start 1 from none next 0");
   EXPECT_THAT(story.notes[0].details["message"].get<std::string>(),
               AllOf(HasSubstr("it waits in a barrier that rank 0 never joins: rank 0 waits for "
@@ -409,6 +417,75 @@ TEST(ControllerTest, AnInterruptEndsARunThatWouldBeRestarted) {
   EXPECT_EQ(story(GroupStopped{0}), "end interrupted");
 }
 
+TEST(ControllerTest, ALoopThatAsksEndsByItself) {
+  Story story(2, 5);
+  story(GroupStarted{0});
+  EXPECT_EQ(story(Interrupted{}), "grace; ask");
+  EXPECT_EQ(story(Interrupted{}), "");
+  EXPECT_EQ(story(Asks{0, 0, 7}), "");
+  EXPECT_EQ(story(Asks{0, 0, 9}), "");  // once
+  EXPECT_EQ(story(Asks{0, 1, 6}), "stop from 8");
+  story(report(0, 0, 0, true));
+  story(report(0, 1, 0));
+  EXPECT_EQ(story(Wrote{0, 0, 0, kFiles}), "commit 0 with checkpoint");
+  story(Finished{0, 0, 0, 0, 8, true});
+  story(Finished{0, 1, 0, 0, 8, true});
+  EXPECT_EQ(story(CommitDone{0, 0, ""}), "acknowledge 0; stop 0");
+  EXPECT_EQ(story(GroupStopped{0}), "end interrupted");
+}
+
+TEST(ControllerTest, ALoopThatDoesNotAskIsEndedAtOnce) {
+  Story story(2, 5);
+  story(GroupStarted{0});
+  story(Interrupted{});
+  EXPECT_EQ(story(Asks{0, 1, 0}), "");
+  EXPECT_EQ(story(Asks{0, 0, 0}), "stop 0");
+  EXPECT_EQ(story(GroupStopped{0}), "end interrupted");
+}
+
+TEST(ControllerTest, ALoopThatEndsBeforeItIsToldHasFinished) {
+  Story story(2);
+  story(GroupStarted{0});
+  story(Finished{0, 1, 0, 0, 3, false});
+  EXPECT_EQ(story(Interrupted{}), "grace; ask");
+  EXPECT_EQ(story(Asks{0, 0, 2}), "stop from 4");
+  EXPECT_EQ(story(Finished{0, 0, 0, 0, 3, false}), "stop 0");
+  EXPECT_EQ(story(GroupStopped{0}), "end finished");
+}
+
+TEST(ControllerTest, ALoopHasTheGraceToEnd) {
+  Story story(1);
+  story(GroupStarted{0});
+  story(Interrupted{});
+  EXPECT_EQ(story(Asks{0, 0, 2}), "stop from 3");
+  EXPECT_EQ(story(GraceIsOver{}), "warn; stop 0");
+  EXPECT_THAT(story.warning, HasSubstr("stop_grace"));
+  EXPECT_EQ(story(GroupStopped{0}), "end interrupted");
+}
+
+TEST(ControllerTest, AWorkerThatIsLostWhileTheRunEndsIsNotStartedAgain) {
+  Story story(1, 5);
+  story(GroupStarted{0});
+  story(Interrupted{});
+  story(Asks{0, 0, 2});
+  EXPECT_EQ(story(failed(0, 0, "boom")), "stop 0");
+  EXPECT_EQ(story(GroupStopped{0}), "warn; end interrupted");
+  EXPECT_THAT(story.warning, HasSubstr("rank 0 failed: boom"));
+}
+
+TEST(ControllerTest, ALoopThatLeavesANodeIsStartedAgain) {
+  Story story(2);
+  story(GroupStarted{0});
+  EXPECT_EQ(story(NodeDrains{0}), "ask");
+  EXPECT_EQ(story(NodeDrains{0}), "");
+  story(Asks{0, 0, 0});
+  EXPECT_EQ(story(Asks{0, 1, 0}), "stop from 1");  // it may ask yet, and need not
+  story(Finished{0, 0, 0, 0, 1, true});
+  EXPECT_EQ(story(Finished{0, 1, 0, 0, 1, true}), "stop 0");
+  EXPECT_EQ(story(GroupStopped{0}), "start 1 from none next 0");
+  EXPECT_EQ(story(NodeDrains{0}), "");  // of the attempt before
+}
+
 TEST(ControllerTest, NotesTellTheStory) {
   Story story(1, 1);
   story(GroupStarted{0});
@@ -435,7 +512,7 @@ TEST(ControllerTest, ADamagedCheckpointIsSteppedBackFrom) {
   // It was no failure: none is allowed here, and the run goes on.
   EXPECT_EQ(story(GroupStarted{5}), "");
   EXPECT_EQ(story(report(5, 0, 0)), "commit 0");
-  EXPECT_EQ(story(Interrupted{}), "stop 5");
+  EXPECT_EQ(story(failed(5, 0, "boom")), "stop 5");
   EXPECT_EQ(story(CheckpointDamaged{5, 1}), "");
 }
 

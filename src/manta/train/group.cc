@@ -12,6 +12,7 @@
 #include "manta/core/how_it_ended_internal.h"
 #include "manta/core/init.h"
 #include "manta/core/node_memory_internal.h"
+#include "manta/core/process_stacks_internal.h"
 #include "manta/core/session_folder_internal.h"
 #include "manta/io/collective_region_internal.h"
 #include "manta/train/active_runs_internal.h"
@@ -309,6 +310,42 @@ void Group::acknowledge(int64_t index, bool committed) {
   }
 }
 
+void Group::ask_to_stop() {
+  std::lock_guard lock(loop_.mutex);
+  wants_asks_ = true;
+  for (const NodePart& part : parts_) {
+    if (!part.listens) continue;  // asked when they do
+    for (size_t seat : part.workers) send(seats_[seat], WantAsks{});
+  }
+}
+
+void Group::stop_from(int64_t ask) {
+  std::lock_guard lock(loop_.mutex);
+  for (Seat& seat : seats_) {
+    if (seat.rank != kDataReader) send(seat, StopFrom{ask});
+  }
+}
+
+std::string Group::stacks(Deadline deadline) {
+  std::vector<std::pair<std::string, std::optional<Join>>> members;
+  {
+    std::lock_guard lock(loop_.mutex);
+    for (const Seat& seat : seats_) members.emplace_back(seat.name, seat.joined);
+  }
+  std::string text;
+  for (const auto& [name, joined] : members) {
+    text += str(text.empty() ? "" : "\n", name);
+    if (!joined) {
+      text += "\n  has not joined\n";
+    } else if (joined->node != 0) {
+      text += str(" (pid ", joined->pid, ")\n  is on another node: its stack is not taken\n");
+    } else {
+      text += str(" (pid ", joined->pid, ")\n", process_stacks(joined->pid, deadline));
+    }
+  }
+  return text;
+}
+
 std::string Group::why_waits() {
   std::unique_lock lock(loop_.mutex);
   auto run = seats_.front().run;
@@ -356,7 +393,7 @@ std::vector<Group::NodePart> Group::parts_of_nodes() const {
         throw Error(ErrorKind::kWorkerLost,
                     str(seat.name, " is on a node that has gone meanwhile"));
       }
-      part = parts.insert(parts.end(), NodePart{known.at(id), {}, {}, {}});
+      part = parts.insert(parts.end(), NodePart{known.at(id), {}, {}, {}, id == 0});
     }
     if (seat.rank == kDataReader) {
       part->reader = i;

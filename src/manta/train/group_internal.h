@@ -48,12 +48,21 @@ class Group {
 
   /// Tells the workers that all have made a report; or, later, that it is committed.
   void acknowledge(int64_t index, bool committed);
+  /// Has each worker say how often its loop has asked whether it should stop; and, later, tells
+  /// them from which of these calls on it should.
+  void ask_to_stop();
+  void stop_from(int64_t ask);
+  /// Where each process of the driver's node is, thread by thread; see process_stacks. Of the
+  /// others only their names.
+  std::string stacks(Deadline deadline);
   /// Ends every process: those whose loop is over are let go, the others are killed. Returns when
   /// none does anything any more. A thread cannot be killed: its loop ends when it returns or
   /// calls a function of manta::train.
   void stop();
   /// Why its processes have not started.
   std::string why_waits();
+  /// Whether there is more than the driver's machine.
+  bool has_other_nodes() const { return !entry_.host.empty(); }
   /// A node of its workers that will be taken away; empty if there is none.
   std::string draining_node();
 
@@ -79,6 +88,7 @@ class Group {
     std::vector<size_t> workers;    // their seats, by rank
     std::optional<size_t> reader;   // its seat
     std::vector<size_t> not_begun;  // that wait for the first worker to be ready for them
+    bool listens = false;           // its workers read what is sent to their loops
   };
 
   // group.cc
@@ -120,6 +130,7 @@ class Group {
   void on(size_t seat, SendDone& message);
   void on(size_t seat, SendProgress& message);
   void on(size_t seat, SendEpoch& message);
+  void on(size_t seat, SendAsks& message);
   void on(size_t seat, StoreRequest& message);
   template <class Message>
   void send(Seat& seat, const Message& message);
@@ -137,6 +148,7 @@ class Group {
   std::unique_ptr<TlsListener> tls_listener_;     // null on one machine
   std::vector<Seat> seats_;                       // workers by rank, then data readers
   bool begun_ = false;
+  bool wants_asks_ = false;  // see WantAsks
   std::vector<NodePart> parts_;
   std::set<std::string> fetchable_;  // files of the checkpoint that other nodes may ask for
   KeyValueStore store_;

@@ -123,6 +123,7 @@ void Group::on(size_t seat, Hosting&) {
   auto part = std::find_if(parts_.begin(), parts_.end(),
                            [&](const NodePart& each) { return each.workers.front() == seat; });
   if (part == parts_.end()) throw Error(ErrorKind::kCorrupt, "it is not the first of its node");
+  part->listens = true;
   for (size_t each : std::exchange(part->not_begun, {})) {
     if (seats_[each].rank == kDataReader) {
       send(seats_[each], reading_message(*part));
@@ -132,6 +133,8 @@ void Group::on(size_t seat, Hosting&) {
       send(seats_[each], training_message(*part, local_rank));
     }
   }
+  if (!wants_asks_) return;
+  for (size_t each : part->workers) send(seats_[each], WantAsks{});
 }
 
 void Group::on(size_t seat, SendReport& message) {
@@ -190,7 +193,12 @@ void Group::on(size_t number, SendDone& message) {
   Seat& seat = seats_[number];
   seat.concluded = true;
   seat.finished = true;
-  events_.push(Finished{plan_.attempt, seat.rank, message.collectives, message.passes});
+  events_.push(Finished{plan_.attempt, seat.rank, message.collectives, message.passes, message.asks,
+                        message.told});
+}
+
+void Group::on(size_t seat, SendAsks& message) {
+  events_.push(Asks{plan_.attempt, seats_[seat].rank, message.count});
 }
 
 void Group::on(size_t, SendProgress& message) { events_.push(std::move(message)); }
@@ -229,5 +237,7 @@ void Group::send(Seat& seat, const Message& message) {
 template void Group::send(Seat& seat, const BeginTraining& message);
 template void Group::send(Seat& seat, const BeginReading& message);
 template void Group::send(Seat& seat, const Acknowledged& message);
+template void Group::send(Seat& seat, const WantAsks& message);
+template void Group::send(Seat& seat, const StopFrom& message);
 
 }  // namespace manta::train

@@ -42,7 +42,8 @@ bool shares_folder(const GroupEntry& entry) {
 }
 
 std::shared_ptr<Channel> join_group(const GroupEntry& entry, int rank) {
-  Join join{entry.token, entry.attempt, rank, Client::current("a training run")->node(), true};
+  Join join{entry.token, entry.attempt, rank, Client::current("a training run")->node(),
+            true,        ::getpid()};
   std::shared_ptr<Channel> channel;
   if (join.node == 0) {
     channel = std::make_shared<Channel>(connect_unix(entry.socket));
@@ -160,7 +161,8 @@ LoopResult run_worker_loop(const std::shared_ptr<Channel>& channel, BeginTrainin
     session.finish();
     std::cout.flush();
     std::fflush(nullptr);  // before the driver may end this process
-    send(SendDone{session.watch().collectives(), session.watch().passes()});
+    auto [asks, told] = session.asks();
+    send(SendDone{session.watch().collectives(), session.watch().passes(), asks, told});
     return result;
   } catch (const std::exception& error) {
     if (session.was_ended()) return {};

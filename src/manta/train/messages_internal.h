@@ -27,9 +27,10 @@ struct Join {  // first on a connection
   int32_t rank = 0;           // kDataReader for a data reader
   uint32_t node = 0;          // where it runs
   bool shares_folder = true;  // it sees the run's folder
+  int32_t pid = 0;            // on its node
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(token, attempt, rank, node, shares_folder);
+    archive(token, attempt, rank, node, shares_folder, pid);
   }
 };
 struct Hosting {  // from the first worker of a node: the others of that node can come to it
@@ -93,9 +94,18 @@ struct SendFailure {
 };
 struct SendDone {  // the loop has returned
   int64_t collectives = 0, passes = 0;
+  int64_t asks = 0;   // how often it has called train::should_stop
+  bool told = false;  // that it should
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(collectives, passes);
+    archive(collectives, passes, asks, told);
+  }
+};
+struct SendAsks {     // the answer to WantAsks
+  int64_t count = 0;  // calls of train::should_stop that were answered with no
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(count);
   }
 };
 struct SendProgress {  // now and then
@@ -133,7 +143,7 @@ struct StoreRequest {  // answered by StoreReply; a key-value store for process 
 };
 using FromMember =
     std::variant<Join, SendReport, SendFiles, SendActivity, SendFailure, SendDone, SendProgress,
-                 SendEpoch, StoreRequest, Hosting, SendChunk, WantChunk>;
+                 SendEpoch, StoreRequest, Hosting, SendChunk, WantChunk, SendAsks>;
 
 // ---- To a process of the group.
 
@@ -225,8 +235,22 @@ struct FileChunk {
     archive(bytes, last);
   }
 };
-using ToMember =
-    std::variant<BeginTraining, BeginReading, Acknowledged, StoreReply, ChunkTaken, FileChunk>;
+// The run is to end. Ranks that ask train::should_stop must get the same answer to the same call.
+// So each is first asked how many calls it has answered, and answers no further one until it hears
+// from which on the answer is yes: the first that no rank has answered.
+struct WantAsks {
+  template <class Archive>
+  void serialize(Archive&) {}
+};
+struct StopFrom {
+  int64_t ask = 0;  // counted from 1
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(ask);
+  }
+};
+using ToMember = std::variant<BeginTraining, BeginReading, Acknowledged, StoreReply, ChunkTaken,
+                              FileChunk, WantAsks, StopFrom>;
 
 // ---- Between processes of a node other than the driver's.
 

@@ -67,17 +67,20 @@ class MlflowSink final : public TrackerSink {
 
   // All calls may be made again with the same events: MLflow keeps equal ones once.
   void take(const std::vector<TrackerEvent>& events) override {
-    std::vector<MlflowMetric> metrics;
     for (const TrackerEvent& event : events) {
       if (auto* start = std::get_if<TrackerEvent::RunStart>(&event.what)) {
         start_ = *start;
         start_->reports.clear();
-      } else if (auto* report = std::get_if<ReportRecord>(&event.what)) {
-        add(*report, metrics);
       }
     }
     begin();
+    std::vector<MlflowMetric> metrics;
+    auto steps = run_->steps;
+    for (const TrackerEvent& event : events) {
+      if (auto* report = std::get_if<ReportRecord>(&event.what)) add(*report, steps, metrics);
+    }
     client_.log_metrics(run_->run_id, metrics);
+    run_->steps = std::move(steps);
     for (const TrackerEvent& event : events) {
       if (auto* failure = std::get_if<RunFailure>(&event.what)) {
         client_.set_tags(run_->run_id, {{"failure", failure->who + ": " + failure->message}});
@@ -88,10 +91,17 @@ class MlflowSink final : public TrackerSink {
   }
 
  private:
-  static void add(const ReportRecord& report, std::vector<MlflowMetric>& metrics) {
+  // What MLflow has of a step stays: it would keep both. A report that is made again after a
+  // restart is left out.
+  static void add(const ReportRecord& report, std::map<std::string, int64_t>& steps,
+                  std::vector<MlflowMetric>& metrics) {
     for_each_metric(report.metrics, [&](const std::string& name, const Json& metric) {
-      if (auto number = number_of(metric))
-        metrics.push_back({name, *number, milliseconds_of(report.time), report.index});
+      auto number = number_of(metric);
+      if (!number) return;
+      auto [last, is_new] = steps.try_emplace(mlflow_key(name), report.index);
+      if (!is_new && last->second >= report.index) return;
+      last->second = report.index;
+      metrics.push_back({name, *number, milliseconds_of(report.time), report.index});
     });
   }
 

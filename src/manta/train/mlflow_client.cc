@@ -63,6 +63,13 @@ MlflowRun run_in(const Json& json, const std::string& endpoint) {
     if (parameter.is_object() && parameter.contains("key") && parameter["key"].is_string())
       run.parameters[parameter["key"]] = text_at(parameter, endpoint, {"value"});
   }
+  for (const Json& metric : all.value("data", Json::object()).value("metrics", Json::array())) {
+    if (!metric.is_object() || !metric.contains("key") || !metric["key"].is_string()) continue;
+    // A step of 0 is left out by servers that write protobuf's JSON.
+    Json step = metric.value("step", Json(0));
+    if (step.is_string()) step = std::atoll(step.get<std::string>().c_str());
+    if (step.is_number_integer()) run.steps[metric["key"]] = step.get<int64_t>();
+  }
   return run;
 }
 

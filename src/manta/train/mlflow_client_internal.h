@@ -25,6 +25,7 @@ struct MlflowRun {
   std::string run_id;
   std::string artifact_uri;
   std::map<std::string, std::string> parameters;
+  std::map<std::string, int64_t> steps;  ///< The last that each metric has.
 };
 
 /// MLflow's REST API, as far as we use it. Throws Error(kIo) or Error(kTimeout) if the server

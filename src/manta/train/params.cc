@@ -54,6 +54,7 @@ Json run_config_to_json(const RunConfig& run) {
           {"checkpoint_at_end", at_end ? Json(*at_end) : Json()},
           {"callbacks", run.callbacks.size()},
           {"collective_timeout_ms", run.collective_timeout.count()},
+          {"stop_grace_ms", run.stop_grace.count()},
           {"folder_mode", run.folder_mode},
           {"fsync", run.checkpoint_config.fsync},
           {"stop", stop_criteria_to_json(run.stop)},
@@ -160,6 +161,10 @@ RunConfig run_config_from_json(const JsonFields& json) {
   }
   run.collective_timeout =
       std::chrono::milliseconds(json.integer("collective_timeout_ms", 1, kLongestTimeout.count()));
+  if (json.has("stop_grace_ms")) {
+    run.stop_grace =
+        std::chrono::milliseconds(json.integer("stop_grace_ms", 0, kLongestTimeout.count()));
+  }
   if (json.has("folder_mode"))
     run.folder_mode = static_cast<unsigned>(json.integer("folder_mode", 0700, 0777));
   if (json.has("fsync")) run.checkpoint_config.fsync = json.boolean("fsync");

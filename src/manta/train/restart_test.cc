@@ -11,6 +11,7 @@
 #include "manta/base/error_internal.h"
 #include "manta/base/error_of_internal.h"
 #include "manta/base/temporary_folder_internal.h"
+#include "manta/core/node.h"
 #include "manta/core/object_ref.h"
 #include "manta/core/remote.h"
 #include "manta/core/session_folder_internal.h"
@@ -172,6 +173,21 @@ TEST(RestartTest, FitInATaskLeavesTheNameFree) {
               HasSubstr("TestTrainer::fit was called in a task"));
   EXPECT_THAT(storage.entries(), ElementsAre());
   EXPECT_EQ(run_training(training(do_nothing, storage.path())).path, storage / "run");
+}
+
+TEST(RestartTest, AMachineWithoutGpusSaysWhatWasAskedAndFound) {
+  if (nodes().front().total.gpus > 0) GTEST_SKIP() << "this machine has GPUs";
+  TemporaryFolder storage;
+  Training wants = training(do_nothing, storage.path());
+  wants.scaling.use_gpu = true;
+  for (double share : {0.0, 0.5}) {  // 0: a whole one
+    wants.scaling.resources_per_worker.gpus = share;
+    EXPECT_THAT(message_of([&] { run_training(wants); }),
+                AllOf(HasSubstr(share == 0 ? "asks for 1 worker with 1 CPU, 1 GPU each"
+                                           : "asks for 1 worker with 1 CPU, 0.5 GPU each"),
+                      HasSubstr("there is only 2 CPU, and no GPU was found: set use_gpu = false")));
+  }
+  EXPECT_THAT(storage.entries(), ElementsAre());
 }
 
 TEST(RestartTest, WrongOptionsLeaveTheNameFree) {

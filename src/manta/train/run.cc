@@ -31,6 +31,10 @@ namespace {
 constexpr std::chrono::milliseconds kWriteAgain{50};
 // How long a group may take to start before the user is told what it waits for.
 constexpr std::chrono::seconds kPatience{3};
+// How often it is looked whether a node drains.
+constexpr std::chrono::seconds kLookForDrains{1};
+// For reading the stacks of a group that hangs; the driver does nothing else meanwhile.
+constexpr std::chrono::seconds kMostTimeForStacks{20};
 
 std::string name_of(int rank) {
   if (rank == kDataReader) return "the data reader";
@@ -187,6 +191,11 @@ class Run {
         time_limit_ = Deadline::never();
         perform(controller.handle(TimeIsUp{}));
       }
+      if (grace_.passed()) {
+        grace_ = Deadline::never();
+        perform(controller.handle(GraceIsOver{}));
+      }
+      look_for_drains();
       if (item && item->event) {
         perform(controller.handle(*item->event));
       } else if (timer_ && timer_->second.passed()) {  // nothing that came before it is left
@@ -219,7 +228,9 @@ class Run {
       Deadline other = Deadline::after(delay);
       if (other.at() < next.at()) next = other;
     };
-    if (time_limit_.at() < next.at()) next = time_limit_;
+    for (const Deadline& other : {time_limit_, grace_})
+      if (other.at() < next.at()) next = other;
+    if (group_ && group_->has_other_nodes()) at_latest(kLookForDrains);
     if (waits_since_) at_latest(*waits_since_ + kPatience - Clock::now());
     if (progress_.has_more_to_write()) at_latest(kWriteAgain);
     return next;
@@ -305,6 +316,7 @@ class Run {
     progress_.set_workers(workers);
     group_ = std::make_unique<Group>(prepared_, std::move(plan), events_);
     had_group_ = true;
+    attempt_ = action.attempt;
     waits_since_ = Clock::now();
   }
 
@@ -317,6 +329,27 @@ class Run {
   void perform(const StartTimer& action) {
     timer_ = {action.attempt, Deadline::after(action.delay)};
   }
+
+  void perform(const AskGroupToStop&) { group_->ask_to_stop(); }
+  void perform(const StopGroupFrom& action) { group_->stop_from(action.ask); }
+  void perform(const TakeStacks& action) {
+    std::string path = str(folder_->path(), "/logs/stacks-", action.attempt, ".txt");
+    try {
+      std::string text = group_->stacks(Deadline::after(kMostTimeForStacks));
+      replace_file(path, text);
+      stacks_ = {action.attempt, path};
+    } catch (const Error& error) {
+      log_warning(str("the stacks of a group that hangs could not be written: ", error.what()));
+    }
+  }
+
+  // Where it is, for a message; empty if there is none of this attempt.
+  std::string where_stacks_are(int attempt, const char* before) const {
+    return stacks_.first == attempt ? str(before, "the stacks of its processes: ", stacks_.second)
+                                    : "";
+  }
+
+  void perform(const StartGrace&) { grace_ = Deadline::after(training_.run.stop_grace); }
 
   void perform(const Commit& action) {
     CommitDone done{action.attempt, action.index, {}, ErrorKind::kIo};
@@ -366,17 +399,30 @@ class Run {
     events_.push(std::move(judged));
   }
 
-  // Whether workers are on a node that will be taken away, and could be elsewhere.
-  bool should_move() {
+  // A node with workers that will be taken away, if they could be elsewhere; otherwise empty: they
+  // go on there for as long as they can.
+  std::string node_to_leave() {
     std::string node = group_->draining_node();
-    if (node.empty()) return false;
     try {
-      check_capacity(training_.scaling);
+      if (!node.empty()) check_capacity(training_.scaling);
     } catch (const Error&) {
-      return false;  // they go on there for as long as they can
+      node.clear();
     }
+    return node;
+  }
+
+  bool should_move() {
+    std::string node = node_to_leave();
+    if (node.empty()) return false;
     progress_.say(str("node ", node, " will be taken away: the group is started again elsewhere"));
     return true;
+  }
+
+  // A loop that asks leaves a checkpoint now, instead of at its next report that has one.
+  void look_for_drains() {
+    if (!group_ || !group_->has_other_nodes() || Clock::now() < next_look_for_drains_) return;
+    next_look_for_drains_ = Clock::now() + kLookForDrains;
+    if (!node_to_leave().empty()) events_.push(NodeDrains{attempt_});
   }
 
   void announce(int attempt, SendEpoch& message) {
@@ -428,7 +474,8 @@ class Run {
         log_warning(error.what());
       }
       if (!failure.will_restart) return;  // fit() throws it
-      progress_.say(str(failure.who, " failed, the group is started again: ", failure.message));
+      progress_.say(str(failure.who, " failed, the group is started again: ", failure.message,
+                        where_stacks_are(note.attempt, "; ")));
     } else if (note.event == kAttemptStarted && note.details.contains("checkpoint") &&
                !note.details["checkpoint"].is_null()) {
       progress_.say("going on from " + checkpoint_name(note.details["checkpoint"]));
@@ -451,6 +498,7 @@ class Run {
     std::string message = str(name_of(failure.rank), " failed: ", failure.message);
     std::string log = log_of(failure.rank);
     if (!log.empty()) message += "\n  its log: " + log;
+    message += where_stacks_are(attempt_, "\n  ");
     message += str("\n  the run: ", folder_->path());
     auto checkpoints = folder_->history().checkpoints();
     if (!checkpoints.empty()) {
@@ -478,7 +526,11 @@ class Run {
   std::optional<int64_t> checked_;  // a checkpoint that was read just now
   std::optional<std::pair<int, Deadline>> timer_;
   std::optional<Clock::time_point> waits_since_;
+  int attempt_ = 0;                          // of the group
   Deadline time_limit_ = Deadline::never();  // StopCriteria::time
+  Deadline grace_ = Deadline::never();       // RunConfig::stop_grace, once it is to end
+  Clock::time_point next_look_for_drains_;
+  std::pair<int, std::string> stacks_ = {-1, ""};  // the last file of them, and its attempt
   End end_;
 };
 

@@ -18,10 +18,12 @@ class RunHandle {
   explicit RunHandle(train::Training training);
   RunHandle(RunHandle&&) noexcept;
   RunHandle& operator=(RunHandle&&) noexcept;
-  ~RunHandle();  ///< Stops the run if it has not ended, and waits for its end.
+  ~RunHandle();  ///< Stops the run if it has not ended, as `stop` does, and waits for its end.
 
-  /// Asks the run to end, as Ctrl-C does, and returns at once. `result` then throws
-  /// Error(kCancelled); what was committed stays, for restore. Does nothing if the run has ended.
+  /// Asks the run to end, as Ctrl-C does, and returns at once: a loop that asks
+  /// train::should_stop() may take RunConfig::stop_grace to return. `result` then throws
+  /// Error(kCancelled); what was committed stays, for restore. Does nothing if the run has ended,
+  /// or was asked before.
   void stop();
   bool done() const;
   /// Waits for the end, and returns or throws what BaseTrainer::fit would. Throws

@@ -205,6 +205,28 @@ bool Session::was_ended() const {
   return driver_gone_;
 }
 
+bool Session::should_stop() {
+  std::unique_lock lock(mutex_);
+  int64_t number = ++asks_;
+  if (!stop_wanted_) return false;
+  bool known =
+      changed_.wait_for(lock, timeout(), [&] { return stop_from_ || driver_gone_ || closing_; });
+  if (driver_gone_ || closing_)
+    throw Error(ErrorKind::kWorkerLost, "the driver has ended this group, or has ended itself");
+  if (!known) {
+    throw Error(ErrorKind::kTimeout,
+                str("rank ", begin_.rank, " waited ", timeout().count(),
+                    " ms in train::should_stop for the other ranks to say how often they have "
+                    "asked; one of them has stopped or lost the driver"));
+  }
+  return number >= *stop_from_;
+}
+
+std::pair<int64_t, bool> Session::asks() const {
+  std::lock_guard lock(mutex_);
+  return {asks_, stop_from_ && asks_ >= *stop_from_};
+}
+
 // `last` is one of the two counters, which moves on report by report: each may take its time.
 void Session::wait_for_report(int64_t index, const int64_t& last) {
   std::unique_lock lock(mutex_);
@@ -317,13 +339,20 @@ bool Session::receive_one() {
     throw;
   }
   auto message = decode_message<ToMember>(frame);
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (auto* acknowledged = std::get_if<Acknowledged>(&message)) {
     (acknowledged->committed ? committed_ : gathered_) = acknowledged->index;
   } else if (auto* reply = std::get_if<StoreReply>(&message)) {
     replies_[reply->request] = std::move(*reply);
   } else if (std::holds_alternative<ChunkTaken>(message)) {
     --chunks_in_flight_;
+  } else if (std::holds_alternative<WantAsks>(message) && !std::exchange(stop_wanted_, true)) {
+    SendAsks answer{asks_};
+    lock.unlock();
+    send(answer);
+    return true;
+  } else if (auto* stop = std::get_if<StopFrom>(&message)) {
+    stop_from_ = stop->ask;
   }
   changed_.notify_all();
   return true;
@@ -543,6 +572,7 @@ void report(const Json& metrics, const Checkpoint& checkpoint) {
                                        session.next_report(), session.begin().rank);
   session.report(metrics, std::make_shared<CopiedCheckpoint>(checkpoint, staging + ".copy"));
 }
+bool should_stop() { return Session::current("should_stop").should_stop(); }
 Checkpoint get_checkpoint() { return Session::current("get_checkpoint").checkpoint(); }
 DataShard get_dataset_shard(const std::string& name) {
   return Session::current("get_dataset_shard").shard(name);

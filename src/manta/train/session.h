@@ -42,6 +42,18 @@ void report(const Json& metrics, const Checkpoint& checkpoint);
 /// Takes this worker's own files: they are copied before the call returns.
 void report(const Json& metrics, const std::string& checkpoint_folder);
 
+/// Whether the loop should leave a last checkpoint and return, because the run is to end (Ctrl-C,
+/// SIGTERM to the driver, RunHandle::stop) or a node with workers will be taken away:
+///
+///     if (train::should_stop()) return train::report(metrics, checkpoint);
+///
+/// Every worker must ask, at the same places of its loop: then all get the same answer to the same
+/// call, so that none waits for one that has returned. It costs a lock; ask after each step. Once
+/// it is true it stays true. The run ends as interrupted, and restore() goes on from the
+/// checkpoint; after a node's end it goes on by itself. RunConfig::stop_grace says how long the
+/// loop may take. A run whose loop has not asked yet is ended at once.
+bool should_stop();
+
 /// The checkpoint to resume from, after a failure or with restore(), or to start from, with
 /// resume_from_checkpoint; otherwise none.
 Checkpoint get_checkpoint();

@@ -37,6 +37,9 @@ class Session {
   /// Where this rank writes its files of a report: in the run's folder, or, where that is not seen,
   /// in its node's temporary folder, from where they are sent.
   std::string staging(int64_t index) const;
+  bool should_stop();
+  /// How often the loop has asked, and whether it was told to stop.
+  std::pair<int64_t, bool> asks() const;
   Checkpoint checkpoint();
   DataShard shard(const std::string& name);
   /// Waits until every report is committed.
@@ -114,8 +117,11 @@ class Session {
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
-  int64_t gathered_;   // the last report that every rank has made
-  int64_t committed_;  // the last that is committed
+  int64_t gathered_;                  // the last report that every rank has made
+  int64_t committed_;                 // the last that is committed
+  int64_t asks_ = 0;                  // calls of should_stop
+  bool stop_wanted_ = false;          // no further one is answered until the next is known
+  std::optional<int64_t> stop_from_;  // the first that is answered with yes
   bool closing_ = false;
   bool driver_gone_ = false;
   std::deque<std::pair<int64_t, std::shared_ptr<CheckpointSource>>> to_write_;

@@ -69,7 +69,9 @@ class Training {
       if (chooses_columns(config_.at("params"))) booster.restart_random_choices();
       booster.update(matrices_.front()->handle());
       done = booster.rounds();
-      report(booster, done, done >= rounds);
+      bool stops = session_.should_stop();
+      report(booster, done, done >= rounds, stops);
+      if (stops) break;
     }
     communicator.finish();
   }
@@ -117,7 +119,8 @@ class Training {
     return booster;
   }
 
-  void report(Booster& booster, int done, bool is_last) {
+  // One that is to be resumed later always has a checkpoint.
+  void report(Booster& booster, int done, bool is_last, bool stops) {
     std::vector<std::pair<std::string, void*>> evaluated;
     for (const auto& matrix : matrices_) evaluated.emplace_back(matrix->name(), matrix->handle());
     Json metrics = booster.evaluate(evaluated);
@@ -125,7 +128,7 @@ class Training {
     int frequency = schedule.at("checkpoint_frequency");
     bool saves = is_last ? schedule.at("checkpoint_at_end").get<bool>()
                          : frequency > 0 && done % frequency == 0;
-    if (saves) {
+    if (saves || stops) {
       session_.report(metrics, std::make_shared<ModelSource>(booster.save(), rank_ == 0));
     } else {
       session_.report(metrics, nullptr);
