@@ -15,6 +15,7 @@
 #include "manta/torch/prepare_model.h"
 #include "manta/torch/reduce_on_plateau.h"
 #include "manta/torch/seed_and_device.h"
+#include "manta/torch/state_dict.h"
 #include "manta/torch/sync_batch_norm.h"
 #include "manta/torch/tensor_bytes.h"
 #include "manta/torch/to_torch.h"

@@ -187,6 +187,13 @@ void TorchCheckpoint::add_module(const std::string& slot, const torch::nn::Modul
   }
 }
 
+TorchCheckpoint TorchCheckpoint::from_state_dict(const std::string& path,
+                                                 const ReadStateDictOptions& options) {
+  TorchCheckpoint checkpoint;
+  checkpoint.models_[kModelSlot].tensors = read_state_dict(path, options);
+  return checkpoint;
+}
+
 TorchCheckpoint& TorchCheckpoint::add_optimizer(const torch::optim::Optimizer& optimizer) {
   return add_optimizer(kOptimizerSlot, optimizer);
 }

@@ -14,6 +14,7 @@
 #include "manta/torch/grad_scaler.h"
 #include "manta/torch/lr_schedule.h"
 #include "manta/torch/safetensors.h"
+#include "manta/torch/state_dict.h"
 #include "manta/train/checkpoint.h"
 
 namespace manta {
@@ -114,6 +115,16 @@ class TorchCheckpoint {
   explicit TorchCheckpoint(const Checkpoint& checkpoint);
   static TorchCheckpoint from_checkpoint(const Checkpoint& checkpoint) {
     return TorchCheckpoint(checkpoint);
+  }
+
+  /// A model's weights as Python has saved them: `load_model` then takes them over, also in part,
+  /// by name. See read_state_dict.
+  static TorchCheckpoint from_state_dict(const std::string& path,
+                                         const ReadStateDictOptions& options = {});
+  /// Writes a model's weights and buffers as a file that Python's
+  /// `model.load_state_dict(torch.load(path, weights_only=True))` reads. See write_state_dict.
+  void to_state_dict(const std::string& path, const std::string& slot = kModelSlot) const {
+    write_state_dict(path, tensors(slot));
   }
 
   template <class Model>
