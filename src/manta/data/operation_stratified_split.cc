@@ -12,6 +12,7 @@
 #include "manta/data/row_mask_internal.h"
 #include "manta/data/row_store_internal.h"
 #include "manta/data/wide_internal.h"
+#include "manta/io/arrow_status_internal.h"
 
 namespace manta {
 namespace data {
