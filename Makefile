@@ -24,12 +24,12 @@ run: setup
 test: build-release
 	@ctest --preset release -j $(JOBS)
 
-# 10 GB of rows through each operation that needs all of them, with 500 MB of memory; takes 25 GB of disk, and minutes.
+# 10 GB of rows through each operation that needs all of them, with 500 MB of memory, and through a stream; takes 25 GB of disk, and minutes.
 LARGE_ROWS ?= 160000000
 test-large: setup
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target test_program_wide_memory
-	@for operation in sort random_shuffle groupby join; do \
+	@for operation in sort random_shuffle groupby join stream; do \
 	  echo "$$operation of $(LARGE_ROWS) rows of 64 bytes:"; \
 	  build/release/tests/programs/wide_memory $$operation $(LARGE_ROWS) 500000000 650000000 || exit 1; done
 

@@ -5,8 +5,9 @@
 // again, filtered and through a function. It has no budget of its own: what a stream reads ahead
 // has a fixed one.
 //
-// Prints "ready" when the operation begins, and {"peak": bytes of its own memory, "data": bytes of
-// the rows} at the end. Exits with 1 if it took more than the last argument.
+// Prints "ready" when the operation begins, and {"peak": bytes of its own memory, "arrow": the most
+// that Arrow held, "data": bytes of the rows} at the end. Exits with 1 if it took more than the
+// last argument.
 
 #include <arrow/api.h>
 #include <stdlib.h>
@@ -169,7 +170,9 @@ int main(int argc, char** argv) {
     return 2;
   }
   int64_t used = peak.end();
-  std::cout << "{\"peak\": " << used << ", \"data\": " << rows * 64 << "}" << std::endl;
+  std::cout << "{\"peak\": " << used
+            << ", \"arrow\": " << arrow::default_memory_pool()->max_memory()
+            << ", \"data\": " << rows * 64 << "}" << std::endl;
   if (used <= most) return 0;
   std::cerr << operation << " of " << rows * 64 << " bytes took " << used
             << " bytes of memory, more than " << most << std::endl;

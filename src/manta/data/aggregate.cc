@@ -3,13 +3,16 @@
 #include <arrow/api.h>
 #include <arrow/util/decimal.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "manta/base/error_internal.h"
 #include "manta/base/json_input_internal.h"
 #include "manta/data/aggregate_internal.h"
+#include "manta/data/custom_aggregate.h"
 #include "manta/data/expression_internal.h"
+#include "manta/data/operation_internal.h"
 #include "manta/data/plain_columns_internal.h"
 #include "manta/data/plan_limits_internal.h"
 #include "manta/data/wide_internal.h"
@@ -18,8 +21,8 @@
 namespace manta {
 namespace {
 
-constexpr std::array<const char*, 8> kAggregateNames = {"count", "sum", "min",      "max",
-                                                        "mean",  "std", "quantile", "unique"};
+constexpr std::array<const char*, 9> kAggregateNames = {
+    "count", "sum", "min", "max", "mean", "std", "quantile", "unique", "custom"};
 
 const char* name_of(Aggregate::Kind kind) { return kAggregateNames[static_cast<size_t>(kind)]; }
 
@@ -38,6 +41,24 @@ Aggregate::Aggregate(Kind kind, std::string column, double parameter)
     throw Error(ErrorKind::kInvalidArgument,
                 str(name_, " needs a ddof of 0 or 1, not ", parameter));
   }
+}
+
+Aggregate::Aggregate(std::shared_ptr<const data::PlanFunction> function,
+                     std::vector<std::string> columns, std::string name)
+    : kind_(Kind::kCustom),
+      name_(std::move(name)),
+      function_(std::move(function)),
+      custom_columns_(std::move(columns)) {
+  if (custom_columns_.empty()) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str(name_, " needs the columns that it looks at, at least one"));
+  }
+  data::require_distinct(custom_columns_, "the columns of " + name_);
+}
+
+std::vector<std::string> Aggregate::columns() const {
+  if (kind_ == Kind::kCustom) return custom_columns_;
+  return column_.empty() ? std::vector<std::string>{} : std::vector{column_};
 }
 
 Aggregate Aggregate::as(std::string name) const {
@@ -64,6 +85,24 @@ Aggregate unique(const std::string& column) { return {Aggregate::Kind::kUnique, 
 }  // namespace agg
 
 namespace data {
+
+namespace detail {
+
+Aggregate make_custom(PlanFunction function, const std::type_info& type, const std::string& name,
+                      std::vector<std::string> columns) {
+  std::string called = name;
+  if (called.empty()) {
+    called = demangle(type.name());
+    auto scope = called.rfind("::");
+    if (scope != std::string::npos) called = called.substr(scope + 2);
+  }
+  std::string full = str(called, "(", join(columns), ")");
+  return Aggregate(std::make_shared<PlanFunction>(std::move(function)), std::move(columns),
+                   std::move(full));
+}
+
+}  // namespace detail
+
 namespace {
 
 using arrow::Type;
@@ -237,6 +276,8 @@ std::string PreparedAggregate::sql(const std::string& c) const {
     }
     case Kind::kUnique:
       return str("list(DISTINCT ", c, " ORDER BY ", c, ") FILTER (WHERE ", c, " IS NOT NULL)");
+    case Kind::kCustom:  // in custom_groups.cc
+      break;
   }
   return {};
 }
@@ -289,6 +330,7 @@ ArrayPtr PreparedAggregate::decode(const ArrayPtr& lane) const {
     case Kind::kSum:
       break;
     case Kind::kCount:
+    case Kind::kCustom:
       return lane;
   }
   if (type->id() == Type::DOUBLE) return lane;
@@ -331,20 +373,34 @@ bool PreparedAggregate::depends_on_order() const {
   return aggregate_.kind() == Kind::kStd || (adds && floating);
 }
 
-Json aggregate_to_json(const Aggregate& aggregate) {
-  return {{"kind", name_of(aggregate.kind())},
-          {"column", aggregate.column()},
-          {"parameter", aggregate.parameter()},
-          {"name", aggregate.name()}};
+Json aggregate_to_json(const Aggregate& aggregate, PlanFunctions& functions) {
+  Json json = {{"kind", name_of(aggregate.kind())}, {"name", aggregate.name()}};
+  if (aggregate.kind() == Aggregate::Kind::kCustom) {
+    functions.push_back(*aggregate.function());
+    json["columns"] = aggregate.columns();
+    json["function"] = functions.size() - 1;
+  } else {
+    json["column"] = aggregate.column();
+    json["parameter"] = aggregate.parameter();
+  }
+  return json;
 }
 
-Aggregate aggregate_from_json(const JsonFields& fields) {
-  std::string kind = fields.text("kind");
+Aggregate aggregate_from_json(const JsonFields& fields, const PlanFunctions& functions) {
+  std::string kind = fields.text("kind"), name = fields.text("name", kLongestName);
   auto found = std::find(kAggregateNames.begin(), kAggregateNames.end(), kind);
   if (found == kAggregateNames.end()) fields.fail("kind", "the name of an aggregate");
+  if (kind == name_of(Aggregate::Kind::kCustom)) {
+    if (functions.empty()) fields.fail("function", "the number of a function: the plan has none");
+    auto last = static_cast<int64_t>(functions.size()) - 1;
+    const auto& function = functions[static_cast<size_t>(fields.integer("function", 0, last))];
+    if (!function.aggregate()) fields.fail("function", "the number of an aggregate");
+    return Aggregate(std::make_shared<PlanFunction>(function),
+                     fields.texts("columns", kLongestName), std::move(name));
+  }
   return Aggregate(static_cast<Aggregate::Kind>(found - kAggregateNames.begin()),
                    fields.text("column", kLongestName), fields.number("parameter", 0, 1))
-      .as(fields.text("name", kLongestName));
+      .as(std::move(name));
 }
 
 }  // namespace data

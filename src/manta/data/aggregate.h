@@ -1,29 +1,45 @@
 #pragma once
 
+#include <memory>
 #include <string>
+#include <vector>
 
 /// What is computed of the rows of a group, or of all rows: `agg::mean("fare")`.
 namespace manta {
 
+namespace data {
+class PlanFunction;
+}
+
 class Aggregate {
  public:
-  enum class Kind { kCount, kSum, kMin, kMax, kMean, kStd, kQuantile, kUnique };
+  enum class Kind { kCount, kSum, kMin, kMax, kMean, kStd, kQuantile, kUnique, kCustom };
 
   Aggregate(Kind kind, std::string column, double parameter = 0);
+  /// One of the user's own: see `agg::custom`. Throws Error(kInvalidArgument) if the columns are
+  /// none, or not distinct.
+  Aggregate(std::shared_ptr<const data::PlanFunction> function, std::vector<std::string> columns,
+            std::string name);
 
   /// The same under another name. By itself it is called "mean(fare)", as in Ray.
   Aggregate as(std::string name) const;
 
   Kind kind() const { return kind_; }
-  const std::string& column() const { return column_; }
+  const std::string& column() const { return column_; }  ///< "" of a custom one.
+  /// All that it looks at.
+  std::vector<std::string> columns() const;
+  /// Of a custom one, else null.
+  const std::shared_ptr<const data::PlanFunction>& function() const { return function_; }
   const std::string& name() const { return name_; }
   double parameter() const { return parameter_; }  ///< ddof of std, q of quantile.
 
  private:
   Kind kind_;
   std::string column_;
-  double parameter_;
+  double parameter_ = 0;
   std::string name_;
+  std::shared_ptr<const data::PlanFunction> function_;
+  std::vector<std::string> custom_columns_;
 };
 
 /// Nulls do not count. If there are no others, the result is null, except for counts (0) and

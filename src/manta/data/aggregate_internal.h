@@ -21,8 +21,10 @@ class JsonFields;
 
 namespace manta::data {
 
-/// One aggregate over a column of a known type: how it goes into DuckDB, what is asked there, and
-/// what becomes of the answer.
+struct PlanFunctions;
+
+/// One aggregate, not a custom one, over a column of a known type: how it goes into DuckDB, what is
+/// asked there, and what becomes of the answer.
 class PreparedAggregate {
  public:
   /// Throws Error(kNotFound, kInvalidArgument) that names `doing` and the column.
@@ -49,7 +51,8 @@ class PreparedAggregate {
   std::string doing_;
 };
 
-Json aggregate_to_json(const Aggregate& aggregate);
-Aggregate aggregate_from_json(const JsonFields& fields);
+/// Appends the function of a custom one to the list.
+Json aggregate_to_json(const Aggregate& aggregate, PlanFunctions& functions);
+Aggregate aggregate_from_json(const JsonFields& fields, const PlanFunctions& functions);
 
 }  // namespace manta::data

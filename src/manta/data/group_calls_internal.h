@@ -10,38 +10,117 @@
 #include <thread>
 #include <vector>
 
+#include "manta/base/error.h"
+#include "manta/base/start_thread_internal.h"
 #include "manta/data/piece_internal.h"
 
 namespace manta::data {
 
 /// Calls a function with groups of rows on several threads, and takes what it gives in the order of
 /// the groups, on the thread that adds them. Small groups travel together.
+template <class Result>
 class GroupCalls {
  public:
-  using Call = std::function<std::shared_ptr<arrow::RecordBatch>(
-      const std::shared_ptr<arrow::RecordBatch>&)>;
-  using Take = std::function<void(const std::shared_ptr<arrow::RecordBatch>&)>;
+  using Call = std::function<Result(const std::shared_ptr<arrow::RecordBatch>&)>;
+  using Take = std::function<void(Result)>;
 
-  /// `take` gets no batch without rows.
-  GroupCalls(Call call, Take take, int threads);
-  ~GroupCalls();  ///< Gives up what is not done, and joins the threads.
+  GroupCalls(Call call, Take take, int threads)
+      : call_(std::move(call)),
+        take_(std::move(take)),
+        most_tasks_(2 * static_cast<size_t>(threads)) {
+    try {
+      for (int i = 0; i < threads; ++i) {
+        threads_.push_back(start_thread("a thread to map groups", [this] { work(); }));
+      }
+    } catch (const Error&) {
+      if (threads_.empty()) throw;  // the results are the same with fewer
+    }
+  }
+  /// Gives up what is not done, and joins the threads.
+  ~GroupCalls() {
+    {
+      std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    for (auto& thread : threads_) thread.join();
+  }
 
-  /// Waits if more than two groups for each thread are there. Throws what a call threw.
-  void add(std::shared_ptr<arrow::RecordBatch> group);
+  /// Waits if more than two tasks for each thread are there. Throws what a call threw.
+  void add(std::shared_ptr<arrow::RecordBatch> group) {
+    waiting_rows_ += group->num_rows();
+    waiting_.push_back(std::move(group));
+    if (waiting_rows_ >= kRowsOfATask) submit();
+  }
   /// Takes the rest.
-  void finish();
+  void finish() {
+    if (!waiting_.empty()) submit();
+    std::unique_lock lock(mutex_);
+    while (!tasks_.empty()) take_front(lock);
+  }
 
  private:
+  // Fewer rows than that are not worth waking a thread for.
+  static constexpr int64_t kRowsOfATask = 4096;
+
   struct Task {
-    Batches groups, results;
+    Batches groups;
+    std::vector<Result> results;
     std::exception_ptr error;
     bool begun = false, done = false;
   };
 
-  void work();
-  void submit();
-  void take_front(std::unique_lock<std::mutex>& lock);
-  void run(Task& task) const;
+  void submit() {
+    auto task = std::make_shared<Task>();
+    task->groups = std::move(waiting_);
+    waiting_.clear();
+    waiting_rows_ = 0;
+    std::unique_lock lock(mutex_);
+    tasks_.push_back(std::move(task));
+    changed_.notify_all();
+    while (tasks_.size() >= most_tasks_) take_front(lock);
+  }
+
+  void take_front(std::unique_lock<std::mutex>& lock) {
+    auto task = tasks_.front();
+    changed_.wait(lock, [&] { return task->done; });
+    tasks_.pop_front();
+    lock.unlock();
+    if (task->error) std::rethrow_exception(task->error);
+    for (auto& result : task->results) take_(std::move(result));
+    lock.lock();
+  }
+
+  void work() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      std::shared_ptr<Task> next;
+      changed_.wait(lock, [&] {
+        for (const auto& task : tasks_) {
+          if (task->begun) continue;
+          next = task;
+          break;
+        }
+        return stopping_ || next;
+      });
+      if (stopping_) return;
+      next->begun = true;
+      lock.unlock();
+      run(*next);
+      lock.lock();
+      next->done = true;
+      changed_.notify_all();
+    }
+  }
+
+  void run(Task& task) const {
+    try {
+      for (const auto& group : task.groups) task.results.push_back(call_(group));
+    } catch (...) {
+      task.error = std::current_exception();
+    }
+    task.groups.clear();
+  }
 
   const Call call_;
   const Take take_;

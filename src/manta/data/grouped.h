@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "manta/data/aggregate.h"
+#include "manta/data/custom_aggregate.h"
 #include "manta/data/dataset.h"
 
 namespace manta {
@@ -15,7 +16,7 @@ class GroupedDataset {
  public:
   GroupedDataset(Dataset dataset, std::vector<std::string> keys, const GroupByOptions& options);
 
-  /// A row for each group: the keys, then the results.
+  /// A row for each group: the keys, then the results. Aggregates of your own: `agg::custom`.
   Dataset aggregate(const std::vector<Aggregate>& aggregates) const;
   Dataset count() const { return aggregate({agg::count()}); }
   Dataset sum(const std::string& column) const { return aggregate({agg::sum(column)}); }
@@ -31,9 +32,8 @@ class GroupedDataset {
   Dataset unique(const std::string& column) const { return aggregate({agg::unique(column)}); }
 
   /// Calls a function of the kind that `map_batches` takes with all rows of a group, in the order
-  /// in which they are, and gives what it returns, group after group. An aggregate of your own is a
-  /// function that returns one row. Several threads call it at a time, so some groups, two for each
-  /// thread, must fit into memory.
+  /// in which they are, and gives what it returns, group after group. Several threads call it at a
+  /// time, so some groups, two for each thread, must fit into memory.
   template <data::TakesBatch F>
   Dataset map_groups(F function) const {
     return map_function(data::detail::make_plan_function(function, {}));

@@ -2,10 +2,13 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/data/aggregate_internal.h"
+#include "manta/data/custom_groups_internal.h"
 #include "manta/data/expression_internal.h"
 #include "manta/data/grouped.h"
 #include "manta/data/plan_internal.h"
 #include "manta/data/plan_limits_internal.h"
+#include "manta/data/row_store_internal.h"
+#include "manta/data/stored_reader_internal.h"
 #include "manta/data/wide_internal.h"
 #include "manta/io/arrow_status_internal.h"
 
@@ -17,7 +20,11 @@ namespace {
 class GroupBy final : public MaterialisingOperation {
  public:
   GroupBy(std::vector<std::string> keys, std::vector<Aggregate> aggregates, int64_t memory)
-      : keys_(std::move(keys)), aggregates_(std::move(aggregates)), memory_(memory) {
+      : keys_(std::move(keys)),
+        aggregates_(std::move(aggregates)),
+        memory_(memory),
+        custom_(keys_, select(aggregates_, true), to_string()),
+        plain_(select(aggregates_, false)) {
     std::vector<std::string> names = keys_;
     for (const auto& aggregate : aggregates_) names.push_back(aggregate.name());
     require_distinct(names, to_string());
@@ -30,20 +37,31 @@ class GroupBy final : public MaterialisingOperation {
     if (keys_.empty()) return str("aggregate(", all, ")");
     return str("groupby(", join(keys_), ")", all.empty() ? "" : str(".aggregate(", all, ")"));
   }
-  Json to_json(PlanFunctions&) const override {
+  Json to_json(PlanFunctions& functions) const override {
     Json list = Json::array();
-    for (const auto& aggregate : aggregates_) list.push_back(aggregate_to_json(aggregate));
+    for (const auto& aggregate : aggregates_) {
+      list.push_back(aggregate_to_json(aggregate, functions));
+    }
     return {
         {"op", "group_by"}, {"keys", keys_}, {"aggregates", std::move(list)}, {"memory", memory_}};
   }
   SchemaPtr schema_after(const SchemaPtr& before) const override {
-    return Query(*this, *before).schema;
+    Query query(*this, *before);
+    custom_.check_columns(*before);
+    arrow::FieldVector fields(query.schema->fields().begin(),
+                              query.schema->fields().begin() + std::ssize(keys_));
+    for (const auto& aggregate : aggregates_) {
+      auto field = query.schema->GetFieldByName(aggregate.name());
+      fields.push_back(field ? field : CustomGroups::field(aggregate));
+    }
+    return arrow::schema(fields);
   }
   ColumnNames columns_needed(ColumnNames) const override {
     ColumnNames needed = keys_;
     for (const auto& aggregate : aggregates_) {
-      const auto& column = aggregate.column();
-      if (!column.empty() && !contains(*needed, column)) needed->push_back(column);
+      for (const auto& column : aggregate.columns()) {
+        if (!contains(*needed, column)) needed->push_back(column);
+      }
     }
     return needed;
   }
@@ -57,19 +75,70 @@ class GroupBy final : public MaterialisingOperation {
     auto first = rows.next();
     SchemaPtr schema = first ? first->schema() : rows.schema;
     if (!schema) return;  // no rows, of columns that nobody knows: no groups
-    Query query(*this, *schema);
+    AllRows all = rows;
+    all.next = [&]() -> BatchPtr { return first ? std::move(first) : rows.next(); };
+    if (custom_.empty()) {
+      run_plain(all, *schema, sink);
+    } else if (plain_.empty()) {
+      custom_.run(all, *schema, memory_, [&](const BatchPtr& batch) { sink.add(batch); });
+    } else {
+      run_both(all, schema, sink);
+    }
+  }
+
+ private:
+  static std::vector<Aggregate> select(const std::vector<Aggregate>& from, bool custom) {
+    std::vector<Aggregate> some;
+    for (const auto& each : from) {
+      if ((each.kind() == Aggregate::Kind::kCustom) == custom) some.push_back(each);
+    }
+    return some;
+  }
+
+  void run_plain(const AllRows& rows, const arrow::Schema& schema, RowSink& sink) const {
+    Query query(*this, schema);
     int threads = query.depends_on_order ? 1 : rows.threads;
     WideQuery engine({memory_bytes(), threads, rows.stopping});
-    engine.add_input("input", query.lanes, [&]() -> std::shared_ptr<arrow::RecordBatch> {
-      auto batch = first ? std::move(first) : rows.next();
-      first = nullptr;
+    engine.add_input("input", query.lanes, [&]() -> BatchPtr {
+      auto batch = rows.next();
       return batch ? query.encode(*batch) : nullptr;
     });
     engine.run(query.sql, query.result_lanes,
                [&](const auto& batch) { sink.add(query.decode(*batch)); });
   }
 
- private:
+  // Each sort by itself, over the same rows in a file. Both give the groups in the same order.
+  void run_both(const AllRows& rows, const SchemaPtr& schema, RowSink& sink) const {
+    RowStore input(schema, "the rows that go into " + to_string());
+    while (auto batch = rows.next()) input.add(batch);
+    if (rows.stopping && rows.stopping()) return;
+    auto stored = input.finish();
+
+    RowStore plain_results(nullptr, "results of " + to_string());
+    StoredReader plain_input(stored, Query(*this, *schema).columns());
+    AllRows all = rows;
+    all.next = [&] { return plain_input.next(); };
+    run_plain(all, *schema, plain_results);
+    if (rows.stopping && rows.stopping()) return;
+
+    auto results = plain_results.finish();
+    StoredReader other(
+        results, results->schema() ? results->schema()->field_names() : std::vector<std::string>{});
+    StoredReader custom_input(stored, custom_.columns());
+    all.next = [&] { return custom_input.next(); };
+    auto given = schema_after(schema);
+    custom_.run(all, *schema, memory_, [&](const BatchPtr& batch) {
+      auto beside = other.next(batch->num_rows());
+      MANTA_CHECK(beside->num_rows() == batch->num_rows(), "groups without a result");
+      arrow::ArrayVector columns;
+      for (const auto& name : given->field_names()) {
+        auto column = beside->GetColumnByName(name);
+        columns.push_back(column ? column : batch->GetColumnByName(name));
+      }
+      sink.add(arrow::RecordBatch::Make(given, batch->num_rows(), std::move(columns)));
+    });
+  }
+
   /// All of it for columns of known types.
   struct Query {
     Query(const GroupBy& operation, const arrow::Schema& before) : keys(operation.keys_) {
@@ -86,8 +155,9 @@ class GroupBy final : public MaterialisingOperation {
         result_lanes.push_back(lanes.back());
         fields.push_back(arrow::field(name, field->type()));
       }
-      for (const auto& each : operation.aggregates_) {
+      for (const auto& each : operation.plain_) {
         const auto& aggregate = aggregates.emplace_back(each, before, doing);
+        for (const auto& name : each.columns()) inputs.push_back(name);
         std::string column = str("c", lanes.size());
         if (auto lane = aggregate.lane()) lanes.push_back(lane);
         asked.push_back(aggregate.sql(column));
@@ -102,6 +172,14 @@ class GroupBy final : public MaterialisingOperation {
       std::string list = join(numbers), order;
       for (const auto& each : numbers) order += str(order.empty() ? "" : ", ", each, " NULLS LAST");
       sql += str(" GROUP BY ", list, " ORDER BY ", order);
+    }
+
+    std::vector<std::string> columns() const {
+      std::vector<std::string> all = keys;
+      for (const auto& name : inputs) {
+        if (!contains(all, name)) all.push_back(name);
+      }
+      return all;
     }
 
     std::shared_ptr<arrow::RecordBatch> encode(const arrow::RecordBatch& batch) const {
@@ -127,7 +205,7 @@ class GroupBy final : public MaterialisingOperation {
       return arrow::RecordBatch::Make(schema, batch.num_rows(), std::move(columns));
     }
 
-    std::vector<std::string> keys;
+    std::vector<std::string> keys, inputs;
     std::vector<PreparedAggregate> aggregates;
     std::vector<std::shared_ptr<arrow::DataType>> lanes, result_lanes;
     SchemaPtr schema;
@@ -138,14 +216,16 @@ class GroupBy final : public MaterialisingOperation {
   const std::vector<std::string> keys_;
   const std::vector<Aggregate> aggregates_;
   const int64_t memory_;
+  const CustomGroups custom_;
+  const std::vector<Aggregate> plain_;
 };
 
 }  // namespace
 
-OperationPtr read_group_by(const JsonFields& fields, const PlanFunctions&) {
+OperationPtr read_group_by(const JsonFields& fields, const PlanFunctions& functions) {
   std::vector<Aggregate> aggregates;
   for (size_t i = 0; i < fields.array("aggregates").size(); ++i) {
-    aggregates.push_back(aggregate_from_json(fields.element("aggregates", i)));
+    aggregates.push_back(aggregate_from_json(fields.element("aggregates", i), functions));
   }
   auto keys = fields.texts("keys", kLongestName);
   if (keys.empty() && aggregates.empty()) fields.fail("keys", "columns, if nothing is aggregated");

@@ -6,6 +6,7 @@
 #include "manta/data/grouped.h"
 #include "manta/data/plan_internal.h"
 #include "manta/data/plan_limits_internal.h"
+#include "manta/data/sorted_groups_internal.h"
 #include "manta/data/wide_internal.h"
 #include "manta/io/arrow_status_internal.h"
 
@@ -42,16 +43,10 @@ class MapGroups final : public MaterialisingOperation {
   int64_t memory_bytes() const override { return wide_memory(memory_); }
 
   void run(const AllRows& rows, RowSink& sink) const override {
-    auto first = rows.next();
-    if (!first) return;
-    auto keys = order_keys(*first->schema(), keys_, upwards(), Nulls::kLast, to_string());
-    AllRows all = rows;
-    all.next = [&] { return first ? std::move(first) : rows.next(); };
-    auto keys_of = keys_of_columns(keys_, upwards(), Nulls::kLast);
     Batches group;
-    std::string key_of_group;
     SchemaPtr schema;
     auto take = [&](const BatchPtr& result) {
+      if (result->num_rows() == 0) return;
       if (schema && !have_same_columns(*schema, *result->schema())) {
         fail(str("returned batches of different columns: {", describe_columns(*schema),
                  "} first, then {", describe_columns(*result->schema()), "}"));
@@ -59,28 +54,18 @@ class MapGroups final : public MaterialisingOperation {
       schema = result->schema();
       sink.add(result);
     };
-    GroupCalls calls([this](const BatchPtr& rows_of_group) { return call(rows_of_group); }, take,
-                     rows.threads);
+    GroupCalls<BatchPtr> calls([this](const BatchPtr& whole) { return call(whole); }, take,
+                               rows.threads);
     auto end_group = [&] {
       if (group.empty()) return;
       calls.add(concatenate(group));
       group.clear();
     };
-    bool all_there =
-        sort_rows(all, keys, keys_of, memory_, to_string(), [&](const BatchPtr& batch) {
-          auto lanes = keys_of(*batch, 0);
-          int64_t begin = 0;
-          for (int64_t row = 0; row < batch->num_rows(); ++row) {
-            bool same =
-                row > 0 ? same_key(lanes, row - 1, row) : key_text(lanes, 0) == key_of_group;
-            if (same) continue;
-            if (row > begin) group.push_back(batch->Slice(begin, row - begin));
-            end_group();
-            begin = row;
-          }
-          group.push_back(batch->Slice(begin));
-          key_of_group = key_text(lanes, batch->num_rows() - 1);
-        });
+    bool all_there = for_each_group(rows, keys_, memory_, to_string(),
+                                    [&](const BatchPtr& some, bool first_of_group) {
+                                      if (first_of_group) end_group();
+                                      group.push_back(some);
+                                    });
     if (!all_there) return;
     end_group();
     calls.finish();
@@ -88,22 +73,6 @@ class MapGroups final : public MaterialisingOperation {
 
  private:
   std::vector<bool> upwards() const { return std::vector<bool>(keys_.size(), false); }
-
-  static bool same_key(const arrow::ArrayVector& lanes, int64_t a, int64_t b) {
-    for (const auto& lane : lanes) {
-      if (!lane->RangeEquals(a, a + 1, b, lane)) return false;
-    }
-    return true;
-  }
-  // Unlike any other key's.
-  static std::string key_text(const arrow::ArrayVector& lanes, int64_t row) {
-    std::string text;
-    for (const auto& lane : lanes) {
-      auto value = check(lane->GetScalar(row), "keys")->ToString();
-      text += str(lane->IsNull(row) ? "null" : "value", value.size(), ":", value);
-    }
-    return text;
-  }
 
   BatchPtr call(const BatchPtr& batch) const {
     BatchPtr result;

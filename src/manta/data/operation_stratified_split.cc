@@ -73,14 +73,12 @@ class StratifiedSplit final : public MaterialisingOperation {
     if (rows.stopping && rows.stopping()) return;
     auto stored = kept.finish();
     if (stored->rows() == 0) return;
-    auto chosen = draw(counts, test_rows(stored->rows()));
-    std::vector<int64_t> seen(counts.size(), 0);
+    auto draws = begin_draws(counts, test_rows(stored->rows()));
     for (size_t i = 0; i < stored->extents().size(); ++i) {
       for (const auto& batch : stored->read(i, stored->schema()->field_names())) {
         std::vector<uint8_t> bits(static_cast<size_t>(batch->num_rows()) / 8 + 1, 0);
         for_each_stratum(*batch, strata, [&](int64_t row, size_t stratum) {
-          auto place = static_cast<size_t>(seen[stratum]++);
-          if (chosen[stratum][place] != test_) return;
+          if (draws[stratum].next() != test_) return;
           bits[static_cast<size_t>(row) / 8] |= static_cast<uint8_t>(1u << (row % 8));
         });
         Piece piece = to_piece(*batch);
@@ -109,17 +107,26 @@ class StratifiedSplit final : public MaterialisingOperation {
     }
   }
 
-  // By stratum: which of its rows are test rows.
-  std::vector<std::vector<bool>> draw(const std::vector<int64_t>& counts, int64_t rows) const {
-    auto shares = allot(counts, rows);
-    std::vector<std::vector<bool>> chosen;
-    for (size_t i = 0; i < counts.size(); ++i) {
-      Generator generator({options_.seed, i, kStrata});
-      auto order = generator.permutation(counts[i]);
-      auto& marks = chosen.emplace_back(static_cast<size_t>(counts[i]), false);
-      for (int64_t k = 0; k < shares[i]; ++k) marks[order[static_cast<size_t>(k)]] = true;
+  /// Which rows of a stratum are test rows, row after row: each with the share that is left to
+  /// draw of those that are left (Knuth's algorithm S), so that nothing is held for a row.
+  struct Draw {
+    Generator generator;
+    int64_t rows, test_rows;  ///< That are left.
+
+    bool next() {
+      bool chosen = static_cast<int64_t>(generator.below(static_cast<uint64_t>(rows))) < test_rows;
+      --rows;
+      test_rows -= chosen;
+      return chosen;
     }
-    return chosen;
+  };
+  std::vector<Draw> begin_draws(const std::vector<int64_t>& counts, int64_t rows) const {
+    auto shares = allot(counts, rows);
+    std::vector<Draw> draws;
+    for (size_t i = 0; i < counts.size(); ++i) {
+      draws.push_back({Generator({options_.seed, i, kStrata}), counts[i], shares[i]});
+    }
+    return draws;
   }
 
   const bool test_;

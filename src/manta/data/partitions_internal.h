@@ -19,7 +19,7 @@ using MakeFileSource =
 /// the file are columns, the same for all rows of a file: int64 if all values are integers, else
 /// string; `__HIVE_DEFAULT_PARTITION__` is null; %20 and the like are decoded. They come after the
 /// columns of the files. Throws Error(kInvalidArgument) if files have different keys, or a column
-/// of that name.
+/// of that name that is read, too: if no columns are named, or that one is.
 Dataset dataset_of_files(const FileKind& kind, const std::vector<FoundFile>& files, bool hive,
                          const std::vector<std::string>& columns, const MakeFileSource& make);
 

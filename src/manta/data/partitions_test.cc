@@ -93,7 +93,14 @@ TEST_F(PartitionsTest, MistakesAreNamed) {
   add("id=3", 0);
   EXPECT_THAT(invalid([&] { read_parquet(root()); }),
               AllOf(HasSubstr("has a column 'id'"), HasSubstr("'id=...'")));
-  EXPECT_EQ(read_parquet(root(), {.columns = {"id", "half"}}).filter(col("id") == 3).count(), 10);
+  EXPECT_THAT(invalid([&] {
+                read_parquet(root(), {.columns = {"id", "half"}});
+              }),
+              AllOf(HasSubstr("has a column 'id'"), HasSubstr("'id=...'")));
+  EXPECT_EQ(read_parquet(root(), {.columns = {"half"}}).count(), 10);
+  EXPECT_EQ(
+      read_parquet(root(), {.columns = {"id"}, .hive_partitions = false}).max("id")->ToString(),
+      "9");
   std::filesystem::remove_all(root());
   add("a=1/a=2", 0);
   EXPECT_THAT(invalid([&] { read_parquet(root()); }), HasSubstr("twice"));
@@ -112,6 +119,19 @@ TEST(PartitionsOfTextTest, CsvAndJsonHaveThemToo) {
   EXPECT_EQ(describe_columns(*json.schema()), "k: int64, x: int64");
   EXPECT_THAT(ints(*json.filter(col("k") < 0).to_table(), "x"), ElementsAre(3));
   EXPECT_TRUE(Dataset::from_json(json.to_json()).to_table()->Equals(*json.to_table()));
+  folder.write("both/x=1/a.csv", "x,y\n1,2\n");
+  folder.write("both/x=1/a.jsonl", "{\"x\": 1, \"y\": 2}\n");
+  auto names_both = AllOf(HasSubstr("has a column 'x'"), HasSubstr("'x=...'"));
+  EXPECT_THAT(message_of(ErrorKind::kInvalidArgument,
+                         [&] {
+                           read_csv(folder / "both", {.columns = {"x", "y"}});
+                         }),
+              names_both);
+  EXPECT_THAT(message_of(ErrorKind::kInvalidArgument,
+                         [&] {
+                           read_json(folder / "both", {.columns = {"y", "x"}});
+                         }),
+              names_both);
 }
 
 TEST(PartitionsOfTextTest, OnS3) {

@@ -121,6 +121,12 @@ void PlanFunction::bind() {
   bound_ = std::static_pointer_cast<const BoundFunction>(instance);
 }
 
+BatchPtr PlanFunction::operator()(const BatchPtr& batch) const {
+  if (bound_->call) return bound_->call(batch);
+  throw Error(ErrorKind::kInvalidArgument,
+              str(function_name(), " is an aggregate, not a function of batches or rows"));
+}
+
 std::string PlanFunction::function_name() const {
   return name_.empty() ? describe_function(function_) : name_;
 }

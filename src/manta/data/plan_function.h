@@ -31,6 +31,8 @@ namespace data {
 
 using BatchPtr = std::shared_ptr<arrow::RecordBatch>;
 
+class AggregateCalls;
+
 /// A function with its arguments, in this process.
 struct BoundFunction {
   std::function<BatchPtr(const BatchPtr&)> call;
@@ -40,9 +42,11 @@ struct BoundFunction {
   std::shared_ptr<const void> args;
   const std::type_info* args_type = nullptr;
   std::string why_not_stored;  ///< What the arguments say of it; empty if nothing.
+  std::shared_ptr<const AggregateCalls> aggregate;  ///< Instead of `call`, of an aggregate.
 };
 
-/// A function of map_batches, map, flat_map or filter with its arguments, as a plan holds it.
+/// A function of map_batches, map, flat_map or filter with its arguments, or an aggregate
+/// (custom_aggregate.h), as a plan holds it.
 /// Between processes of one run it is sent with cereal: its address in this build and the
 /// serialised arguments. A file has only its name; see `named`.
 class PlanFunction {
@@ -51,8 +55,11 @@ class PlanFunction {
   /// Reads the arguments back at once, so that this process calls exactly what the others will.
   PlanFunction(internal::Function function, internal::Value args, std::string name);
 
-  BatchPtr operator()(const BatchPtr& batch) const { return bound_->call(batch); }
+  /// Throws Error(kInvalidArgument) if it is an aggregate.
+  BatchPtr operator()(const BatchPtr& batch) const;
   FunctionKind kind() const { return bound_->kind; }
+  /// Null if it is none.
+  const std::shared_ptr<const AggregateCalls>& aggregate() const { return bound_->aggregate; }
   /// Its arguments, if they are a T; else null.
   template <class T>
   const T* args() const {

@@ -341,5 +341,9 @@ BatchPtr filter_rows(const BatchPtr& batch, const std::function<bool(const Row&)
   return to_batch(std::move(piece));
 }
 
+void visit_rows(const BatchPtr& batch, const std::function<void(const Row&)>& function) {
+  for_each_row(batch, [&](const Row& row, int64_t) { function(row); });
+}
+
 }  // namespace detail
 }  // namespace manta::data

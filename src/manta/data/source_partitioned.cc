@@ -90,6 +90,13 @@ Partitions partitions_of(const FileKind& kind, const std::vector<FoundFile>& fil
   return all;
 }
 
+[[noreturn]] void throw_both(const std::string& file, const std::string& name) {
+  throw Error(ErrorKind::kInvalidArgument,
+              str("'", file, "' has a column '", name, "', and is in a folder '", name,
+                  "=...'; set .hive_partitions = false to read that of the file, or leave it out "
+                  "with .columns"));
+}
+
 /// A source of files, and columns whose values are in the names of their folders.
 class PartitionedSource final : public FileSource {
  public:
@@ -123,7 +130,7 @@ class PartitionedSource final : public FileSource {
     auto fields = files_->schema()->fields();
     for (const auto& field : fields_) {
       for (const auto& of_file : fields) {
-        if (of_file->name() == field->name()) throw_both(field->name());
+        if (of_file->name() == field->name()) throw_both(files_->files()[0], field->name());
       }
     }
     fields.insert(fields.end(), fields_.begin(), fields_.end());
@@ -193,14 +200,6 @@ class PartitionedSource final : public FileSource {
     return flags.IsValid(0) && flags.Value(0);
   }
 
-  [[noreturn]] void throw_both(const std::string& name) const {
-    throw Error(
-        ErrorKind::kInvalidArgument,
-        str("'", files_->files()[0], "' has a column '", name, "', and is in a folder '", name,
-            "=...'; set .hive_partitions = false to read that of the file, or leave it out "
-            "with .columns"));
-  }
-
   const std::shared_ptr<FileSource> files_;
   const Partitions partitions_;
   arrow::FieldVector fields_;
@@ -233,6 +232,17 @@ std::shared_ptr<Source> read_partitioned_source(const JsonFields& fields) {
   return std::make_shared<PartitionedSource>(std::move(files), std::move(partitions));
 }
 
+// Whether the first file has that column, too.
+static bool have_column(const MakeFileSource& make, const std::string& name) {
+  try {
+    make({name})->schema();
+    return true;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNotFound) throw;
+    return false;
+  }
+}
+
 Dataset dataset_of_files(const FileKind& kind, const std::vector<FoundFile>& files, bool hive,
                          const std::vector<std::string>& columns, const MakeFileSource& make) {
   Partitions partitions;
@@ -246,6 +256,10 @@ Dataset dataset_of_files(const FileKind& kind, const std::vector<FoundFile>& fil
   auto plan = std::make_shared<Plan>();
   plan->source = std::make_shared<PartitionedSource>(make(of_files), std::move(partitions));
   try {
+    for (const auto& name : columns) {
+      // Which one was meant? Ray and pyarrow refuse values or types that differ.
+      if (!contains(of_files, name) && have_column(make, name)) throw_both(files[0].path, name);
+    }
     auto all = plan->source->schema()->field_names();
     plan->columns = columns.empty() ? all : columns;
   } catch (const Error& error) {

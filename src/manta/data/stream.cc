@@ -35,14 +35,22 @@ struct Window {
   int64_t bytes = 0;  // that it counts for in the budget: a guess until it is done
 };
 
-int64_t guess_row_bytes(const Plan& plan, const std::vector<std::string>& columns) {
+int64_t guess_bytes_of(const arrow::DataType& type) {
+  int width = type.bit_width();
+  return width > 0 ? std::max(width / 8, 1) : 32;
+}
+
+// By the types of what is read, or of what comes out if that is known and wider.
+int64_t guess_row_bytes(const Plan& plan, const std::vector<std::string>& columns_read) {
   auto schema = plan.source->schema();
-  int64_t bytes = 0;
-  for (const auto& name : columns) {
-    int width = schema->GetFieldByName(name)->type()->bit_width();
-    bytes += width > 0 ? std::max(width / 8, 1) : 32;
+  int64_t read = 0, given = 0;
+  for (const auto& name : columns_read) {
+    read += guess_bytes_of(*schema->GetFieldByName(name)->type());
   }
-  return bytes;
+  if (auto after = schemas_of(plan).back()) {
+    for (const auto& field : after->fields()) given += guess_bytes_of(*field->type());
+  }
+  return std::max(read, given);
 }
 
 }  // namespace
@@ -138,6 +146,13 @@ struct Stream::Impl {
     return too_many ? INT64_MAX / 4 : bytes;
   }
 
+  // The types say little of strings and lists, and nothing of what a function gives: windows that
+  // are begun later are taken to be as large as the largest one so far.
+  void learn_row_bytes(int64_t window, int64_t bytes) {
+    int64_t rows = std::max<int64_t>(expected_rows(window), 1);
+    row_bytes = std::max(row_bytes, (bytes + rows - 1) / rows);
+  }
+
   // The window whose turn it is always may, whatever it needs: else nothing would move again.
   bool may_begin(int64_t window) const {
     if (!options.read_ahead) return waiting && window == next_to_give;
@@ -159,6 +174,7 @@ struct Stream::Impl {
       Window result = run(index);
       lock.lock();
       bytes_held += result.bytes - window.bytes;
+      learn_row_bytes(index, result.bytes);
       window = std::move(result);
       if (window.error) next_to_read = window_count();
       bool is_next = index == next_to_give;
@@ -304,7 +320,6 @@ struct Stream::Impl {
   const std::function<void()> on_ready;
   const std::vector<Fragment>& fragments;
   const std::vector<std::vector<size_t>> windows;
-  const int64_t row_bytes;
   std::atomic<int64_t> rows_decoded = 0;
   std::shared_ptr<arrow::Schema> columns;  // of the first block; for next() only
   int64_t columns_of = 0;                  // the window that it was of
@@ -314,6 +329,7 @@ struct Stream::Impl {
   std::mutex mutex;  // of everything below
   std::condition_variable changed;
   std::map<int64_t, Window> begun;
+  int64_t row_bytes = 0;  // of a row that is expected, about
   int64_t next_to_read = 0;
   int64_t next_to_give = 0;
   int64_t first_row = 0;

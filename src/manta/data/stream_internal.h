@@ -27,8 +27,11 @@ struct StreamStart {
 };
 
 struct StreamOptions {
-  int threads = 1;                     ///< That decode and compute.
-  int64_t byte_budget = 256 << 20;     ///< Read ahead and not yet taken; one window always fits.
+  int threads = 1;  ///< That decode and compute.
+  /// Read ahead and not yet taken; one window always fits. Windows that are being read count as the
+  /// types of their columns say, or as the largest one so far if that is more. Arrow's allocator
+  /// takes up to as much again for what is freed on another thread than it came from.
+  int64_t byte_budget = 256 << 20;
   int64_t max_block_rows = 64 * 1024;  ///< Blocks are cut to at most so many rows.
   bool read_ahead = true;              ///< False: a window is begun when somebody waits for it.
   /// Shows on a terminal, under this name, how far it is. Empty: it does not.

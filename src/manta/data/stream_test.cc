@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <numeric>
 #include <set>
+#include <thread>
 
 #include "manta/data/dataset.h"
 #include "manta/data/generator_internal.h"
@@ -62,6 +64,19 @@ Batch fail_on_500(const Batch& batch) {
     if (id == 500) throw std::runtime_error("five hundred");
   }
   return batch;
+}
+
+// A hundred columns of one.
+Batch widened(const Batch& batch) {
+  arrow::FieldVector fields;
+  arrow::ArrayVector columns;
+  for (int i = 0; i < 100; ++i) {
+    fields.push_back(arrow::field(std::to_string(i), arrow::int64()));
+    arrow::Int64Builder values;
+    check(values.AppendValues(ints(*batch, "id")), "id");
+    columns.push_back(check(values.Finish(), "id"));
+  }
+  return arrow::RecordBatch::Make(arrow::schema(fields), batch->num_rows(), columns);
 }
 
 Batch give_nothing(const Batch&) { return nullptr; }
@@ -221,6 +236,19 @@ TEST(StreamTest, TheBudgetBoundsWhatIsReadAhead) {
   auto dataset = read_parquet(folder.write_rows("a.parquet", 0, 10000, 100), {.columns = {"id"}});
   Stream stream(dataset.plan(), {}, {.threads = 2, .byte_budget = 5 * 100 * 8});
   for (int64_t taken = 1; auto block = stream.next(); ++taken) {
+    EXPECT_LE(stream.rows_decoded(), (taken + 7) * 100);
+  }
+  EXPECT_EQ(stream.rows_decoded(), 10000);
+}
+
+TEST(StreamTest, TheBudgetBoundsWhatAFunctionMakesOfFewColumns) {
+  ParquetFolder folder;
+  auto dataset = read_parquet(folder.write_rows("a.parquet", 0, 10000, 100), {.columns = {"id"}})
+                     .map_batches(widened);
+  Stream stream(dataset.plan(), {}, {.threads = 8, .byte_budget = 5 * 100 * 800});
+  for (int64_t taken = 1; auto block = stream.next(); ++taken) {
+    if (taken < 20 || taken % 10 != 0) continue;  // the first ones are begun before anybody knows
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // for whoever reads too much
     EXPECT_LE(stream.rows_decoded(), (taken + 7) * 100);
   }
   EXPECT_EQ(stream.rows_decoded(), 10000);

@@ -1,4 +1,5 @@
-"""What pandas, pyarrow and DuckDB make of sorts, groups and joins: writes wide.inc beside this file, for wide_test.cc.
+"""What pandas, numpy, pyarrow and DuckDB make of sorts, groups and joins: writes wide.inc, for wide_test.cc and
+group_by_test.cc, and aggregates.inc, for aggregate_table_test.cc, beside this file.
 
 Run it with a Python that has pandas, pyarrow and duckdb, when a case is added:  python make_wide_expected.py
 Rows are random, with nulls, NaN, equal keys and the ends of ranges. Where two of the three know an answer, they must
@@ -157,6 +158,70 @@ def joined(kind, on):
 JOINS = [(kind, on) for kind in ("inner", "left", "right", "outer", "left semi", "left anti", "right semi", "right anti")
          for on in (["i"], ["i", "s"])]
 
+
+
+def by_numpy(kind, parameter, values):
+    """An aggregate of one group's values, None left out. The documented rules for NaN are spelled out."""
+    if kind == "count":
+        return len(values)
+    if kind == "unique":
+        numbers = sorted({value + 0.0 if isinstance(value, float) else value for value in values if value == value},
+                         key=lambda value: value.encode() if isinstance(value, str) else value)  # fmt: skip
+        return numbers + [math.nan] * any(value != value for value in values)
+    if not values:
+        return None
+    if kind in ("min", "max"):
+        numbers = [value for value in values if value == value]
+        order = {"key": lambda value: value.encode()} if isinstance(values[0], str) else {}
+        return (min if kind == "min" else max)(numbers, **order) if numbers else math.nan
+    if kind == "sum" and not isinstance(values[0], float):
+        return sum(map(int, values))
+    floats = np.array(values, dtype=float)
+    with np.errstate(invalid="ignore"):
+        if kind == "sum":
+            return float(floats.sum())
+        if kind == "mean":
+            return float(floats.mean())
+        if kind == "std":
+            if not np.isfinite(floats).all():
+                return math.nan
+            return float(floats.std(ddof=int(parameter))) if len(floats) > parameter else None
+        if kind == "squares":  # the custom one of aggregate_table_test.cc
+            return float((floats * floats).sum())
+        return float(np.quantile(floats, parameter))
+
+
+def table_of_aggregates():
+    """Every aggregate of columns of every type, by groups of several sizes, among them of no values and of one."""
+    cases = [(kind, 0, column) for kind in ("count", "min", "max", "unique") for column in ("i", "u", "f", "x", "b", "s")]
+    cases += [("sum", 0, column) for column in ("i", "f", "x", "n", "b")]
+    cases += [("mean", 0, column) for column in ("i", "f", "x", "n", "b")]
+    cases += [("std", ddof, column) for ddof in (0, 1) for column in ("i", "f", "x")]
+    cases += [("quantile", q, column) for q in (0, 0.1, 0.5, 0.75, 1) for column in ("i", "x")]
+    cases += [("squares", 0, "x")]
+    rare = {"i": 3, "s": "z"}  # whose values go, so that some groups have none
+    by_pandas = {"sum": "sum", "mean": "mean", "min": "min", "max": "max", "count": "count"}
+    table = []
+    for keys in ([], ["i"], ["s", "b"]):
+        groups = {}
+        for row in TABLE.to_pylist():
+            groups.setdefault(tuple(row[key] for key in keys), []).append(row)
+        at = {key: list(groups[key]) for key in groups}
+        order = sorted(at, key=lambda key: [(v is None, v.encode() if isinstance(v, str) else v or 0) for v in key])
+        for kind, parameter, column in cases:
+            given = []
+            for key in order:
+                gone = any(name in rare and value == rare[name] for name, value in zip(keys, key))
+                values = [row[column] for row in at[key] if row[column] is not None and not gone]
+                one = by_numpy(kind, parameter, values)
+                if kind in by_pandas and column in ("i", "x") and values:  # a second opinion
+                    theirs = getattr(pd.Series(values, dtype=float), by_pandas[kind])()
+                    assert math.isclose(one, theirs, rel_tol=1e-12), (kind, column, key)
+                given.append(plain_list(one) if isinstance(one, list) else plain(one))
+            table.append({"keys": keys, "kind": kind, "parameter": parameter, "column": column, "values": given})
+    return table
+
+
 expected = {
     "columns": {name: {"type": kind, "values": plain_list(values)} for name, (kind, values) in COLUMNS.items()},
     "right": {name: {"type": kind, "values": plain_list(values)} for name, (kind, values) in RIGHT.items()},
@@ -166,10 +231,16 @@ expected = {
     "joins": [{"type": kind, "on": on, "rows": joined(kind, on)} for kind, on in JOINS],
 }  # fmt: skip
 
-text = json.dumps(expected, ensure_ascii=True)
-with open(Path(__file__).parent / "wide.inc", "w") as out:
-    out.write("// Written by make_wide_expected.py.\n")
-    out.write("constexpr const char* kWideExpected[] = {\n")
-    for start in range(0, len(text), 90):
-        out.write(f'    R"json({text[start:start + 90]})json",\n')
-    out.write("};\n")
+
+def write(file, name, content):
+    text = json.dumps(content, ensure_ascii=True)
+    with open(Path(__file__).parent / file, "w") as out:
+        out.write("// Written by make_wide_expected.py.\n")
+        out.write(f"constexpr const char* {name}[] = {{\n")
+        for start in range(0, len(text), 90):
+            out.write(f'    R"json({text[start:start + 90]})json",\n')
+        out.write("};\n")
+
+
+write("wide.inc", "kWideExpected", expected)
+write("aggregates.inc", "kAggregatesExpected", table_of_aggregates())
