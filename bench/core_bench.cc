@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "bench_clock.h"
+#include "call_rate.h"
 #include "manta/base/json.h"
 #include "tree_pss.h"
 
@@ -34,20 +35,6 @@ constexpr int kStarts = 3;  // The numbers of ray_core.py.
 constexpr int kActors = 5;
 constexpr int kTables = 10;
 constexpr int64_t kTableRows = 1'250'000;  // Times 10 columns of 8 bytes: 100 MB.
-
-// Calls of `batch`, which does `size` of something, per second: warmed up for 1 s, measured for 3
-// s.
-template <class Batch>
-double per_second(int size, Batch batch) {
-  for (auto until = Clock::now() + 1s; Clock::now() < until;) batch();
-  auto begin = Clock::now();
-  double count = 0;
-  while (Clock::now() - begin < 3s) {
-    batch();
-    count += size;
-  }
-  return count / std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 template <class Submit>
 double sync_per_second(Submit submit) {

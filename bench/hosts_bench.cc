@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "bench_clock.h"
+#include "call_rate.h"
 #include "manta/base/json.h"
 
 using namespace manta;
@@ -35,18 +36,6 @@ struct Idle {
   pid_t pid() { return ::getpid(); }
   void stay() { std::this_thread::sleep_for(60s); }
 };
-
-template <class Batch>
-double per_second(int size, Batch batch) {
-  for (auto until = Clock::now() + 1s; Clock::now() < until;) batch();
-  auto begin = Clock::now();
-  double count = 0;
-  while (Clock::now() - begin < 3s) {
-    batch();
-    count += size;
-  }
-  return count / std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 std::shared_ptr<arrow::Table> make_values(int seed) {
   arrow::DoubleBuilder builder;

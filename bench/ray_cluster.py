@@ -28,6 +28,18 @@ def say(text):
     print(f"{os.path.basename(sys.argv[0])}: {text}", file=sys.stderr, flush=True)
 
 
+def per_second(batch, calls):
+    """Calls a second, where one run of `batch` makes `calls` of them: warmed up for 1 s, measured for 3 s at least."""
+    deadline = time.monotonic() + 1
+    while time.monotonic() < deadline:
+        batch()
+    done, start = 0, time.monotonic()
+    while (elapsed := time.monotonic() - start) < 3:
+        batch()
+        done += calls
+    return done / elapsed
+
+
 @contextlib.contextmanager
 def cluster(cpus=2):
     """A local cluster. `cpus` is what Ray is told of: how much it starts at once. On the way out it waits until every

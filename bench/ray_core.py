@@ -9,9 +9,8 @@ import subprocess
 import sys
 import time
 
-from ray_cluster import cluster, say, start_of_process, tree_pss_mb
+from ray_cluster import cluster, per_second, say, start_of_process, tree_pss_mb
 
-WARM_UP_S, MEASURE_S = 1.0, 3.0
 IN_FLIGHT = 1000
 STARTS, ACTORS, TABLES = 3, 5, 10  # As in core_bench.cc.
 
@@ -35,18 +34,6 @@ def idle_figures():
             ray.get(no_op.remote())
             figures["first_task_warm_ms"].append((time.monotonic() - start) * 1e3)
     return figures
-
-
-def per_second(batch, calls):
-    """Calls a second over at least MEASURE_S, where one run of `batch` makes `calls` calls."""
-    deadline = time.monotonic() + WARM_UP_S
-    while time.monotonic() < deadline:
-        batch()
-    done, start = 0, time.monotonic()
-    while (elapsed := time.monotonic() - start) < MEASURE_S:
-        batch()
-        done += calls
-    return done / elapsed
 
 
 def actor_starts_ms(ray, actor):

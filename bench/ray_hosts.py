@@ -8,20 +8,10 @@ import argparse
 import json
 import time
 
+from ray_cluster import per_second
+
 OBJECTS, VALUES = 8, 32_000_000  # As in hosts_bench.cc.
-WARM_UP_S, MEASURE_S = 1.0, 3.0
 IN_FLIGHT = 1000
-
-
-def per_second(batch, calls):
-    deadline = time.monotonic() + WARM_UP_S
-    while time.monotonic() < deadline:
-        batch()
-    done, start = 0, time.monotonic()
-    while (elapsed := time.monotonic() - start) < MEASURE_S:
-        batch()
-        done += calls
-    return done / elapsed
 
 
 def object_rates(ray):
