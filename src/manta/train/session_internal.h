@@ -94,7 +94,9 @@ class Session {
   Activity activity(const Wait& wait) const;
   void send_progress();
   template <class Message>
-  void send(const Message& message);
+  void send(const Message& message) {
+    channel_->send([&](OutBuffer& out) { encode_message<FromMember>(out, message); });
+  }
   void wait_for_place(bool has_checkpoint);
   void wait_for_report(int64_t index, const int64_t& last);
   Json positions() const;

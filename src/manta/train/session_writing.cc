@@ -1,0 +1,118 @@
+// The files of a worker's checkpoints: written behind the loop, and sent where the driver does not
+// see them.
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "manta/base/error_internal.h"
+#include "manta/core/session_folder_internal.h"
+#include "manta/train/file_internal.h"
+#include "manta/train/session_internal.h"
+#include "manta/train/staging_internal.h"
+
+namespace manta::train {
+namespace {
+
+constexpr uint64_t kChunkBytes = 1 << 20;
+constexpr int64_t kMostChunksInFlight = 8;
+
+}  // namespace
+
+void Session::write() {
+  while (true) {
+    std::pair<int64_t, std::shared_ptr<CheckpointSource>> job;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return closing_ || !to_write_.empty(); });
+      if (closing_) return;  // nobody waits for what is left
+      job = std::move(to_write_.front());
+      to_write_.pop_front();
+    }
+    try {
+      CheckpointFolder folder(staging(job.first));
+      job.second->write(folder);
+      job.second.reset();
+      if (!begin_.place.shares_folder) send_to_driver(job.first, folder);
+      send(SendFiles{job.first, folder.files()});
+    } catch (const Error& error) {
+      fail_to_write(job.first, error.kind(), error.what());
+    } catch (const std::exception& error) {
+      fail_to_write(job.first, ErrorKind::kIo, error.what());
+    } catch (...) {
+      fail_to_write(job.first, ErrorKind::kUserCode,
+                    "it threw something that is no std::exception");
+    }
+  }
+}
+
+std::string Session::staging(int64_t index) const {
+  std::string run =
+      begin_.place.shares_folder ? begin_.run_folder : temporary_folder() + "/" + begin_.run_name;
+  return staging_folder(run, begin_.attempt, index, begin_.rank);
+}
+
+void Session::send_to_driver(int64_t index, const CheckpointFolder& folder) {
+  std::string buffer;
+  for (const CheckpointFile& file : folder.files()) {
+    std::string path = folder.path() + "/" + file.name;
+    UniqueFd from = open_file(folder.path(), file.name, O_RDONLY);
+    for (uint64_t offset = 0; offset < file.size || offset == 0;) {
+      buffer.resize(std::min<uint64_t>(kChunkBytes, file.size - offset));
+      size_t got = 0;
+      while (got < buffer.size()) {
+        ssize_t now = ::read(from.get(), buffer.data() + got, buffer.size() - got);
+        if (now < 0 && errno == EINTR) continue;
+        if (now <= 0) throw_errno(str("reading '", path, "'"));
+        got += static_cast<size_t>(now);
+      }
+      send_chunk({index, file.name, offset, buffer});
+      offset += got;
+      if (file.size == 0) break;
+    }
+  }
+  wait_for_chunks(0);
+  std::filesystem::remove_all(folder.path());
+}
+
+// The driver's memory and the connection hold only so many.
+void Session::send_chunk(SendChunk chunk) {
+  wait_for_chunks(kMostChunksInFlight - 1);
+  {
+    std::lock_guard lock(mutex_);
+    ++chunks_in_flight_;
+  }
+  send(chunk);
+}
+
+// Until the driver has written all but so many of them.
+void Session::wait_for_chunks(int64_t most) {
+  std::unique_lock lock(mutex_);
+  bool written = changed_.wait_for(
+      lock, timeout(), [&] { return chunks_in_flight_ <= most || driver_gone_ || closing_; });
+  if (driver_gone_ || closing_)
+    throw Error(ErrorKind::kWorkerLost, "the driver has ended this group, or has ended itself");
+  if (!written) {
+    throw Error(ErrorKind::kTimeout,
+                str("the driver has not written a part of a checkpoint of rank ", begin_.rank,
+                    " within ", timeout().count(), " ms: its disk is too slow, or raise the run's ",
+                    "collective_timeout"));
+  }
+}
+
+void Session::fail_to_write(int64_t index, ErrorKind kind, const std::string& why) {
+  std::string message = str("writing the checkpoint of report ", index, ": ", why);
+  {
+    std::lock_guard lock(mutex_);
+    write_error_ = Error(kind, message);
+    changed_.notify_all();
+  }
+  try {
+    send(SendFailure{kind, message, false});
+  } catch (const std::exception&) {  // the driver has gone
+  }
+}
+
+}  // namespace manta::train
