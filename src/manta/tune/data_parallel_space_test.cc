@@ -62,7 +62,7 @@ TEST(DataParallelSpaceTest, AsTrainableRefusesWhatTheTrainerDoesNotHave) {
     return message_of([&] { Tuner(product_trainer().as_trainable(), {.param_space = space}); });
   };
   EXPECT_THAT(refused({{"params", {{"eta", 0.1}}}}),
-              HasSubstr("'params', which is no option of a DataParallelTrainer"));
+              HasSubstr("'params.eta', which is no option of a DataParallelTrainer"));
   EXPECT_THAT(refused({{"scaling_config", {{"workers", 2}}}}),
               HasSubstr("'scaling_config.workers'"));
   EXPECT_THAT(refused({{"preprocessor", grid_search({1, 2})}}), HasSubstr("holds objects"));

@@ -7,6 +7,13 @@ namespace manta {
 namespace tune {
 namespace {
 
+// The name of its first value, which says most: 'scaling_config.workers'.
+std::string innermost(const std::string& name, const Space& space) {
+  auto* inner = std::get_if<Space::Object>(&space.node());
+  if (!inner || inner->empty()) return name;
+  return innermost(name + "." + inner->begin()->first, inner->begin()->second);
+}
+
 void require_names(const Space& given, const Space& understood, const std::string& path,
                    const std::string& trainer) {
   auto* names = std::get_if<Space::Object>(&given.node());
@@ -18,8 +25,8 @@ void require_names(const Space& given, const Space& understood, const std::strin
     auto found = known->find(name);
     if (found == known->end()) {
       throw Error(ErrorKind::kInvalidArgument,
-                  str("param_space has '", path, name, "', which is no option of a ", trainer,
-                      " that can be searched"));
+                  str("param_space has '", innermost(path + name, space),
+                      "', which is no option of a ", trainer, " that can be searched"));
     }
     require_names(space, found->second, path + name + ".", trainer);
   }
