@@ -183,9 +183,10 @@ TEST(RestartTest, AMachineWithoutGpusSaysWhatWasAskedAndFound) {
   for (double share : {0.0, 0.5}) {  // 0: a whole one
     wants.scaling.resources_per_worker.gpus = share;
     EXPECT_THAT(message_of([&] { run_training(wants); }),
-                AllOf(HasSubstr(share == 0 ? "asks for 1 worker with 1 CPU, 1 GPU each"
-                                           : "asks for 1 worker with 1 CPU, 0.5 GPU each"),
-                      HasSubstr("there is only 2 CPU, and no GPU was found: set use_gpu = false")));
+                AllOf(HasSubstr(share == 0 ? "asks for 1 worker with 0.5 CPU, 1 GPU each"
+                                           : "asks for 1 worker with 0.5 CPU, 0.5 GPU each"),
+                      HasSubstr("there is only 2 CPU"),
+                      HasSubstr("no GPU was found: set use_gpu = false")));
   }
   EXPECT_THAT(storage.entries(), ElementsAre());
 }
