@@ -333,6 +333,7 @@ class Run {
   void perform(const AskGroupToStop&) { group_->ask_to_stop(); }
   void perform(const StopGroupFrom& action) { group_->stop_from(action.ask); }
   void perform(const TakeStacks& action) {
+    if (!group_) return;  // it could not be started in time
     std::string path = str(folder_->path(), "/logs/stacks-", action.attempt, ".txt");
     try {
       std::string text = group_->stacks(Deadline::after(kMostTimeForStacks));
