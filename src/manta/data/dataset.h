@@ -45,7 +45,8 @@ struct ReadParquetOptions {
   std::vector<std::string> columns = {};  ///< In this order. None: all columns of the files.
   /// Folders named `year=2020` below the given one are columns, after those of the files: int64 if
   /// all their values are integers, else string; `__HIVE_DEFAULT_PARTITION__` is null. Filters on
-  /// them rule out files.
+  /// them rule out files. Error(kInvalidArgument) if the files have a column of that name, unless
+  /// `columns` leaves it out.
   bool hive_partitions = true;
 };
 

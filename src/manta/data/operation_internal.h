@@ -128,6 +128,8 @@ struct AllRows {
   int threads = 1;  ///< That it may use, and that read other plans for it.
   /// Once it is true, `run` should return soon; what it has given is thrown away.
   std::function<bool()> stopping = {};
+  /// Reading other plans for it is shown under this name; empty: it is not.
+  std::string progress = {};
 };
 
 /// Where it puts the rows that it gives.

@@ -117,7 +117,8 @@ std::shared_ptr<const Plan> last_stage(const std::shared_ptr<const Plan>& plan, 
     RowStore store(schemas_of(*plan)[*place + 1], "the rows of " + operation.to_string());
     auto begin = PassClock::now();
     operation.run(
-        {next, schema, columns_used(*plan).live_after[*place], epoch, options.threads, is_stopping},
+        {next, schema, columns_used(*plan).live_after[*place], epoch, options.threads, is_stopping,
+         options.progress.empty() ? "" : "other rows of " + operation.to_string()},
         store);
     if (is_stopping()) return nullptr;  // what it gave is of some of the rows only
     rows = store.finish();

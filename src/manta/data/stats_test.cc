@@ -125,6 +125,19 @@ TEST(ProgressTest, IsShownOnATerminalIfItTakesLongerThanASecond) {
   EXPECT_TRUE(text.ends_with("\r\033[K")) << text;  // gone in the end
 }
 
+TEST(ProgressTest, OfTheOtherSideOfAJoin) {
+  ParquetFolder folder;
+  auto rows = read_parquet(folder.write_rows("a.parquet", 0, 100, 100), {.columns = {"id"}});
+  std::string text;
+  {
+    ErrorTerminal terminal;
+    EXPECT_EQ(rows.join(rows.map_batches(after_more_than_a_second), "id").to_table()->num_rows(),
+              100);
+    text = terminal.restore();
+  }
+  EXPECT_THAT(text, HasSubstr("other rows of join"));
+}
+
 TEST(ArrowStreamTest, RowsGoOutAndIn) {
   ParquetFolder folder;
   auto rows = read_parquet(folder.write_rows("a.parquet", 0, 50, 10));

@@ -173,7 +173,7 @@ struct OtherRows::Impl {
         stream(std::move(plan), {.epoch = beside.epoch}, options(beside, memory_bytes)) {}
 
   static StreamOptions options(const AllRows& beside, int64_t memory_bytes) {
-    StreamOptions options{.threads = beside.threads};
+    StreamOptions options{.threads = beside.threads, .progress = beside.progress};
     if (memory_bytes > 0) options.byte_budget = std::min(options.byte_budget, memory_bytes / 8);
     return options;
   }

@@ -25,7 +25,7 @@ class OrderedFold {
       : of_batch_(of_batch),
         take_(take),
         most_waiting_(static_cast<size_t>(threads) * 4),
-        stream_(dataset.plan(), {}, {.threads = threads}) {
+        stream_(dataset.plan(), {}, {.threads = threads, .progress = "fitting"}) {
     std::vector<std::thread> others;
     try {
       for (int i = 1; i < threads; ++i) {
