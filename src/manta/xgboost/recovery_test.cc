@@ -99,6 +99,31 @@ TEST_F(XGBoostRecovery, AKilledWorkerCostsNothingButTime) {
   }
 }
 
+// Presses Ctrl-C, after a report.
+class CtrlC final : public Callback {
+ public:
+  Decision on_report(const RunInfo&, const ReportRecord& report) override {
+    if (report.index == 9) ::kill(::getpid(), SIGINT);
+    return {};
+  }
+};
+
+// The only checkpoint of the run before its end is that of the round in which it was stopped.
+TEST_F(XGBoostRecovery, ARunThatIsStoppedLeavesACheckpoint) {
+  Result undisturbed = fit(options(kRounds));
+  auto stopped = options(kRounds);
+  stopped.run_config.checkpoint_config.checkpoint_frequency = 0;
+  stopped.run_config.callbacks = {std::make_shared<CtrlC>()};
+  EXPECT_EQ(error_of([&] { fit(stopped); }).kind(), ErrorKind::kCancelled);
+  std::string path = runs_.path() + "/" + stopped.run_config.name;
+  auto restored = XGBoostTrainer::restore(path, {.run_config = RunConfig{.verbose = false}});
+  Result result = restored.fit();
+  EXPECT_EQ(bytes_of(result.checkpoint.file("model.ubj")),
+            bytes_of(undisturbed.checkpoint.file("model.ubj")));
+  EXPECT_EQ(result.metrics_history, undisturbed.metrics_history);
+  EXPECT_EQ(result.best_checkpoints.size(), 2u);
+}
+
 TEST_F(XGBoostRecovery, ARunIsRestored) {
   Result undisturbed = fit(options(kRounds));
   auto disturbed = options(kRounds);
