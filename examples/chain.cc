@@ -26,10 +26,8 @@ int main(int argc, char** argv) try {
                                      {"objective", "binary:logistic"},
                                      {"eval_metric", {"logloss", "error"}}},
                           .label_column = "target",
-                          .datasets = {{"train", dataset}},
-                          .scaling_config = {.num_workers = 2},
-                          .preprocessor = preprocessor});
-  Result result = trainer.fit();
+                          .scaling_config = {.num_workers = 2}});
+  Result result = trainer.fit(dataset, preprocessor);
   std::cout << result.metrics.dump() << "\n"
             << result.checkpoint.get_preprocessor()->to_string() << std::endl;
 
