@@ -507,7 +507,7 @@ DATA_WIDE = Suite(
                          "gives them in the order of the trips"),
         ],
         deadline_s=1800,
-        rounds=5,
+        rounds=2,
     )],
 )  # fmt: skip
 
