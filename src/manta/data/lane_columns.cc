@@ -68,27 +68,42 @@ struct LaneColumns::Column {
   }
 
   void add(duck::Vector vector, uint64_t first, uint64_t rows) {
+    auto count = static_cast<int64_t>(rows);
     const uint64_t* validity = duckdb().vector_get_validity(vector);
-    for (uint64_t i = 0; i < rows; ++i) {
-      bool valid = is_set(validity, first + i);
-      valid_rows += valid;
-      check(valid_bits.Append(valid), kTakingLanes);
+    // Room for all first: whatever is done for each value counts.
+    check(valid_bits.Reserve(count), kTakingLanes);
+    if (!validity) {
+      valid_bits.UnsafeAppend(count, true);
+      valid_rows += count;
+    } else {
+      for (uint64_t i = 0; i < rows; ++i) {
+        bool valid = is_set(validity, first + i);
+        valid_rows += valid;
+        valid_bits.UnsafeAppend(valid);
+      }
     }
     const void* data = duckdb().vector_get_data(vector);
     if (items) {
       auto* entries = static_cast<const duck::ListEntry*>(data) + first;
       duck::Vector child = duckdb().list_vector_get_child(vector);
+      check(offsets.Reserve(count), kTakingLanes);
       for (uint64_t i = 0; i < rows; ++i) {
-        check(offsets.Append(items->length), kTakingLanes);
+        offsets.UnsafeAppend(items->length);
         if (is_set(validity, first + i)) items->add(child, entries[i].offset, entries[i].length);
       }
     } else if (lane_of(*type) == duck::kBlob) {
       auto* texts = static_cast<const duck::String*>(data) + first;
+      int64_t size = 0;
       for (uint64_t i = 0; i < rows; ++i) {
-        check(offsets.Append(values.length()), kTakingLanes);
+        if (is_set(validity, first + i)) size += static_cast<int64_t>(bytes_of(texts[i]).size());
+      }
+      check(offsets.Reserve(count), kTakingLanes);
+      check(values.Reserve(size), kTakingLanes);
+      for (uint64_t i = 0; i < rows; ++i) {
+        offsets.UnsafeAppend(values.length());
         if (!is_set(validity, first + i)) continue;
         auto bytes = bytes_of(texts[i]);
-        check(values.Append(bytes.data(), static_cast<int64_t>(bytes.size())), kTakingLanes);
+        values.UnsafeAppend(bytes.data(), static_cast<int64_t>(bytes.size()));
       }
     } else {
       auto width = static_cast<uint64_t>(type->byte_width());
