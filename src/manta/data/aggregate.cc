@@ -33,6 +33,9 @@ Aggregate::Aggregate(Kind kind, std::string column, double parameter)
       column_(std::move(column)),
       parameter_(parameter),
       name_(str(name_of(kind), "(", column_, ")")) {
+  if (kind == Kind::kCustom) {
+    throw Error(ErrorKind::kInvalidArgument, "an aggregate of your own is made by agg::custom");
+  }
   bool fits = kind != Kind::kQuantile || (parameter >= 0 && parameter <= 1);
   if (!fits) {
     throw Error(ErrorKind::kInvalidArgument, str(name_, " needs a q from 0 to 1, not ", parameter));
