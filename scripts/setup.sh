@@ -21,7 +21,7 @@ packages=(
   libpng-dev libjpeg62-turbo-dev # images
   libsqlite3-dev # read_sql
   libssl-dev # connections between hosts; the library itself is loaded, not linked
-  libunwind-dev # stacks of processes that hang; the library itself is loaded, not linked
+  libdw-dev # stacks of processes that hang; the library itself is loaded, not linked
   libgtest-dev libgmock-dev
   iproute2 nftables # hosts for tests: network namespaces
   munge slurmctld slurmd slurm-client # a cluster for tests, which start it themselves

@@ -1,6 +1,6 @@
 #include <dlfcn.h>
 #include <elf.h>
-#include <libunwind-ptrace.h>
+#include <elfutils/libdwfl.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,26 +24,22 @@ namespace manta {
 namespace {
 
 constexpr size_t kMostThreads = 256;
-constexpr int kMostFrames = 64;
+constexpr size_t kMostFrames = 64;
 constexpr size_t kLongestName = 200;  // a template's may fill a page
 // A thread stops at once, unless it waits for a disk.
 constexpr std::chrono::milliseconds kThreadStopDeadline{1000};
 
-// ---- libunwind, which is loaded when it is needed: most programs never hang.
-
-// The names of its functions are macros that contain the kind of machine.
-#define MANTA_UNWIND_TEXT(name) #name
-#define MANTA_UNWIND_NAME(name) MANTA_UNWIND_TEXT(name)
+// ---- libdw of elfutils, which is loaded when it is needed: most programs never hang.
 
 struct Unwinder {
-  decltype(&unw_create_addr_space) create_space = nullptr;
-  decltype(&unw_destroy_addr_space) destroy_space = nullptr;
-  decltype(&unw_init_remote) begin = nullptr;
-  decltype(&unw_get_reg) get_register = nullptr;
-  decltype(&unw_step) step = nullptr;
-  decltype(&_UPT_create) create_thread = nullptr;
-  decltype(&_UPT_destroy) destroy_thread = nullptr;
-  unw_accessors_t* accessors = nullptr;
+  decltype(&dwfl_begin) begin = nullptr;
+  decltype(&dwfl_end) end = nullptr;
+  decltype(&dwfl_linux_proc_report) report = nullptr;
+  decltype(&dwfl_report_end) report_end = nullptr;
+  decltype(&dwfl_linux_proc_attach) attach = nullptr;
+  decltype(&dwfl_linux_proc_find_elf) find_elf = nullptr;
+  decltype(&dwfl_getthread_frames) visit_frames = nullptr;
+  decltype(&dwfl_frame_pc) address_of_frame = nullptr;
   std::string error;  // why it cannot be used
 };
 
@@ -55,27 +51,22 @@ void load_from(void* library, const char* name, F*& function, std::string& error
 
 Unwinder load_unwinder() {
   Unwinder unwinder;
-  // The second leaves it to others to load the first, and finds it among what all may see. Both
-  // have no name that a program would use.
-  void* machine =
-      ::dlopen("libunwind-" MANTA_UNWIND_NAME(UNW_TARGET) ".so.8", RTLD_LAZY | RTLD_GLOBAL);
-  void* tracing = machine ? ::dlopen("libunwind-ptrace.so.0", RTLD_LAZY | RTLD_LOCAL) : nullptr;
-  if (!tracing) {
+  std::string& error = unwinder.error;
+  void* library = ::dlopen("libdw.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (!library) {
     const char* why = ::dlerror();
-    unwinder.error = why ? why : "it cannot be loaded";
+    error = why ? why : "it cannot be loaded";
   } else {
-    std::string& error = unwinder.error;
-    load_from(machine, MANTA_UNWIND_NAME(unw_create_addr_space), unwinder.create_space, error);
-    load_from(machine, MANTA_UNWIND_NAME(unw_destroy_addr_space), unwinder.destroy_space, error);
-    load_from(machine, MANTA_UNWIND_NAME(unw_init_remote), unwinder.begin, error);
-    load_from(machine, MANTA_UNWIND_NAME(unw_get_reg), unwinder.get_register, error);
-    load_from(machine, MANTA_UNWIND_NAME(unw_step), unwinder.step, error);
-    load_from(tracing, "_UPT_create", unwinder.create_thread, error);
-    load_from(tracing, "_UPT_destroy", unwinder.destroy_thread, error);
-    load_from(tracing, "_UPT_accessors", unwinder.accessors, error);
+    load_from(library, "dwfl_begin", unwinder.begin, error);
+    load_from(library, "dwfl_end", unwinder.end, error);
+    load_from(library, "dwfl_linux_proc_report", unwinder.report, error);
+    load_from(library, "dwfl_report_end", unwinder.report_end, error);
+    load_from(library, "dwfl_linux_proc_attach", unwinder.attach, error);
+    load_from(library, "dwfl_linux_proc_find_elf", unwinder.find_elf, error);
+    load_from(library, "dwfl_getthread_frames", unwinder.visit_frames, error);
+    load_from(library, "dwfl_frame_pc", unwinder.address_of_frame, error);
   }
-  if (!unwinder.error.empty())
-    unwinder.error = "stacks need Debian's package libunwind8: " + unwinder.error;
+  if (!error.empty()) error = "stacks need Debian's package libdw1: " + error;
   return unwinder;
 }
 
@@ -83,6 +74,51 @@ const Unwinder& the_unwinder() {
   static const Unwinder loaded = load_unwinder();
   return loaded;
 }
+
+// Nobody looks for debug information, which might be far away: how to unwind is in the programs.
+int no_debug_info(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*,
+                  GElf_Word, char**) {
+  return -1;
+}
+
+int add_address(Dwfl_Frame* frame, void* addresses_of_thread) {
+  auto& addresses = *static_cast<std::vector<uint64_t>*>(addresses_of_thread);
+  Dwarf_Addr address = 0;
+  bool is_exact = false;
+  if (!the_unwinder().address_of_frame(frame, &address, &is_exact)) return DWARF_CB_ABORT;
+  // Where the call was, not where it would return to: that may be another function.
+  addresses.push_back(is_exact ? address : address - 1);
+  return addresses.size() < kMostFrames ? DWARF_CB_OK : DWARF_CB_ABORT;
+}
+
+// What libdw knows of a process.
+class Unwinding {
+ public:
+  explicit Unwinding(pid_t pid) {
+    callbacks_.find_elf = the_unwinder().find_elf;
+    callbacks_.find_debuginfo = no_debug_info;
+    session_ = the_unwinder().begin(&callbacks_);
+    ready_ = session_ && the_unwinder().report(session_, pid) == 0 &&
+             the_unwinder().report_end(session_, nullptr, nullptr) == 0 &&
+             the_unwinder().attach(session_, pid, /*assume_ptrace_stopped=*/true) == 0;
+  }
+  ~Unwinding() {
+    if (session_) the_unwinder().end(session_);
+  }
+  Unwinding(const Unwinding&) = delete;
+
+  // Of a thread that is held.
+  std::vector<uint64_t> addresses_of(pid_t thread) const {
+    std::vector<uint64_t> addresses;
+    if (ready_) the_unwinder().visit_frames(session_, thread, add_address, &addresses);
+    return addresses;
+  }
+
+ private:
+  Dwfl_Callbacks callbacks_{};
+  Dwfl* session_ = nullptr;
+  bool ready_ = false;
+};
 
 // ---- What an address means.
 
@@ -194,26 +230,6 @@ class HeldThread {
   std::string error_;
 };
 
-std::vector<uint64_t> addresses_of(pid_t thread) {
-  const Unwinder& unwinder = the_unwinder();
-  std::vector<uint64_t> addresses;
-  unw_addr_space_t space = unwinder.create_space(unwinder.accessors, 0);
-  void* traced = space ? unwinder.create_thread(thread) : nullptr;
-  unw_cursor_t cursor;
-  if (traced && unwinder.begin(&cursor, space, traced) == 0) {
-    for (int i = 0; i < kMostFrames; ++i) {
-      unw_word_t address = 0;
-      if (unwinder.get_register(&cursor, UNW_REG_IP, &address) != 0 || address == 0) break;
-      // Where the call was, not where it would return to: that may be another function.
-      addresses.push_back(i == 0 ? address : address - 1);
-      if (unwinder.step(&cursor) <= 0) break;
-    }
-  }
-  if (traced) unwinder.destroy_thread(traced);
-  if (space) unwinder.destroy_space(space);
-  return addresses;
-}
-
 std::string name_of_thread(pid_t pid, pid_t thread) {
   std::ifstream in(str("/proc/", pid, "/task/", thread, "/comm"));
   std::string name;
@@ -244,6 +260,7 @@ std::string stacks_of(pid_t pid, Deadline deadline) {
   std::vector<pid_t> threads = threads_of(pid);
   if (threads.empty()) return "  it has ended\n";
   AddressSpace memory(pid);
+  Unwinding unwinding(pid);
   std::string text;
   size_t done = 0;
   for (; done < threads.size() && done < kMostThreads && !deadline.passed(); ++done) {
@@ -257,7 +274,7 @@ std::string stacks_of(pid_t pid, Deadline deadline) {
         text += str("    ", held.error(), "\n");
         continue;
       }
-      addresses = addresses_of(thread);
+      addresses = unwinding.addresses_of(thread);
     }
     for (size_t i = 0; i < addresses.size(); ++i)
       text += str("    #", i, " ", memory.describe(addresses[i]), "\n");

@@ -17,7 +17,7 @@ namespace manta {
 ///
 /// Throws nothing: what cannot be found out is said in the text, e.g. that the process has ended,
 /// that this user may not look (a container without CAP_SYS_PTRACE may only look at its own
-/// descendants, or not at all), or that Debian's libunwind8 is not installed. After the deadline,
+/// descendants, or not at all), or that Debian's libdw1 is not installed. After the deadline,
 /// threads are left out.
 std::string process_stacks(pid_t pid, Deadline deadline);
 

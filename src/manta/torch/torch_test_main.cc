@@ -10,8 +10,9 @@ bool forks_ranks(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     std::string_view argument = argv[i];
     if (!argument.starts_with("--gtest_filter=")) continue;
-    for (auto trains : {"TorchTrainerTest.", "ShardedTrainer.", "TuneTorchTest.", "ToTorchTest.",
-                        "TorchProfilerTest.", "RanksPart.", "RanksThatAreSlow.", "*"}) {
+    for (auto trains :
+         {"TorchTrainerTest.", "ShardedTrainer.", "TuneTorchTest.", "ToTorchTest.",
+          "TorchProfilerTest.", "TorchBackendTest.", "RanksPart.", "RanksThatAreSlow.", "*"}) {
       if (argument.find(trains) != argument.npos) return false;
     }
     return true;

@@ -293,7 +293,7 @@ TEST_F(HostileFolderTest, WhatIsWrongWithParamsIsNamed) {
   } cases[] = {
       {"/scaling_config/num_workers", -1, "scaling_config.num_workers is -1; expected a whole"},
       {"/scaling_config/num_workers", 1e300, "scaling_config.num_workers is 1e+300"},
-      {"/scaling_config/num_workers", 1'000'000'000, "from 1 to 10000"},
+      {"/scaling_config/num_workers", 1'000'000'000, "from 0 to 10000"},
       {"/scaling_config/resources_per_worker/cpus", -0.5, "resources_per_worker.cpus is -0.5"},
       {"/scaling_config/resources_per_worker/custom/0/1", -1, "custom is [[\"disk\",-1]]"},
       {"/run_config/collective_timeout_ms", 0, "run_config.collective_timeout_ms is 0"},
