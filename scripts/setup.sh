@@ -25,7 +25,7 @@ packages=(
   libgtest-dev libgmock-dev
   iproute2 nftables # hosts for tests: network namespaces
   munge slurmctld slurmd slurm-client # a cluster for tests, which start it themselves
-  openssh-client # hosts by ssh, for users and tests
+  openssh-client libwrap0 # hosts by ssh, for users and tests; what its server needs
   libgloo-dev # headers only: torch's ProcessGroupGloo.hpp includes them
 )
 # Of these only the files are wanted, in $MANTA_DEPS: installed, they would bring a service to the machine.

@@ -172,24 +172,52 @@ void WideQuery::add_input(const std::string& name, std::vector<TypePtr> lanes, N
 
 namespace {
 
-// What a query holds while it runs, released in the order that DuckDB needs.
+// What a query holds while it runs, released in the order that DuckDB needs. One that has not come
+// to its end is brought there first: its threads may be at work on rows that nobody will take.
 struct Running {
+  explicit Running(duck::Connection to) : connection(to) {}
   ~Running() {
+    release_chunk();
+    if ((has_result && !at_end) || (pending && !has_result)) duckdb().interrupt(connection);
+    while (pending && !has_result && is_at_work(duckdb().pending_execute_task(pending))) {
+    }
+    while (has_result && !at_end && next_chunk()) release_chunk();
     if (has_result) duckdb().destroy_result(&result);
     if (pending) duckdb().destroy_pending(&pending);
     if (prepared) duckdb().destroy_prepare(&prepared);
   }
+  Running(const Running&) = delete;
+
+  // Sleeps a little while other threads are at work, or blocked by the one who reads.
+  static bool is_at_work(duck::PendingState state) {
+    if (state == duck::kNoTasks) std::this_thread::sleep_for(std::chrono::microseconds(200));
+    return state != duck::kFailed && state != duck::kResultReady;
+  }
+  // Null at the end of the rows, and after an error.
+  duck::Chunk next_chunk() {
+    chunk = duckdb().fetch_chunk(result);
+    if (!chunk) at_end = true;
+    return chunk;
+  }
+  void release_chunk() {
+    if (chunk) duckdb().destroy_data_chunk(&chunk);
+    chunk = nullptr;
+  }
+
+  const duck::Connection connection;
   duck::Prepared prepared = nullptr;
   duck::Pending pending = nullptr;
   duck::Result result = {};
+  duck::Chunk chunk = nullptr;
   bool has_result = false;
+  bool at_end = false;
 };
 
 }  // namespace
 
 bool WideQuery::run(const std::string& sql, const std::vector<TypePtr>& lanes,
                     const std::function<void(std::shared_ptr<arrow::RecordBatch>)>& take) {
-  Running running;
+  Running running(impl_->connection);
   if (duckdb().prepare(impl_->connection, sql.c_str(), &running.prepared) != duck::kSuccess) {
     impl_->fail(duckdb().prepare_error(running.prepared));
   }
@@ -200,9 +228,7 @@ bool WideQuery::run(const std::string& sql, const std::vector<TypePtr>& lanes,
     if (impl_->stopped()) return false;
     auto state = duckdb().pending_execute_task(running.pending);
     if (state == duck::kFailed) impl_->fail(duckdb().pending_error(running.pending));
-    if (state == duck::kResultReady) break;
-    // The others are at work, or blocked by the one who reads.
-    if (state == duck::kNoTasks) std::this_thread::sleep_for(std::chrono::microseconds(200));
+    if (!Running::is_at_work(state)) break;
   }
   running.has_result = true;
   if (duckdb().execute_pending(running.pending, &running.result) != duck::kSuccess) {
@@ -211,7 +237,7 @@ bool WideQuery::run(const std::string& sql, const std::vector<TypePtr>& lanes,
   LaneColumns columns(lanes);
   while (true) {
     if (impl_->stopped()) return false;
-    duck::Chunk chunk = duckdb().fetch_chunk(running.result);
+    duck::Chunk chunk = running.next_chunk();
     if (!chunk) break;
     auto rows = static_cast<int64_t>(duckdb().data_chunk_get_size(chunk));
     for (int64_t row = 0; row < rows;) {
@@ -222,7 +248,7 @@ bool WideQuery::run(const std::string& sql, const std::vector<TypePtr>& lanes,
         take(columns.take());
       }
     }
-    duckdb().destroy_data_chunk(&chunk);
+    running.release_chunk();
     if (rows == 0) break;
   }
   if (const char* error = duckdb().result_error(&running.result)) impl_->fail(error);

@@ -181,7 +181,9 @@ TEST_F(Serve, APredictionThatNeverEndsGets504AndAnotherReplica) {
 }
 
 TEST_F(Serve, AFullQueueRefusesAtOnce) {
-  std::string url = deploy({.max_queued_requests = 2});
+  DeploymentOptions options{.max_queued_requests = 2};
+  options.batching.max_rows = 1;  // else the first two may go together
+  std::string url = deploy(options);
   HttpClient first(url), second(url), third(url), fourth(url);
   auto send = [&](HttpClient& client, double x) {
     std::string body = body_of(x);
