@@ -148,8 +148,6 @@ bool AsyncChannel::read_frames(int max_reads) {
         break;
       }
       if (!hand_out()) return false;
-      // Most peers say one thing and wait for the answer: reading again would find nothing.
-      if (decoder_.empty() && !draining_) break;
     }
   } catch (const std::exception& error) {  // whatever it was: this peer's message brought it on
     fail(error.what());
