@@ -223,5 +223,29 @@ TEST(CustomAggregateTest, ItMayGiveLists) {
   EXPECT_THAT(rows[1].get<std::vector<double>>("v"), ElementsAre(1, 2));
 }
 
+// Where a group begins is also seen between batches, of which the first is all of the first key.
+TEST(CustomAggregateTest, LongKeysThatDifferAtTheirEndAreTwoGroups) {
+  const std::string start(500, 'k');
+  arrow::StringBuilder keys;
+  arrow::DoubleBuilder values;
+  for (int64_t i = 0; i < kPieceRows + 10; ++i) {
+    ASSERT_TRUE(keys.Append(start + (i < kPieceRows ? "a" : "b")).ok());
+    ASSERT_TRUE(values.Append(i < kPieceRows ? 1 : 8).ok());
+  }
+  auto table = arrow::Table::Make(
+      arrow::schema({arrow::field("key", arrow::utf8()), arrow::field("x", arrow::float64())}),
+      {keys.Finish().ValueOrDie(), values.Finish().ValueOrDie()});
+  auto groups = from_arrow(table)
+                    .groupby("key")
+                    .aggregate({agg::custom<GeometricMean>({"x"})})
+                    .to_table()
+                    ->CombineChunksToBatch()
+                    .ValueOrDie();
+  ASSERT_EQ(groups->num_rows(), 2);
+  auto& means = static_cast<const arrow::DoubleArray&>(*groups->column(1));
+  EXPECT_NEAR(means.Value(0), 1, 1e-9);
+  EXPECT_NEAR(means.Value(1), 8, 1e-9);
+}
+
 }  // namespace
 }  // namespace manta::data
