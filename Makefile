@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 
 SECONDS_EACH ?= 60
 
-.PHONY: all setup run test test-large test-faults bench asan tsan fuzz format install clean
+.PHONY: all setup run test test-large test-faults test-kills bench asan tsan fuzz format install clean
 all: build-release
 
 setup:
@@ -39,6 +39,13 @@ test-faults: setup
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target system_test test_program_torch_hosts
 	@MANTA_TEST_FAULTS=$(FAULTS) build/release/tests/system_test --gtest_filter='HostsTest.RandomFaults*'
+
+# Kills of workers, data readers and drivers of the example programs: minutes.
+KILLS ?= 200
+test-kills: setup
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target system_test example_programs
+	@MANTA_TEST_KILLS=$(KILLS) build/release/tests/system_test --gtest_filter='ExampleKills.*'
 
 bench:
 	@scripts/setup.sh bench

@@ -6,6 +6,7 @@
 
 #include <rapidjson/reader.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <boost/asio.hpp>
 #include <boost/beast.hpp>
@@ -187,8 +188,11 @@ void accept(tcp::acceptor& acceptor, Model& model) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  if (argc != 2) throw std::runtime_error("usage: bare_serve <folder>");
-  Model model(argv[1]);
+  CLI::App app("Serves a model of XGBoost in one thread, until standard input ends");
+  std::string folder;
+  app.add_option("folder", folder, "that `workflow_bench make-served` wrote")->required();
+  CLI11_PARSE(app, argc, argv);
+  Model model(folder);
   asio::io_context io(1);
   tcp::acceptor acceptor(io, {asio::ip::address_v4::loopback(), 0});
   accept(acceptor, model);

@@ -29,9 +29,10 @@ def script(*arguments):
     return lambda build: [ray_python(), str(BENCH / arguments[0]), *map(str, arguments[1:])]
 
 
-def on_hosts(hosts, command):
-    """One of Manta's, on hosts of its own: see on_hosts.cc."""
-    return lambda build: [str(build / "bench" / "on_hosts"), str(hosts), *command(build)]
+def on_hosts(hosts, command, options=""):
+    """One of Manta's, on hosts of its own, with options of the cluster: see on_hosts.cc."""
+    more = ["--options", options] if options else []
+    return lambda build: [str(build / "bench" / "on_hosts"), str(hosts), *more, *command(build)]
 
 
 def ray_on_hosts(hosts, *arguments):

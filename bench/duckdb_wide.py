@@ -1,6 +1,6 @@
-"""Measures DuckDB itself on the queries of wide_bench.cc: the same figures.
+"""Measures DuckDB itself on the queries of wide_bench.cc: {"seconds": [...]}.
 
-    duckdb_wide.py <folder>
+    duckdb_wide.py sort|random_shuffle|groupby_mean|join <folder>
 
 Results are read to their end in Arrow batches. Run it with the python that setup_ray.sh prints.
 """
@@ -27,23 +27,24 @@ def seconds_of(con, what, query):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["sort", "random_shuffle", "groupby_mean", "join"])
     parser.add_argument("path")
     parser.add_argument("--start-ns")
-    trips = f"read_parquet('{parser.parse_args().path}/*.parquet')"
+    options = parser.parse_args()
+    trips = f"read_parquet('{options.path}/*.parquet')"
     con = duckdb.connect(config={"threads": 2})
-    figures = {
-        "sort_s": seconds_of(con, "sort", f"select * from {trips} order by trip_distance"),
-        "random_shuffle_s": seconds_of(
-            con, "random_shuffle",
-            f"select t.* from (select *, row_number() over () as id from {trips}) t order by hash(id + 1), id"),
-        "groupby_mean_s": seconds_of(
-            con, "groupby",
-            f"select passenger_count, avg(fare_amount) from {trips} group by passenger_count order by passenger_count"),
-    }  # fmt: skip
-    con.execute(f"create table seconds as select tpep_pickup_datetime, avg(fare_amount) as mean_fare from {trips} "
-                "group by tpep_pickup_datetime")
-    figures["join_s"] = seconds_of(con, "join", f"select * from {trips} join seconds using (tpep_pickup_datetime)")
-    print(json.dumps(figures))
+    if options.what == "join":
+        con.execute(f"create table seconds as select tpep_pickup_datetime, avg(fare_amount) as mean_fare from {trips} "
+                    "group by tpep_pickup_datetime")  # fmt: skip
+    query = {
+        "sort": f"select * from {trips} order by trip_distance",
+        "random_shuffle":
+            f"select t.* from (select *, row_number() over () as id from {trips}) t order by hash(id + 1), id",
+        "groupby_mean":
+            f"select passenger_count, avg(fare_amount) from {trips} group by passenger_count order by passenger_count",
+        "join": f"select * from {trips} join seconds using (tpep_pickup_datetime)",
+    }[options.what]  # fmt: skip
+    print(json.dumps({"seconds": seconds_of(con, options.what, query)}))
 
 
 if __name__ == "__main__":

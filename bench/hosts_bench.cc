@@ -1,8 +1,11 @@
 // Measures the runtime over several hosts, as bench/ray_hosts.py measures Ray; started by on_hosts.
 // Prints one JSON object, last.
 //   hosts_bench calls     2 hosts: tasks on the other one, and what they give
+//   hosts_bench objects   2 hosts: only what they give
 //   hosts_bench join      4 hosts: how long three agents take to join, and to refuse the impossible
 //   hosts_bench losses    2 hosts: when the driver knows that something on the other one is lost
+//   hosts_bench reading heavy|light auto|always|never
+//                         2 hosts: rows of an epoch for a worker on each, from CSV or Parquet
 
 #include <arrow/api.h>
 #include <manta/base/names_internal.h>
@@ -10,7 +13,10 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <string>
 #include <thread>
@@ -132,23 +138,74 @@ Json measure_losses() {
       {"see_killed_process_s", killed}, {"see_crashed_host_s", crashed}, {"see_cut_host_s", cut}};
 }
 
+void read_epochs(const Json& config) {
+  auto shard = train::get_dataset_shard("train");
+  for (int64_t epoch = 0; epoch < config.at("epochs"); ++epoch) {
+    double begin = now_s();
+    int64_t rows = 0;
+    for (const auto& batch : shard.iter_batches({.global_batch_size = 4096}))
+      rows += batch->num_rows();
+    train::report({{"seconds", now_s() - begin}, {"rows", rows}});
+  }
+}
+
+// A row has ten numbers: CSV takes much longer to decode than Parquet.
+Json measure_reading(const std::string& weight, const std::string& split) {
+  constexpr int64_t kRows = 800'000;
+  std::string folder = std::filesystem::temp_directory_path() / "manta-hosts-bench-XXXXXX";
+  if (!::mkdtemp(folder.data())) throw Error(ErrorKind::kIo, "no folder for the rows");
+  Dataset numbers = data::range(kRows);
+  for (int i = 1; i < 10; ++i)
+    numbers = numbers.with_column("x" + std::to_string(i), col("id") * (0.123456789 * i));
+  bool is_heavy = weight == "heavy";
+  is_heavy ? numbers.write_csv(folder + "/rows") : numbers.write_parquet(folder + "/rows");
+  ScalingConfig scaling{.num_workers = 2, .placement_strategy = Placement::kStrictSpread};
+  if (split == "always") scaling.split_reading = SplitReading::kAlways;
+  if (split == "never") scaling.split_reading = SplitReading::kNever;
+  DataParallelTrainer trainer(
+      {.train_loop_per_worker = read_epochs,
+       .train_loop_config = {{"epochs", 6}},
+       .scaling_config = scaling,
+       .run_config = {.name = "reading", .storage_path = folder, .verbose = 0},
+       .datasets = {{"train", is_heavy ? data::read_csv(folder + "/rows")
+                                       : data::read_parquet(folder + "/rows")}}});
+  Result result = trainer.fit();
+  std::filesystem::remove_all(folder);
+  Json rates = Json::array();
+  for (size_t i = 1; i < result.metrics_history.size(); ++i)  // the first one opens files
+    rates.push_back(kRows / result.metrics_history[i].at("seconds").get<double>());
+  return {{"rows_per_s", rates}};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   double begin = now_s();
-  std::string what = argc > 1 ? argv[1] : "";
+  std::string what;
   try {
     manta::init(argc, argv, {.resources = {.cpus = 2}});
+    CLI::App app("Measures the runtime over several hosts");
+    int64_t start_ns = 0;
+    app.add_option("what", what)
+        ->required()
+        ->check(CLI::IsMember({"calls", "objects", "join", "losses", "reading"}));
+    std::string weight = "light";
+    std::string split = "auto";
+    app.add_option("weight", weight, "of reading")->check(CLI::IsMember({"heavy", "light"}));
+    app.add_option("split", split, "of reading")->check(CLI::IsMember({"auto", "always", "never"}));
+    app.add_option("--start-ns", start_ns, "not needed here");
+    CLI11_PARSE(app, argc, argv);
     Json figures;
     if (what == "calls") {
       figures = measure_calls();
+    } else if (what == "objects") {
+      figures["remote_object_gb_per_s"] = object_rates();
     } else if (what == "join") {
       figures = measure_join(begin);
-    } else if (what == "losses") {
-      figures = measure_losses();
+    } else if (what == "reading") {
+      figures = measure_reading(weight, split);
     } else {
-      std::cerr << "usage: hosts_bench calls|join|losses\n";
-      return 2;
+      figures = measure_losses();
     }
     std::cout << figures.dump() << std::endl;
   } catch (const std::exception& error) {

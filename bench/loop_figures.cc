@@ -17,6 +17,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr int kLoopReports = 4000;
+constexpr int kCommits = 8;
 constexpr double kWorkSeconds = 0.001;  // of a step: 1,000 reports a second
 
 double median(std::vector<double> values) {
@@ -69,6 +70,21 @@ void allreduce_loop(const Json& config) {
   train::report({{"allreduce_s", median(sums)}, {"two_copies_s", median(copies)}});
 }
 
+// A report waits for the checkpoint before it, one at a time, and the loop does nothing else: so
+// each report takes as long as a checkpoint does, from the copy of the model to its commit.
+void commit_loop() {
+  torch::set_num_threads(1);
+  torch::nn::ParameterList model;
+  for (int i = 0; i < 16; ++i) model->append(torch::rand({4096, 4096}));  // 64 MiB each
+  std::vector<double> times;
+  for (int i = 0; i < kCommits; ++i) {
+    double begin = now_s();
+    train::report({{"commits", times}}, TorchCheckpoint::from_model(model));
+    if (i > 1) times.push_back(now_s() - begin);  // the first has none to wait for
+  }
+  train::report({{"commits", times}});
+}
+
 std::vector<std::shared_ptr<Callback>> trackers(bool wanted) {
   if (!wanted) return {};
   return {std::make_shared<JsonLoggerCallback>(), std::make_shared<CSVLoggerCallback>(),
@@ -89,6 +105,11 @@ Json loop_figures(const std::string& what, const LoopBench& bench) {
     double step_us = 1e6 * kWorkSeconds;
     return {{"report_us", metrics.at("report_us")},
             {"steps_per_s", 1e6 / (step_us + metrics.at("mean_us").get<double>())}};
+  }
+  if (what == "commit") {
+    run.checkpoint_config = {.num_to_keep = 1, .max_in_flight = 1, .fsync = bench.fsync};
+    TorchTrainer trainer({.train_loop_per_worker = commit_loop, .run_config = run});
+    return {{"checkpoint_s", trainer.fit().metrics.at("commits")}};
   }
   scaling.placement_strategy = Placement::kSpread;
   TorchTrainer trainer({.train_loop_per_worker = allreduce_loop,

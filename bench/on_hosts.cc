@@ -1,7 +1,8 @@
 // Runs a contestant of the suite `hosts` on hosts of its own: network namespaces (see
 // network_hosts_internal.h), of which n0 has the driver.
-//   on_hosts <hosts> <program> [arguments]        with MANTA_CLUSTER: agents with 2 CPUs on the
-//                                                 other hosts
+//   on_hosts <hosts> [--options <text>] <program> [arguments]
+//                                                 with MANTA_CLUSTER: agents with 2 CPUs on the
+//                                                 other hosts, and options of the cluster
 //   on_hosts <hosts> --ray <python> <script>      on a Ray cluster: head on n0, nodes of 2 CPUs
 // A line "do crash 1" or "do cut 1" of the program's output is carried out; others are passed on.
 
@@ -53,13 +54,18 @@ int run(NetworkHosts& hosts, const std::string& command) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3) {
-    std::cerr << "usage: on_hosts <hosts> <program> [arguments]\n";
-    return 2;
+  bool help = argc == 2 && std::strcmp(argv[1], "--help") == 0;
+  int count = argc > 1 ? std::atoi(argv[1]) : 0;
+  bool is_ray = argc > 2 && std::strcmp(argv[2], "--ray") == 0;
+  bool has_options = argc > 2 && std::strcmp(argv[2], "--options") == 0;
+  if (argc < (is_ray || has_options ? 5 : 3) ||
+      count < 1) {  // what follows the program is the program's
+    (help ? std::cout : std::cerr)
+        << "usage: on_hosts <hosts> [--options <text>] <program> [arguments]\n"
+           "       on_hosts <hosts> --ray <python> <script> [arguments]\n";
+    return help ? 0 : 2;
   }
   try {
-    int count = std::atoi(argv[1]);
-    bool is_ray = std::strcmp(argv[2], "--ray") == 0;
     NetworkHosts hosts(count);
     std::unique_ptr<RayCluster> ray;
     std::string variables;
@@ -72,10 +78,11 @@ int main(int argc, char** argv) {
       variables =
           "MANTA_CLUSTER=" +
           quoted(str("hosts:", others, ";command=", hosts.enter(),
-                     " {host} env MANTA_NODE_RESOURCES=cpus=2;address=", NetworkHosts::address(0)));
+                     " {host} env MANTA_NODE_RESOURCES=cpus=2;address=", NetworkHosts::address(0),
+                     has_options ? str(";", argv[3]) : ""));
     }
     std::string command = str(hosts.enter(), " n0 env ", variables);
-    for (int i = is_ray ? 3 : 2; i < argc; ++i) command += " " + quoted(argv[i]);
+    for (int i = is_ray ? 3 : has_options ? 4 : 2; i < argc; ++i) command += " " + quoted(argv[i]);
     return run(hosts, command);
   } catch (const std::exception& error) {
     std::cerr << "on_hosts: " << error.what() << std::endl;

@@ -4,6 +4,11 @@
 #
 #   python=$(bench/setup_ray.sh)
 set -euo pipefail
+case "$*" in
+  "") ;;
+  --help) echo "usage: bench/setup_ray.sh   (installs Ray; prints the path of its python)"; exit ;;
+  *) echo "usage: bench/setup_ray.sh" >&2; exit 2 ;;
+esac
 
 deps="${MANTA_DEPS:-${XDG_CACHE_HOME:-$HOME/.cache}/manta/deps}"
 venv="$deps/ray-2.59.0-venv"

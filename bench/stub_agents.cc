@@ -1,7 +1,7 @@
 // A driver with a thousand nodes: agents that are real to the driver, over connections of their
 // own, but start no processes. Prints one JSON object, last.
-//   stub_agents [--start-ns N]
-//   stub_agents agents <file>     (started by the above) the agents, as the file says
+//   stub_agents
+//   stub_agents --agents <file>     (started by the above) the agents, as the file says
 
 #include <fcntl.h>
 #include <manta/base/names_internal.h>
@@ -12,7 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstring>
+#include <CLI/CLI.hpp>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <string>
@@ -170,10 +171,16 @@ Json measure(const std::string& folder) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  CLI::App app("Measures a driver with a thousand nodes, whose agents start no processes");
+  std::string order;
+  int64_t start_ns = 0;
+  app.add_option("--agents", order, "be the agents, as this file says");
+  app.add_option("--start-ns", start_ns, "not needed here");
+  CLI11_PARSE(app, argc, argv);
   try {
     raise_file_limit();
-    if (argc > 2 && std::strcmp(argv[1], "agents") == 0) {
-      std::string file = argv[2], line;
+    if (!order.empty()) {
+      std::string file = order, line;
       for (double until = now_s() + 60; !std::getline(std::ifstream(file), line);) {
         if (now_s() > until) throw Error(ErrorKind::kTimeout, "no file after 60 s");
         std::this_thread::sleep_for(1ms);
@@ -183,7 +190,7 @@ int main(int argc, char** argv) {
     }
     TemporaryFolder folder;
     std::string file = folder / "run.join";
-    std::string program = "/proc/self/exe", mode = "agents";
+    std::string program = "/proc/self/exe", mode = "--agents";
     char* words[] = {program.data(), mode.data(), file.data(), nullptr};
     pid_t agents = 0;
     if (::posix_spawn(&agents, program.c_str(), nullptr, nullptr, words, environ) != 0) return 1;

@@ -32,7 +32,9 @@ TORCH_ASYNC = "torch's async_save"
 ONE_WORKER = "Manta, 1 worker"
 FLAT_GLOO = "Gloo between all ranks"
 TWO_COPIES = "memcpy twice, by each worker"
+EACH_READS_ALL = "each host reads all"
 NO_TRACKERS = "Manta, without trackers"
+NO_FSYNC = "Manta, without fsync"
 
 
 def call_rate(name, meaning):
@@ -488,30 +490,30 @@ PREPROCESS = Suite(
 )  # fmt: skip
 
 
-def wide_seconds(name, meaning):
-    return Metric(name, "s", "lower", meaning, goal_ratio={RAY: 5, DUCKDB: 1 / 1.3})
+def wide(what, meaning):
+    return Contest(
+        manta=taxi(program("wide_bench", what), BIG),
+        peers={
+            DUCKDB: taxi(script("duckdb_wide.py", what), BIG),
+            RAY: taxi(script("ray_wide.py", what, "--cpus", 2), BIG),
+        },
+        metrics=[Metric(f"{what}_s", "s", "lower", meaning, figure="seconds",
+                        goal_ratio={RAY: 5, DUCKDB: 1 / 1.3})],
+        rounds=2,
+    )  # fmt: skip
 
 
 DATA_WIDE = Suite(
     name="data_wide",
     about="Operations on all of 6.4 million taxi trips in 8 Parquet files in the page cache: the time until the last row "
     "of the result was seen in this process, after a first pass.",
-    contests=[Contest(
-        manta=taxi(program("wide_bench"), BIG),
-        peers={
-            DUCKDB: taxi(script("duckdb_wide.py"), BIG),
-            RAY: {f"{cpus} CPUs": taxi(script("ray_wide.py"), BIG, "--cpus", cpus) for cpus in (2, 4)},
-        },
-        metrics=[
-            wide_seconds("sort_s", "all columns, by the distance. Manta keeps equal rows in their order"),
-            wide_seconds("random_shuffle_s", "all columns in a random order by a seed"),
-            wide_seconds("groupby_mean_s", "the mean fare by the number of passengers. Manta adds in the order of rows"),
-            wide_seconds("join_s", "all columns with the mean fare of all trips that began in the same second. Manta "
-                         "gives them in the order of the trips"),
-        ],
-        deadline_s=1800,
-        rounds=2,
-    )],
+    contests=[
+        wide("sort", "all columns, by the distance. Manta keeps equal rows in their order"),
+        wide("random_shuffle", "all columns in a random order by a seed"),
+        wide("groupby_mean", "the mean fare by the number of passengers. Manta's does not depend on the order of threads"),
+        wide("join", "all columns with the mean fare of all trips that began in the same second. Manta gives them in the "
+             "order of the trips"),
+    ],
 )  # fmt: skip
 
 
@@ -526,10 +528,21 @@ def allreduce(size, text, goal):
     )  # fmt: skip
 
 
+def reading(weight, text, goal):
+    """A worker on each of two hosts goes through the rows, as the hosts choose, or with each host reading all of them."""
+    run = ("hosts_bench", "reading", weight)
+    return Contest(
+        manta=on_hosts(2, program(*run, "auto")),
+        peers={EACH_READS_ALL: on_hosts(2, program(*run, "never"))},
+        metrics=[Metric(f"hosts_{weight}_rows_per_s", "1/s", "higher", figure="rows_per_s", goal_ratio={EACH_READS_ALL: goal},
+                        meaning=f"800,000 rows of ten numbers from {text}, an epoch for a worker on each of 2 hosts")],
+    )  # fmt: skip
+
+
 HOSTS = Suite(
     name="hosts",
     about="Several hosts: network namespaces of one machine, so all of them share 2 cores. Everything between Manta's "
-    "hosts is encrypted (TLS 1.3), but for Gloo's; nothing between Ray's.",
+    "hosts is encrypted (TLS 1.3), but for Gloo's and where it says so; nothing between Ray's.",
     contests=[
         Contest(
             manta=on_hosts(2, program("hosts_bench", "calls")),
@@ -543,6 +556,13 @@ HOSTS = Suite(
                        meaning="getting a table or array of 256 MB that a task on the other host has made, once, and "
                        "reading one value"),
             ],
+        ),
+        Contest(
+            manta=on_hosts(2, program("hosts_bench", "objects"), "encrypt_objects=no"),
+            peers={},
+            metrics=[Metric("remote_object_plain_gb_per_s", "GB/s", "higher", figure="remote_object_gb_per_s",
+                            goal_value=1,
+                            meaning="`remote_object_gb_per_s` with `encrypt_objects=no`, and a checksum instead")],
         ),
         Contest(
             manta=on_hosts(4, program("hosts_bench", "join")),
@@ -574,6 +594,8 @@ HOSTS = Suite(
         ),
         allreduce(1024, "1_KB", 5),
         allreduce(10_000_000, "10_MB", 1),
+        reading("heavy", "CSV", 1.2),
+        reading("light", "Parquet", 0.9),
         Contest(
             manta=program("stub_agents"),
             peers={},
@@ -604,6 +626,13 @@ LOOP = Suite(
                 Metric("tracked_steps_per_s", "1/s", "higher", figure="steps_per_s", goal_ratio={NO_TRACKERS: 0.98},
                        meaning="steps of a millisecond with a report each"),
             ],
+        ),
+        Contest(
+            manta=program("training_bench", "commit", "--fsync"),
+            peers={NO_FSYNC: program("training_bench", "commit")},
+            metrics=[Metric("checkpoint_1gib_fsync_s", "s", "lower", figure="checkpoint_s", goal_ratio={NO_FSYNC: 1 / 1.05},
+                            meaning="a checkpoint of 1 GiB from report() to its commit, one after the other, each on the "
+                            "disk before it counts; peer: written by the system when it likes")],
         ),
         Contest(
             manta=program("training_bench", "allreduce", "--workers", 2, "--bytes", 100_000_000),

@@ -3,7 +3,7 @@
 //   training_bench make <file> --rows N --row-group N --seed N  writes taxi data
 //   training_bench train|bare|ingest|ingest-peak <file>         see taxi_figures.h
 //   training_bench fit|kill <file>|checkpoint|checkpoint-slow   see run_figures.h
-//   training_bench report|allreduce                             see loop_figures.h
+//   training_bench report|allreduce|commit                      see loop_figures.h
 
 #include <manta/manta.h>
 
@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
   if (!bare) manta::init(argc, argv, {.resources = {.cpus = 2}});
   const std::set<std::string> of_taxi = {"train", "bare", "ingest", "ingest-peak"};
   const std::set<std::string> of_runs = {"fit", "kill", "checkpoint", "checkpoint-slow"};
-  const std::set<std::string> of_loops = {"report", "allreduce"};
+  const std::set<std::string> of_loops = {"report", "allreduce", "commit"};
   CLI::App app("Measures training");
   std::string what;
   TaxiBench taxi;
@@ -43,6 +43,7 @@ int main(int argc, char** argv) {
   app.add_option("--bytes", loop.bytes, "of an allreduce");
   app.add_option("--backend", loop.backend, "of the process group");
   app.add_flag("--trackers", loop.trackers, "with all that write files");
+  app.add_flag("--fsync", loop.fsync, "waits for the disk before a checkpoint is committed");
   app.add_option("--start-ns", start_ns, "CLOCK_MONOTONIC when this process was spawned");
   CLI11_PARSE(app, argc, argv);
   try {

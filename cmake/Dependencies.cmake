@@ -79,13 +79,41 @@ endif()
 
 # What torch/torch.h needs; the headers of c10d are in the same wheel. Not part of an installation, which looks for it
 # where set-up puts it.
+set(MANTA_TORCH "" CACHE PATH "Folder of another torch package, with lib/ and include/: one that was built for CUDA")
 if(NOT TARGET manta::libtorch AND NOT MANTA_WITHOUT_TORCH)
-  manta_wheel(torch torch)
-  set(torch ${torch}/torch)
+  if(MANTA_TORCH)
+    set(torch ${MANTA_TORCH})
+  else()
+    manta_wheel(torch torch)
+    set(torch ${torch}/torch)
+  endif()
   manta_wheel_library(manta::c10 ${torch}/lib/libc10.so
                       INCLUDE ${torch}/include ${torch}/include/torch/csrc/api/include)
   manta_wheel_library(manta::torch_cpu ${torch}/lib/libtorch_cpu.so LINK manta::c10)
   manta_wheel_library(manta::libtorch ${torch}/lib/libtorch.so LINK manta::torch_cpu)
+  # One for CUDA brings its own libraries, and NCCL's and CUDA's headers in packages beside it, or a toolkit has them.
+  if(EXISTS ${torch}/lib/libtorch_cuda.so)
+    manta_wheel_library(manta::c10_cuda ${torch}/lib/libc10_cuda.so LINK manta::c10)
+    manta_wheel_library(manta::torch_cuda ${torch}/lib/libtorch_cuda.so LINK manta::torch_cpu manta::c10_cuda)
+    # Nothing of ours calls it but through NCCL's group: without this the linker would leave it out, and CUDA with it.
+    target_link_options(manta::torch_cuda INTERFACE LINKER:--no-as-needed)
+    target_link_libraries(manta::libtorch INTERFACE manta::torch_cuda)
+    file(GLOB manta_cuda_includes ${torch}/../nvidia/*/include)
+    set(manta_nccl ON)
+    foreach(header nccl.h cuda_runtime_api.h cusparse.h cublas_v2.h cusolverDn.h nv/target)
+      find_path(MANTA_HAS_${header} ${header} HINTS ${manta_cuda_includes} $ENV{CUDA_HOME}/include
+                PATHS /usr/local/cuda/include NO_CACHE)
+      if(MANTA_HAS_${header})
+        target_include_directories(manta::torch_cuda SYSTEM INTERFACE ${MANTA_HAS_${header}})
+      else()
+        message(WARNING "${torch} is built for CUDA, but ${header} is not found (set CUDA_HOME): Manta is built without NCCL")
+        set(manta_nccl OFF)
+      endif()
+    endforeach()
+    if(manta_nccl)
+      target_compile_definitions(manta::torch_cuda INTERFACE USE_C10D_NCCL)
+    endif()
+  endif()
 endif()
 
 # XGBoost's C library. Its wheel has no headers: the layer declares the functions that it calls. OpenMP comes with it.

@@ -17,7 +17,7 @@ endfunction()
 
 set(MANTA_TEST_TIMEOUT 60 CACHE STRING "Seconds that a single test may take")
 
-# manta_layer(<name> [OPTIONAL] [DEPENDS <targets...>] [PRIVATE <targets...>] [TEST_MAIN <file>] [SLOW <filter>])
+# manta_layer(<name> [OPTIONAL] [WAITS] [DEPENDS <targets...>] [PRIVATE <targets...>] [TEST_MAIN <file>] [SLOW <filter>])
 #
 # The calling folder as one static library manta_<name>, alias manta::<name>, from all its *.cc, and its
 # *_test.cc as one program <name>_test.
@@ -25,9 +25,10 @@ set(MANTA_TEST_TIMEOUT 60 CACHE STRING "Seconds that a single test may take")
 #   PRIVATE    what only its sources include
 #   TEST_MAIN  replaces gtest's main in the test program
 #   SLOW       gtest's filter of tests that may take five times as long as others: they start something large
+#   WAITS      compiles it with -O1: its time goes into processes, files and lower layers, not into loops of its own
 #   OPTIONAL   keeps the layer out of manta::manta; users link it by its own name
 function(manta_layer name)
-  cmake_parse_arguments(arg "OPTIONAL" "TEST_MAIN;SLOW" "DEPENDS;PRIVATE" ${ARGN})
+  cmake_parse_arguments(arg "OPTIONAL;WAITS" "TEST_MAIN;SLOW" "DEPENDS;PRIVATE" ${ARGN})
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "manta_layer(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -43,6 +44,9 @@ function(manta_layer name)
                                                   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(manta_${name} PUBLIC ${arg_DEPENDS} PRIVATE ${arg_PRIVATE})
   manta_unity(manta_${name})
+  if(arg_WAITS AND CMAKE_CXX_FLAGS_RELWITHDEBINFO MATCHES "-O2")
+    target_compile_options(manta_${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)
+  endif()
   install(TARGETS manta_${name} EXPORT manta)
   if(NOT arg_OPTIONAL)
     set_property(GLOBAL APPEND PROPERTY MANTA_LAYERS manta_${name})

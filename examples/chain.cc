@@ -1,6 +1,8 @@
 // Preprocessors one after the other, fitted once and kept with the model: scales two columns of the
 // breast cancer table, trains XGBoost on two workers, and predicts from raw rows.
 //
+//   chain
+//
 // Prints the metrics, what the first scaler has learned, and predictions.
 
 #include <manta/manta.h>

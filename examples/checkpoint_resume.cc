@@ -12,6 +12,7 @@
 using namespace manta;
 
 void train_func(const Json& config) {
+  train::seed_all(1);  // the same first weights in each run
   auto model = train::prepare_model(torch::nn::Linear(1, 1));
   torch::optim::SGD optimizer(model->parameters(), 0.1);
   LinearWarmup scheduler(optimizer, {.steps = 10}, CosineAnnealingLR(optimizer, {.t_max = 90}));
@@ -46,6 +47,7 @@ Result run(int epochs, const Checkpoint& previous_checkpoint) {
   TorchTrainer trainer({.train_loop_per_worker = train_func,
                         .train_loop_config = {{"epochs", epochs}},
                         .scaling_config = {.num_workers = 2, .resources_per_worker = {.cpus = 0.5}},
+                        .run_config = {.failure_config = {.max_failures = 3}},
                         .resume_from_checkpoint = previous_checkpoint});
   Result result = trainer.fit();
   std::cout << "epochs " << result.metrics.at("first") << " to " << result.metrics.at("epoch")
@@ -55,6 +57,12 @@ Result run(int epochs, const Checkpoint& previous_checkpoint) {
 
 int main(int argc, char** argv) try {
   manta::init(argc, argv);
+  if (argc > 1) {
+    bool help = std::string(argv[1]) == "--help";
+    (help ? std::cout : std::cerr)
+        << "usage: checkpoint_resume   (trains twice, the second time from a checkpoint)\n";
+    return help ? 0 : 2;
+  }
   Result first = run(50, {});
   run(100, first.checkpoint);
 } catch (const Error& error) {

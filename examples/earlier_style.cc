@@ -29,21 +29,24 @@ std::map<std::string, Dataset> get_datasets(double a = 5, double b = 10, int64_t
           {"validation", parts[1].repeat()}};
 }
 
-// Returns the loss of each epoch, on this worker's part of the validation set.
+// Returns the loss of each epoch since the workers were started, on this worker's part of the
+// validation set.
 std::vector<double> train_func(const Json& config) {
   train::seed_all(1);
   auto model = train::prepare_model(torch::nn::Linear(1, 1));
   torch::optim::SGD optimizer(model->parameters(), config.value("lr", 1e-1));
+  if (auto checkpoint = train::get_checkpoint())  // after a failure
+    TorchCheckpoint(checkpoint).load_model(model);
   ToTorchOptions pairs{.label_column = "y",
                        .feature_columns = {"x"},
                        .label_column_dtype = torch::kFloat32,
                        .feature_column_dtype = torch::kFloat32,
                        .batch_size = config.at("batch_size")};
-  auto train_epochs = train::get_dataset_shard("train").iter_epochs();
+  auto train_epochs = train::get_dataset_shard("train").iter_epochs(config.value("epochs", 3));
   auto validation_epochs = train::get_dataset_shard("validation").iter_epochs();
   std::vector<double> results;
-  for (int epoch = 0; epoch < config.value("epochs", 3); ++epoch) {
-    for (auto& [x, y] : to_torch(*train_epochs.next(), pairs)) {
+  while (auto epoch = train_epochs.next()) {
+    for (auto& [x, y] : to_torch(*epoch, pairs)) {
       auto loss = torch::mse_loss(model->forward(x), y);
       optimizer.zero_grad();
       loss.backward();
@@ -56,7 +59,8 @@ std::vector<double> train_func(const Json& config) {
       ++batches;
     }
     results.push_back(loss / batches);
-    train::report({{"epoch", epoch}, {"loss", results.back()}}, TorchCheckpoint::from_model(model));
+    train::report({{"epoch", epoch->number()}, {"loss", results.back()}},
+                  TorchCheckpoint::from_model(model));
   }
   return results;
 }
@@ -68,27 +72,25 @@ std::pair<double, double> learned() {
   return {model->weight.item<double>(), model->bias.item<double>()};
 }
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   init(argc, argv);
   int workers = 2;
   CLI::App app("Learns a line on workers that stay.");
   app.add_option("--workers", workers);
   CLI11_PARSE(app, argc, argv);
-  try {
-    auto datasets = get_datasets();
-    Trainer trainer("torch", {.num_workers = workers, .resources_per_worker = {.cpus = 0.5}});
-    Json config = {{"lr", 1e-1}, {"batch_size", 4}, {"epochs", 3}};
-    trainer.start();
-    auto results = trainer.run(train_func, config,
-                               {.dataset = datasets,
-                                .callbacks = {std::make_shared<JsonLoggerCallback>(),
-                                              std::make_shared<TBXLoggerCallback>()}});
-    for (const auto& losses : results) std::cout << "loss " << losses.back() << "\n";
-    auto lines = trainer.run(learned, {}, {.checkpoint = trainer.latest_run().checkpoint});
-    trainer.shutdown();
-    std::cout << "y = " << lines[0].first << " x + " << lines[0].second << std::endl;
-  } catch (const Error& error) {
-    std::cerr << "earlier_style: " << error.what() << std::endl;
-    return 1;
-  }
+  auto datasets = get_datasets();
+  Trainer trainer("torch", {.num_workers = workers, .resources_per_worker = {.cpus = 0.5}});
+  Json config = {{"lr", 1e-1}, {"batch_size", 4}, {"epochs", 3}};
+  trainer.start();
+  auto results = trainer.run(train_func, config,
+                             {.dataset = datasets,
+                              .callbacks = {std::make_shared<JsonLoggerCallback>(),
+                                            std::make_shared<TBXLoggerCallback>()}});
+  for (const auto& losses : results) std::cout << "loss " << losses.back() << "\n";
+  auto lines = trainer.run(learned, {}, {.checkpoint = trainer.latest_run().checkpoint});
+  trainer.shutdown();
+  std::cout << "y = " << lines[0].first << " x + " << lines[0].second << std::endl;
+} catch (const Error& error) {
+  std::cerr << "earlier_style: " << error.what() << std::endl;
+  return 1;
 }

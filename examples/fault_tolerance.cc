@@ -22,6 +22,7 @@
 using namespace manta;
 
 void train_func(const Json& config) {
+  train::seed_all(1);  // the same first weights in each run
   auto model = train::prepare_model(torch::nn::Linear(1, 1));
   torch::optim::SGD optimizer(model->parameters(), 0.1);
   int epoch = 0;
@@ -66,6 +67,11 @@ class KillAWorkerOnce : public Callback {
 
 int main(int argc, char** argv) try {
   manta::init(argc, argv);
+  if (argc > 1) {
+    bool help = std::string(argv[1]) == "--help";
+    (help ? std::cout : std::cerr) << "usage: fault_tolerance   (kills a worker and goes on)\n";
+    return help ? 0 : 2;
+  }
   auto killer = std::make_shared<KillAWorkerOnce>();
   TorchTrainer trainer(
       {.train_loop_per_worker = train_func,

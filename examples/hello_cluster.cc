@@ -80,7 +80,7 @@ int fail_at_first() {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   manta::init(argc, argv);
   int64_t samples = 20'000'000;
   CLI::App app(
@@ -126,4 +126,7 @@ int main(int argc, char** argv) {
   } catch (const Error& error) {
     std::cout << "as expected: " << error.what() << "\n";
   }
+} catch (const Error& error) {
+  std::cerr << "hello_cluster: " << error.what() << std::endl;
+  return 1;
 }

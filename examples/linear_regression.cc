@@ -68,7 +68,7 @@ void train_loop(const Json& config) {
   }
 }
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   init(argc, argv);
   int epochs = 3, workers = 2, batch_size = 4;
   CLI::App app("Learns a line from rows in memory.");
@@ -76,24 +76,23 @@ int main(int argc, char** argv) {
   app.add_option("--workers", workers);
   app.add_option("--batch", batch_size);
   CLI11_PARSE(app, argc, argv);
-  try {
-    auto [train_set, validation_set] = get_datasets(5, 10, 1000, 0.8);
-    TorchTrainer trainer(
-        {.train_loop_per_worker = train_loop,
-         .train_loop_config = {{"lr", 1e-1}, {"batch_size", batch_size}, {"epochs", epochs}},
-         .scaling_config = {.num_workers = workers, .resources_per_worker = {.cpus = 0.5}},
-         .datasets = {{"train", train_set}, {"validation", validation_set}}});
-    Result result = trainer.fit();
-    for (const Json& metrics : result.metrics_history) {
-      std::cout << "epoch " << metrics.at("epoch") << ": validation loss "
-                << metrics.at("validation_loss") << "\n";
-    }
-    torch::nn::Linear model(1, 1);
-    TorchCheckpoint(result.checkpoint).load_model(model);
-    std::cout << "y = " << model->weight.item<double>() << " x + " << model->bias.item<double>()
-              << ", from " << result.rows.at("train") << " rows\n";
-  } catch (const Error& error) {
-    std::cerr << "linear_regression: " << error.what() << "\n";
-    return 1;
+  auto [train_set, validation_set] = get_datasets(5, 10, 1000, 0.8);
+  TorchTrainer trainer(
+      {.train_loop_per_worker = train_loop,
+       .train_loop_config = {{"lr", 1e-1}, {"batch_size", batch_size}, {"epochs", epochs}},
+       .scaling_config = {.num_workers = workers, .resources_per_worker = {.cpus = 0.5}},
+       .run_config = {.failure_config = {.max_failures = 3}},
+       .datasets = {{"train", train_set}, {"validation", validation_set}}});
+  Result result = trainer.fit();
+  for (const Json& metrics : result.metrics_history) {
+    std::cout << "epoch " << metrics.at("epoch") << ": validation loss "
+              << metrics.at("validation_loss") << "\n";
   }
+  torch::nn::Linear model(1, 1);
+  TorchCheckpoint(result.checkpoint).load_model(model);
+  std::cout << "y = " << model->weight.item<double>() << " x + " << model->bias.item<double>()
+            << ", from " << result.rows.at("train") << " rows\n";
+} catch (const Error& error) {
+  std::cerr << "linear_regression: " << error.what() << "\n";
+  return 1;
 }

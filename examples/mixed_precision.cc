@@ -57,6 +57,12 @@ void train_func(const Json& config) {
 
 int main(int argc, char** argv) try {
   manta::init(argc, argv);
+  if (argc > 1) {
+    bool help = std::string(argv[1]) == "--help";
+    (help ? std::cout : std::cerr)
+        << "usage: mixed_precision   (trains in bfloat16 and in float16)\n";
+    return help ? 0 : 2;
+  }
   for (const char* dtype : {"bfloat16", "float16"}) {
     TorchTrainer trainer(
         {.train_loop_per_worker = train_func,

@@ -1,6 +1,8 @@
 // Preprocessors of every kind on a small table with texts and gaps: a pipeline that learns, that is
 // kept as data, and that goes with a model from training to prediction.
 //
+//   preprocessors
+//
 // Prints a row as it was and as the model sees it, and a prediction from raw rows.
 
 #include <arrow/api.h>

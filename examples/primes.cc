@@ -1,4 +1,8 @@
-// Tasks and an actor at their shortest. Prints "78498 primes below a million".
+// Tasks and an actor at their shortest.
+//
+//   primes
+//
+// Prints "78498 primes below a million".
 
 #include <manta/manta.h>
 
@@ -22,7 +26,7 @@ struct Total {  // an actor: any class
   int64_t add(int64_t x) { return sum += x; }
 };
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   manta::init(argc, argv);  // first line of main
   if (argc > 1) {
     bool help = std::string(argv[1]) == "--help";
@@ -35,4 +39,7 @@ int main(int argc, char** argv) {
     total.call<&Total::add>(count);                                     // when the count is there
   }
   std::cout << get(total.call<&Total::add>(0)) << " primes below a million\n";
+} catch (const Error& error) {
+  std::cerr << "primes: " << error.what() << std::endl;
+  return 1;
 }

@@ -58,6 +58,12 @@ void train_func_distributed() {
 
 int main(int argc, char** argv) try {
   manta::init(argc, argv);
+  if (argc > 1) {
+    bool help = std::string(argv[1]) == "--help";
+    (help ? std::cout : std::cerr)
+        << "usage: quick_start   (trains in one process and with two workers)\n";
+    return help ? 0 : 2;
+  }
   std::cout << "one process: loss " << train_func() << std::endl;
 
   TorchTrainer trainer(

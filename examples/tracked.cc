@@ -14,6 +14,7 @@
 using namespace manta;
 
 void train_func(const Json& config) {
+  train::seed_all(1);  // the same first weights in each run
   auto shard = train::get_dataset_shard("train");
   auto model = train::prepare_model(torch::nn::Linear(1, 1));
   torch::optim::SGD optimizer(model->parameters(), config.at("lr").get<double>());

@@ -2,6 +2,9 @@
 // on with the model.
 //
 //   trees [breast_cancer.csv]
+//
+// Prints the metrics, three predictions, how many are right (110 or more of 114), and the loss
+// after ten more rounds.
 
 #include <arrow/api.h>
 #include <manta/manta.h>
@@ -14,6 +17,11 @@ using namespace manta;
 int main(int argc, char** argv) try {
   manta::init(argc, argv);
   std::string path = argc > 1 ? argv[1] : "examples/data/breast_cancer.csv";
+  if (argc > 2 || path.starts_with("-")) {
+    bool help = path == "--help";
+    (help ? std::cout : std::cerr) << "usage: trees [breast_cancer.csv]\n";
+    return help ? 0 : 2;
+  }
   auto [train_set, valid_set] =
       data::read_csv(path).train_test_split(0.2, {.shuffle = true, .seed = 1});
   XGBoostTrainer trainer(
@@ -22,6 +30,7 @@ int main(int argc, char** argv) try {
        .num_boost_round = 20,
        .datasets = {{"train", train_set}, {"valid", valid_set}},
        .scaling_config = {.num_workers = 2, .resources_per_worker = {.cpus = 0.5}},
+       .run_config = {.failure_config = {.max_failures = 3}},
        .preprocessor = StandardScaler({"mean radius", "mean texture"})});
   Result result = trainer.fit();
   std::cout << result.metrics.dump(2) << "\n" << result.rows.at("train") << " rows\n";

@@ -1,6 +1,8 @@
 // Tunes over numbers of workers, preprocessors and XGBoost's parameters at once: four combinations
 // of the two grids, each with parameters of its own, drawn at random.
 //
+//   tune_preprocessors
+//
 // Prints a line for each trial, and the best of them.
 
 #include <manta/manta.h>
@@ -39,7 +41,8 @@ int main(int argc, char** argv) try {
                .tune_config = {.metric = "train-logloss", .mode = "min"}});
   ResultGrid results = tuner.fit();
   for (const Result& result : results) {
-    std::cout << result.config.dump() << " " << result.metrics.at("train-logloss") << "\n";
+    std::cout << result.config.dump() << " "
+              << (result.error ? "failed" : result.metrics.at("train-logloss").dump()) << "\n";
   }
   std::cout << results.size() << " trials, " << results.num_errors()
             << " failed; best: " << results.get_best_result().config.dump() << std::endl;

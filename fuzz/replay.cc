@@ -7,6 +7,7 @@
 #include <manta/base/error_internal.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -102,12 +103,22 @@ class Mutator {
   std::mt19937_64 random_{1};
 };
 
+// -1 if it is none.
+int64_t number_of(const char* text) {
+  int64_t number = -1;
+  auto [end, error] = std::from_chars(text, text + std::strlen(text), number);
+  return error == std::errc() && *end == '\0' && number >= 0 ? number : -1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4) {
-    std::cerr << "usage: fuzz_replay <target> <corpus folder> <mutations>" << std::endl;
-    return 2;
+  int64_t mutations = argc == 4 ? number_of(argv[3]) : -1;
+  if (mutations < 0) {
+    bool help = argc == 2 && std::strcmp(argv[1], "--help") == 0;
+    (help ? std::cout : std::cerr)
+        << "usage: fuzz_replay <target> <corpus folder> <mutations>" << std::endl;
+    return help ? 0 : 2;
   }
   for (const Target& target : manta::fuzz::targets()) {
     if (std::strcmp(target.name, argv[1]) != 0) continue;
@@ -119,12 +130,12 @@ int main(int argc, char** argv) {
     Mutator mutator(inputs);
     std::string kept = manta::fuzz::scratch_folder() + "/input";
     std::cout << target.name << ": a crash leaves its input in " << kept << std::endl;
-    for (int64_t left = std::stoll(argv[3]); left > 0; --left) {
+    for (int64_t left = mutations; left > 0; --left) {
       std::string input = mutator.next();
       std::ofstream(kept, std::ios::binary | std::ios::trunc) << input;
       manta::fuzz::try_input(target, input);
     }
-    std::cout << target.name << ": " << inputs.size() << " inputs and " << argv[3]
+    std::cout << target.name << ": " << inputs.size() << " inputs and " << mutations
               << " mutations of them were read or refused" << std::endl;
     return 0;
   }

@@ -7,7 +7,9 @@
 # (<build folder>/corpus/<target>). An input that breaks it is kept in <build folder>/found.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-[ $# -ge 3 ] || { echo "usage: scripts/fuzz.sh <build folder> <seconds> <jobs> [target...]" >&2; exit 2; }
+usage="usage: scripts/fuzz.sh <build folder> <seconds> <jobs> [target...]"
+[ "${1:-}" != --help ] || { echo "$usage"; exit; }
+[ $# -ge 3 ] || { echo "$usage" >&2; exit 2; }
 build=$(realpath "$1") seconds=$2 jobs=$3
 shift 3
 targets=("$@")

@@ -34,6 +34,7 @@ case "${1:-}" in
   "") ;;
   fuzz) packages+=(clang-16 libclang-rt-16-dev llvm-16) ;; # llvm: symbols in what the sanitizers print
   bench) packages+=(wrk) ;;
+  --help) echo "usage: scripts/setup.sh [fuzz|bench]   (installs what building and testing needs, and that)"; exit ;;
   *) echo "setup: error: unknown argument '$1'; there are 'fuzz' and 'bench'" >&2; exit 2 ;;
 esac
 deps=${MANTA_DEPS:-${XDG_CACHE_HOME:-$HOME/.cache}/manta/deps}

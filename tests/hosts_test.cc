@@ -75,9 +75,12 @@ class HostsTest : public testing::Test {
 
   std::string storage() const { return folder_ / "runs"; }
   std::string run_folder() const { return storage() + "/run"; }
-  std::string log_of(const std::string& name) const {
-    std::ifstream in(run_folder() + "/logs/" + name + ".log");
+  static std::string text_of(const std::string& path) {
+    std::ifstream in(path);
     return {std::istreambuf_iterator<char>(in), {}};
+  }
+  std::string log_of(const std::string& name) const {
+    return text_of(run_folder() + "/logs/" + name + ".log");
   }
 
   // A program that enters a host on which the folder of results is another, empty one.
@@ -128,6 +131,20 @@ class HostsTest : public testing::Test {
     return is_there ? std::stod(found[1]) : NAN;
   }
 
+  // To the process of that name, which is not on the driver's host. How many there are.
+  int signal_elsewhere(const std::string& wanted, int signal) {
+    int found = 0;
+    for (int host = 1; host < count_; ++host) {
+      for (pid_t pid : hosts_->processes(host)) {
+        std::ifstream in(str("/proc/", pid, "/comm"));
+        std::string name;
+        std::getline(in, name);
+        if (name == wanted && ::kill(pid, signal) == 0) ++found;
+      }
+    }
+    return found;
+  }
+
   void expect_good_end(Running& driver, double result, size_t epochs = 2) {
     expect_result(driver, result, epochs);
     for (int host = 0; host < count_; ++host) {
@@ -147,6 +164,17 @@ class HostsTest : public testing::Test {
     EXPECT_EQ(used, epochs) << said;
   }
 
+  std::vector<pid_t> processes_named(int host, const std::string& begin) const {
+    std::vector<pid_t> found;
+    for (pid_t pid : hosts_->processes(host)) {
+      std::ifstream in(str("/proc/", pid, "/comm"));
+      std::string name;
+      std::getline(in, name);
+      if (name.starts_with(begin)) found.push_back(pid);
+    }
+    return found;
+  }
+
   TemporaryFolder folder_;
   int count_ = 0;
   std::unique_ptr<NetworkHosts> hosts_;
@@ -163,6 +191,146 @@ TEST_F(HostsTest, TrainsAsOnOneMachine) {
     EXPECT_THAT(said, ContainsRegex(str("rank ", rank, " is ", rank % 2, " of 2 on n[012], node ",
                                         rank / 2, " of 3")));
   }
+}
+
+// Each host decodes its windows and sends the others their rows: the rows, their order and the
+// parameters are the same.
+TEST_F(HostsTest, HostsThatShareTheReadingTrainAsOnOneMachine) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  double result = expected();
+  auto driver = start(6, {"--split", "1"}, hosts_->enter());
+  expect_good_end(*driver, result);
+  EXPECT_THAT(driver->said(), HasSubstr("data set 'train': its windows are split between 3 hosts"));
+}
+
+// Ranks 0, 2 and 1, 3: the rows that a host needs are not next to each other.
+TEST_F(HostsTest, HostsThatShareTheReadingAndHaveEveryOtherRank) {
+  make_hosts(2);
+  if (IsSkipped()) return;
+  double result = expected({"--in-memory", "1"});
+  auto driver =
+      start(4, {"--split", "1", "--spread", "1", "--in-memory", "1"}, enter_without_folder());
+  expect_good_end(*driver, result);
+}
+
+TEST_F(HostsTest, ByDefaultTheFirstHostDecidesWhoReads) {
+  make_hosts(2);
+  if (IsSkipped()) return;
+  double result = expected();
+  auto driver = start(4, {}, hosts_->enter());
+  expect_good_end(*driver, result);
+  EXPECT_THAT(driver->said(), ContainsRegex("data set 'train': (its windows are split between 2 "
+                                            "hosts|each of 2 hosts reads all of it): a window"));
+}
+
+// The readers listen only until they are connected with each other.
+TEST_F(HostsTest, ReadersOfHostsThatShareTheReadingDoNotListen) {
+  make_hosts(2);
+  if (IsSkipped()) return;
+  auto driver = start(4, {"--split", "1", "--pause-ms", "30"}, hosts_->enter());
+  ASSERT_TRUE(driver->says("report 1")) << driver->said();
+  for (int host = 0; host < 2; ++host) {
+    auto readers = processes_named(host, "data-reader");
+    ASSERT_EQ(readers.size(), 1u);
+    EXPECT_THAT(hosts_->listeners(host, readers.front()), testing::IsEmpty());
+    EXPECT_THAT(hosts_->listeners(host),
+                testing::Each(testing::StartsWith(NetworkHosts::address(host) + ":")));
+  }
+  EXPECT_EQ(driver->exit_code(), 0) << driver->said();
+}
+
+// What all ranks of rows_hosts took together, in two epochs. A report that was made again counts
+// once, and must have the same rows.
+std::vector<int64_t> taken(const std::string& said) {
+  std::map<std::pair<int, int>, std::vector<int64_t>> reports;
+  std::regex line("rank ([0-9]+) report ([0-9]+) took ([0-9]+) ([0-9]+) ([0-9]+)");
+  for (std::sregex_iterator found(said.begin(), said.end(), line), end; found != end; ++found) {
+    std::vector<int64_t> rows;
+    for (size_t i = 3; i < 6; ++i) rows.push_back(std::stoll((*found)[i]));
+    auto [place, is_new] =
+        reports.try_emplace({std::stoi((*found)[1]), std::stoi((*found)[2])}, rows);
+    EXPECT_EQ(place->second, rows) << (*found)[0];
+  }
+  std::vector<int64_t> sums(3);
+  for (const auto& [report, rows] : reports) {
+    for (size_t i = 0; i < 3; ++i) sums[i] += rows[i];
+  }
+  return sums;
+}
+const std::vector<int64_t> kAllTaken = {2 * int64_t{kRows}, int64_t{kRows} * (kRows - 1),
+                                        int64_t{kRows - 1} * kRows*(2 * kRows - 1) / 3};
+
+TEST_F(HostsTest, HostsThatCannotReachEachOtherReadAllData) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  auto run = [&](const std::string& name, const std::string& split) {
+    auto driver = start_driver(
+        {test_program("rows_hosts"), storage(), name, folder_ / "data.parquet", "6", split},
+        {{"MANTA_CLUSTER", cluster(hosts_->enter(), "")}});
+    EXPECT_EQ(driver->exit_code(), 0) << driver->said();
+    EXPECT_EQ(taken(driver->said()), kAllTaken) << driver->said();
+    return driver->said();
+  };
+  EXPECT_THAT(run("all", "never"), testing::Not(HasSubstr("data set 'train'")));
+  EXPECT_THAT(run("split", "always"), HasSubstr("its windows are split between 3 hosts"));
+  hosts_->cut_one_way(1, 2);
+  hosts_->cut_one_way(2, 1);
+  EXPECT_THAT(run("cut", "auto"),
+              ContainsRegex("each host reads all data: the data readers? of n[12] "));
+}
+
+// A reader, then a worker, in the middle of an epoch: every row is taken once, by the rank that
+// takes it without failures.
+TEST_F(HostsTest, KilledProcessesOfHostsThatShareTheReading) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  auto driver = start_driver(
+      {test_program("rows_hosts"), storage(), "run", folder_ / "data.parquet", "6", "always", "20"},
+      {{"MANTA_CLUSTER", cluster(enter_without_folder(), "")}});
+  ASSERT_TRUE(driver->says("report 2 took")) << driver->said();
+  for (pid_t pid : processes_named(2, "data-reader")) ::kill(pid, SIGKILL);
+  ASSERT_TRUE(driver->says("going on from checkpoint_")) << driver->said();
+  ASSERT_TRUE(driver->says("report 8 took")) << driver->said();
+  for (int host : {0, 1, 2}) {
+    for (pid_t pid : processes_named(host, "rank-2")) ::kill(pid, SIGKILL);
+  }
+  EXPECT_EQ(driver->exit_code(), 0) << driver->said();
+  EXPECT_EQ(taken(driver->said()), kAllTaken) << driver->said();
+  EXPECT_THAT(driver->said(), HasSubstr("rank 2 failed"));
+}
+
+TEST_F(HostsTest, AKilledReaderOfAHostThatSharesTheReading) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  double result = expected();
+  auto driver =
+      start(6, {"--split", "1", "--pause-ms", "30", "--max-failures", "5"}, enter_without_folder());
+  ASSERT_TRUE(driver->says("report 1")) << driver->said();
+  for (pid_t pid : processes_named(2, "data-reader")) ::kill(pid, SIGKILL);
+  ASSERT_TRUE(driver->says("going on from checkpoint_")) << driver->said();
+  // And a worker of another host, in the attempt that follows.
+  ASSERT_TRUE(driver->says("report 4")) << driver->said();
+  for (int host : {0, 1, 2}) {
+    for (pid_t pid : processes_named(host, "rank-2")) ::kill(pid, SIGKILL);
+  }
+  expect_good_end(*driver, result);
+  EXPECT_THAT(driver->said(), HasSubstr("data reader"));
+  EXPECT_THAT(driver->said(), HasSubstr("rank 2 failed"));
+}
+
+TEST_F(HostsTest, AHostThatSharesTheReadingIsCutOff) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  double result = expected();
+  auto driver =
+      start(6, {"--split", "1", "--pause-ms", "30", "--max-failures", "3", "--min-workers", "3"},
+            enter_without_folder(), ";replace=no");
+  ASSERT_TRUE(driver->says("report 1")) << driver->said();
+  hosts_->cut(2);
+  EXPECT_TRUE(driver->says("node n2 is lost")) << driver->said();
+  expect_result(*driver, result);
+  EXPECT_THAT(driver->said(), HasSubstr("its windows are split between 2 hosts"));
 }
 
 TEST_F(HostsTest, WorksWhereNothingIsShared) {
@@ -219,14 +387,50 @@ TEST_F(HostsTest, AKilledWorkerOnAnotherHost) {
   double result = expected();
   auto driver = start(6, {"--pause-ms", "30", "--max-failures", "3"}, hosts_->enter());
   ASSERT_TRUE(driver->says("report 2")) << driver->said();
-  for (int host : {1, 2}) {
-    for (pid_t pid : hosts_->processes(host)) {
-      std::ifstream in(str("/proc/", pid, "/comm"));
-      std::string name;
-      std::getline(in, name);
-      if (name == "rank-2") ::kill(pid, SIGKILL);
-    }
-  }
+  signal_elsewhere("rank-2", SIGKILL);
+  expect_good_end(*driver, result);
+  EXPECT_THAT(driver->said(), HasSubstr("rank 2 failed"));
+}
+
+// Where a rank on another host stands when it hangs is found there, and is in the run's folder.
+TEST_F(HostsTest, TheStackOfARankThatHangsOnAnotherHost) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  auto driver =
+      start(4, {"--cpus", "0", "--pause-ms", "5", "--epochs", "1000", "--timeout-ms", "5000"},
+            enter_without_folder());
+  ASSERT_TRUE(driver->says("report 1")) << driver->said();
+  ASSERT_EQ(signal_elsewhere("rank-3", SIGSTOP), 1);
+  EXPECT_EQ(driver->exit_code(), 1) << driver->said();
+  EXPECT_THAT(driver->said(), HasSubstr("the stacks of its processes: " + run_folder()));
+  std::string text = text_of(run_folder() + "/logs/stacks-0.txt");
+  size_t rank_3 = text.find("\nrank-3 (pid ");
+  ASSERT_NE(rank_3, std::string::npos) << text;
+  EXPECT_THAT(text.substr(rank_3), HasSubstr("T (stopped)")) << text;
+  EXPECT_THAT(text.substr(rank_3), HasSubstr("loop(")) << text;
+  EXPECT_THAT(text, HasSubstr("rank-0 (pid "));
+}
+
+// Workers that stay, on several hosts.
+TEST_F(HostsTest, TheEarlierStyleAsOnOneMachine) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  double result = expected();
+  auto driver = start(6, {"--earlier", "1"}, hosts_->enter());
+  expect_good_end(*driver, result);
+  EXPECT_THAT(driver->said(), ContainsRegex("on (n0 n0 n[12] n[12] n[12] n[12]), and again"));
+}
+
+TEST_F(HostsTest, TheEarlierStyleWhereNothingIsSharedAndAWorkerIsKilled) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  double result = expected({"--in-memory", "1"});
+  auto driver = start(4,
+                      {"--earlier", "1", "--cpus", "0", "--in-memory", "1", "--pause-ms", "30",
+                       "--max-failures", "3"},
+                      enter_without_folder());
+  ASSERT_TRUE(driver->says("report 2")) << driver->said();
+  ASSERT_EQ(signal_elsewhere("rank-2", SIGKILL), 1);
   expect_good_end(*driver, result);
   EXPECT_THAT(driver->said(), HasSubstr("rank 2 failed"));
 }

@@ -301,6 +301,25 @@ TEST(Lifetimes, TooLittleAddressSpaceIsAnErrorThatSaysWhatIsMissing) {
   }
   EXPECT_GE(errors, 1);
 }
+
+// DuckDB's own allocator would end the process by SIGSEGV.
+TEST(Lifetimes, TooLittleAddressSpaceForASortIsAnErrorThatSaysWhatIsMissing) {
+  int errors = 0;
+  for (int mib : {10, 100, 200, 300, 350, 1150, 1200, 1250, 1300, 4000}) {
+    SCOPED_TRACE(mib);
+    TemporaryFolder folder;
+    Program program(test_program("driver"), {"little_memory_to_sort", std::to_string(mib * 1024)},
+                    folder.path());
+    std::string line = program.read_line();
+    EXPECT_EQ(program.wait(), 0) << program.read_errors();
+    EXPECT_THAT(folder.entries(), IsEmpty());
+    if (line == "1000") continue;
+    ++errors;
+    EXPECT_THAT(line, AllOf(HasSubstr("resources: "), HasSubstr("of address space (ulimit -v)")));
+  }
+  EXPECT_GE(errors, 1);
+  EXPECT_LT(errors, 10);
+}
 #endif
 
 TEST(Lifetimes, OutputThatNobodyReadsHoldsNothingUp) {

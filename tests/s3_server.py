@@ -3,6 +3,9 @@
 Arguments are buckets that it has from the start. As S3, it gives those without a key what is public only: a request to
 /-/public makes everything so. A request to /-/fault?cut=N makes the next N answers with a body of more than 64 KiB end in the middle, and
 /-/fault?refuse=N refuses the next N requests with 503 Slow Down. /-/counts tells how many there were.
+
+A line "down" on standard input closes the port and cuts all connections, "up" opens it again, with what it had. Each is answered
+with a line.
 """
 
 import os
@@ -25,6 +28,7 @@ class Faults:
     def __init__(self, app):
         self.app, self.lock = app, threading.Lock()
         self.public = False
+        self.down = False
         self.left = {"cut": 0, "refuse": 0}
         self.counts = {"requests": 0, "cut": 0, "refuse": 0}
 
@@ -37,6 +41,8 @@ class Faults:
             return True
 
     def __call__(self, environ, start_response):
+        if self.down:
+            raise ConnectionAbortedError("down")
         if environ["PATH_INFO"] == "/-/fault":
             for fault, number in parse_qs(environ["QUERY_STRING"]).items():
                 self.left[fault] = int(number[0])
@@ -79,10 +85,24 @@ def main():
     for bucket in sys.argv[1:]:
         s3_backends[DEFAULT_ACCOUNT_ID]["aws"].create_bucket(bucket, "us-east-1")
     app = Faults(DomainDispatcherApplication(create_backend_app))
-    server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=Quiet)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    print(server.port, flush=True)
-    sys.stdin.read()  # until the test ends
+
+    def listen(port):
+        server = make_server("127.0.0.1", port, app, threaded=True, request_handler=Quiet)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return server
+
+    server = listen(0)
+    port = server.port
+    print(port, flush=True)
+    for line in sys.stdin:  # until the test ends
+        if line == "down\n":
+            app.down = True
+            server.shutdown()
+            server.server_close()
+        else:
+            app.down = False
+            server = listen(port)
+        print("done", flush=True)
     os._exit(0)
 
 

@@ -34,16 +34,22 @@ void train_loop(const Json& config) {
 
 int main(int argc, char** argv) try {
   manta::init(argc, argv);
+  std::string results = argc > 1 ? argv[1] : "";  // where run folders are; "": ~/manta_results
+  if (argc > 2 || results.starts_with("-")) {
+    bool help = results == "--help";
+    (help ? std::cout : std::cerr) << "usage: starter [folder of results]\n";
+    return help ? 0 : 2;
+  }
   Dataset points = data::range(400)  // data::read_parquet("data/*.parquet") for your own
                        .with_column("x", col("id") / 400.0)
                        .with_column("y", col("id") * 3.0 / 400.0 + 1.0)
                        .select_columns({"x", "y"});
-  TorchTrainer trainer({.train_loop_per_worker = train_loop,
-                        .train_loop_config = {{"lr", 0.2}, {"epochs", 10}},
-                        .scaling_config = {.num_workers = 2, .resources_per_worker = {.cpus = 0.5}},
-                        .run_config = {.storage_path = argc > 1 ? argv[1] : "",
-                                       .failure_config = {.max_failures = 1}},
-                        .datasets = {{"train", points}}});
+  TorchTrainer trainer(
+      {.train_loop_per_worker = train_loop,
+       .train_loop_config = {{"lr", 0.2}, {"epochs", 10}},
+       .scaling_config = {.num_workers = 2, .resources_per_worker = {.cpus = 0.5}},
+       .run_config = {.storage_path = results, .failure_config = {.max_failures = 1}},
+       .datasets = {{"train", points}}});
   Result result = trainer.fit();
   std::cout << result.metrics_history.size() << " epochs, loss " << result.metrics.at("loss")
             << ", weights in " << result.checkpoint.path() << std::endl;

@@ -39,3 +39,6 @@ for program in "$work/build/$name" "$work/outside/bin/$name"; do
   printed=$(env -u LD_LIBRARY_PATH "$program" "$work/runs")
   [[ $printed =~ ^$expected$ ]] || { echo "expected $expected, $program printed: $printed" >&2; exit 1; }
 done
+if [ "$project" = torch ]; then
+  "$work/build/$name" --help | grep -q "^usage: $name" || { echo "$name --help shows no usage" >&2; exit 1; }
+fi

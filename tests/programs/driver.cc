@@ -1,6 +1,7 @@
 // Drivers that the tests start, watch and kill. `driver <mode>`; each prints what the test needs to
 // know.
 
+#include <arrow/api.h>
 #include <manta/manta.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -162,6 +163,21 @@ int little_memory(int argc, char** argv) {
   try {
     manta::init(argc, argv, {.resources = {.cpus = 1}});
     std::cout << get(remote([](int x) { return x + 1; }, 41), 50s) << std::endl;
+  } catch (const Error& error) {
+    std::cout << kind_name(error.kind()) << ": " << error.what() << std::endl;
+  }
+  return 0;
+}
+
+// Has so much address space for a sort.
+int little_memory_to_sort(int argc, char** argv) {
+  manta::init(argc, argv, {.resources = {.cpus = 1}});
+  rlim_t bytes = address_space() + (static_cast<rlim_t>(std::atoll(argv[2])) << 10);
+  rlimit limit{bytes, bytes};
+  ::setrlimit(RLIMIT_AS, &limit);
+  try {
+    std::cout << data::range(1000).sort("id", {.descending = true}).to_table()->num_rows()
+              << std::endl;
   } catch (const Error& error) {
     std::cout << kind_name(error.kind()) << ": " << error.what() << std::endl;
   }
@@ -343,6 +359,7 @@ int main(int argc, char** argv) {
   if (mode == "forks") return forks(argc, argv);
   if (mode == "no_workers") return no_workers(argc, argv);
   if (mode == "little_memory") return little_memory(argc, argv);
+  if (mode == "little_memory_to_sort") return little_memory_to_sort(argc, argv);
   if (mode == "no_zygote") return no_zygote(argc, argv);
   if (mode == "flood") return flood(argc, argv);
   if (mode == "gpus") return gpus(argc, argv);
@@ -352,6 +369,8 @@ int main(int argc, char** argv) {
   if (mode == "detached") return detached(argc, argv);
   if (mode == "after_zygote") return after_zygote(argc, argv);
   manta::init(argc, argv);  // what a worker of "no mode" comes through
-  std::cerr << "unknown mode '" << mode << "'\n";
-  return 2;
+  bool help = mode == "--help";
+  (help ? std::cout : std::cerr) << "usage: driver <mode>, one of those in the source; not '"
+                                 << mode << "'\n";
+  return help ? 0 : 2;
 }

@@ -8,6 +8,8 @@
 #include <string>
 #include <thread>
 
+#include "usage.h"
+
 namespace {
 
 std::thread early([] { std::this_thread::sleep_for(std::chrono::hours(1)); });
@@ -28,6 +30,7 @@ int main(int argc, char** argv) {
   manta::set_log_level(manta::LogLevel::kInfo);
   manta::init(argc, argv, {.resources = {.cpus = 2}});
   early.detach();
+  if (auto done = usage(argc, argv, "early_thread [crash]", 0, 1)) return *done;
   if (argc > 1 && std::string(argv[1]) == "crash") {
     try {
       manta::get(manta::remote({.max_retries = 0}, give_up, 1));

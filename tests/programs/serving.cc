@@ -14,6 +14,8 @@
 #include <fstream>
 #include <iostream>
 
+#include "usage.h"
+
 using namespace manta;
 
 class Sum final : public Predictor {
@@ -51,7 +53,10 @@ class Sum final : public Predictor {
 
 int main(int argc, char** argv) try {
   manta::init(argc, argv);
-  std::string what = argc > 2 ? argv[1] : "";
+  const char* text =
+      "serving stay <checkpoint> | detached <name> <checkpoint> | status <name> | shutdown <name>";
+  if (auto done = usage(argc, argv, text, 2, 3)) return *done;
+  std::string what = argv[1];
   auto deployment = PredictorDeployment::options({.name = "sum", .resources = {.cpus = 0}});
   if (what == "stay") {
     serve::start({.http = {.port = 0}});
@@ -62,7 +67,7 @@ int main(int argc, char** argv) try {
     return 0;
   }
   // Whoever is first chooses the port.
-  if (what == "detached") {
+  if (what == "detached" && argc == 4) {
     serve::start({.detached = true, .name = argv[2], .http = {.port = 0}});
     deployment.deploy<Sum>(Checkpoint::from_directory(argv[3]));
     std::cout << deployment.url() << "\n" << serve::status().pid << std::endl;

@@ -7,6 +7,8 @@
 
 #include <iostream>
 
+#include "usage.h"
+
 using namespace manta;
 
 int add(int a, int b) { return a + b; }
@@ -14,6 +16,7 @@ int never_called_by_name(int x) { return x + 1; }
 
 int main(int argc, char** argv) {
   manta::init(argc, argv);
+  if (auto done = usage(argc, argv, "stripped", 0, 0)) return *done;
   int sum = get(remote(add, 20, 22));
   int lambda = get(remote([](int x) { return 2 * x; }, 21));
   Function inside = detail::make_function(&never_called_by_name);

@@ -12,6 +12,8 @@
 #include <iostream>
 #include <thread>
 
+#include "usage.h"
+
 using namespace manta;
 
 struct NetImpl : torch::nn::Module {
@@ -90,38 +92,81 @@ void loop(const Json& config) {
   }
 }
 
+// For workers that stay: where each of them was.
+std::string loop_of_worker(const Json& config) {
+  loop(config);
+  return train::get_context().node_name;
+}
+
+std::string where_is_worker() { return train::get_context().node_name; }
+
+// With the earlier style's trainer, twice on the same workers.
+Result run_in_earlier_style(const ScalingConfig& scaling, const RunConfig& run, const Json& options,
+                            const Dataset& rows) {
+  Trainer trainer("torch", {.num_workers = scaling.num_workers,
+                            .max_retries = run.failure_config.max_failures,
+                            .name = run.name,
+                            .storage_path = run.storage_path});
+  trainer.start();
+  auto nodes = trainer.run(loop_of_worker, options, {.dataset = {{"train", rows}}});
+  Result result = trainer.latest_run();
+  auto again = trainer.run(where_is_worker);
+  std::cout << "on";
+  for (const std::string& node : nodes) std::cout << " " << node;
+  std::cout << (nodes == again ? ", and again" : ", then elsewhere") << std::endl;
+  trainer.shutdown();
+  return result;
+}
+
+Result run_trainer(TorchTrainer trainer) { return trainer.fit(); }
+
 }  // namespace
 
 int main(int argc, char** argv) {
   Json options = {{"cpus", 2},      {"epochs", 2},      {"pause-ms", 0}, {"max-failures", 0},
                   {"in-memory", 0}, {"restore", 0},     {"spread", 0},   {"timeout-ms", 60000},
-                  {"gloo", 0},      {"min-workers", 0}, {"asks", 0},     {"report-every", 20}};
-  for (int i = 5; i + 1 < argc; i += 2) options.at(argv[i] + 2) = std::stoll(argv[i + 1]);
+                  {"gloo", 0},      {"min-workers", 0}, {"asks", 0},     {"report-every", 20},
+                  {"split", 0},     {"earlier", 0}};
+  for (int i = 5; i + 1 < argc; i += 2) {
+    std::string option = std::string(argv[i]).erase(0, 2);
+    if (!options.contains(option)) {
+      std::cerr << "torch_hosts: no option " << argv[i] << "; there are " << options.dump() << "\n";
+      return 2;
+    }
+    options[option] = std::stoll(argv[i + 1]);
+  }
   manta::init(argc, argv, {.resources = {.cpus = options["cpus"]}});
+  const char* text = "torch_hosts <storage> <name> <data.parquet> <workers> [options]";
+  if (auto done = usage(argc, argv, text, 4, 100)) return *done;
   std::string storage = argv[1], name = argv[2], data = argv[3];
   RunConfig run{.name = name, .storage_path = storage};
   run.failure_config.max_failures = options["max-failures"];
   run.collective_timeout = std::chrono::milliseconds(options["timeout-ms"].get<int>());
   ScalingConfig scaling{.num_workers = std::stoi(argv[4])};
   scaling.min_workers = options["min-workers"];
+  // 0: as it is by default, 1: always, 2: never
+  if (options["split"] == 1) scaling.split_reading = SplitReading::kAlways;
+  if (options["split"] == 2) scaling.split_reading = SplitReading::kNever;
   if (options["spread"] == 1) scaling.placement_strategy = Placement::kSpread;
   try {
     Dataset rows = data::read_parquet(data);
     if (options["in-memory"] == 1) rows = data::from_arrow(rows.to_table());
     rows = rows.window_shuffle({.rows = 256, .seed = 3});
-    TorchTrainer trainer =
-        options["restore"] == 1
-            ? TorchTrainer::restore(storage + "/" + name, {.train_loop_per_worker = loop,
-                                                           .train_loop_config = options,
-                                                           .scaling_config = scaling,
-                                                           .run_config = run})
-            : TorchTrainer({.train_loop_per_worker = loop,
-                            .train_loop_config = options,
-                            .scaling_config = scaling,
-                            .run_config = run,
-                            .datasets = {{"train", rows}},
-                            .torch_config = {.backend = options["gloo"] == 1 ? "gloo" : "auto"}});
-    Result result = trainer.fit();
+    Result result =
+        options["earlier"] == 1 ? run_in_earlier_style(scaling, run, options, rows)
+        : options["restore"] == 1
+            ? run_trainer(
+                  TorchTrainer::restore(storage + "/" + name, {.train_loop_per_worker = loop,
+                                                               .train_loop_config = options,
+                                                               .scaling_config = scaling,
+                                                               .run_config = run}))
+            : run_trainer(TorchTrainer(
+                  {.train_loop_per_worker = loop,
+                   .train_loop_config = options,
+                   .scaling_config = scaling,
+                   .run_config = run,
+                   .datasets = {{"train", rows}},
+                   .torch_config = {.backend = options["gloo"] == 1 ? "gloo" : "auto"}}));
     double total = 0;
     TorchCheckpoint saved(result.checkpoint);
     for (const auto& item : saved.tensors())

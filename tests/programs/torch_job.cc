@@ -12,6 +12,8 @@
 #include <iomanip>
 #include <iostream>
 
+#include "usage.h"
+
 using namespace manta;
 
 struct NetImpl : torch::nn::Module {
@@ -99,7 +101,9 @@ int without_init() {
 // "--report-every 2" sets options["report-every"], which must be there; a flag takes no value.
 void read_options(int argc, char** argv, Json& options) {
   for (int i = 4; i < argc; ++i) {
-    Json& option = options.at(std::string(argv[i]).substr(2));
+    std::string name = std::string(argv[i]).erase(0, 2);
+    if (!options.contains(name)) throw std::invalid_argument(std::string("no option ") + argv[i]);
+    Json& option = options[name];
     if (option.is_boolean()) {
       option = true;
     } else if (i + 1 == argc) {
@@ -127,7 +131,14 @@ int main(int argc, char** argv) {
                   {"width", 16},       {"disk", ""},        {"backend", "auto"},
                   {"restore", false},  {"mutate", false},   {"quiet", false},
                   {"asks", false},     {"grace-ms", 30000}, {"never-returns", false}};
-  read_options(argc, argv, options);
+  const char* text = "torch_job no_init | <storage> <name> <data.parquet> [options]";
+  if (auto done = usage(argc, argv, text, 3, 100)) return *done;
+  try {
+    read_options(argc, argv, options);
+  } catch (const std::exception& error) {
+    std::cerr << "torch_job: " << error.what() << "; there are " << options.dump() << std::endl;
+    return 2;
+  }
   std::string storage = argv[1], name = argv[2], data = argv[3];
 
   RunConfig run{.name = name, .storage_path = storage, .verbose = !options["quiet"]};

@@ -7,10 +7,14 @@
 #include <iomanip>
 #include <iostream>
 
+#include "usage.h"
+
 using namespace manta;
 
 int main(int argc, char** argv) {
   manta::init(argc, argv, {.resources = {.cpus = argc > 5 ? std::stod(argv[5]) : 0}});
+  const char* text = "trees_hosts <storage> <name> <table.csv> <workers> <cpus>";
+  if (auto done = usage(argc, argv, text, 5, 5)) return *done;
   try {
     XGBoostTrainer trainer(
         {.params = {{"objective", "binary:logistic"}, {"eval_metric", {"logloss", "error"}}},

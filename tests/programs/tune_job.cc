@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "manta/train/training_internal.h"
+#include "usage.h"
 
 using namespace manta;
 
@@ -100,6 +101,8 @@ ResultGrid run(const T& trainable, typename tune::SpaceOf<T>::type space,
 
 int main(int argc, char** argv) {
   manta::init(argc, argv, {.resources = {.cpus = 3}});
+  if (auto done = usage(argc, argv, "tune_job <storage> function|trainer <log>", 3, 3))
+    return *done;
   std::string storage = argv[1], kind = argv[2], log = argv[3];
   tune::Space space = {{"x", tune::uniform(0, 1)}, {"log", log}};
   try {

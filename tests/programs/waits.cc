@@ -9,6 +9,8 @@
 #include <iostream>
 #include <thread>
 
+#include "usage.h"
+
 using namespace manta;
 
 // The file is gone when the driver's input is.
@@ -22,6 +24,7 @@ int add(int a, int b) { return a + b; }
 
 int main(int argc, char** argv) {
   manta::init(argc, argv, {.resources = {.cpus = 2}, .labels = {{"zone", "a"}}});
+  if (auto done = usage(argc, argv, "waits <file>", 1, 1)) return *done;
   std::string path = argv[1];
   TaskOptions all{.resources = {.cpus = 2}};
   auto held = remote(all, hold, path);

@@ -22,6 +22,7 @@
 #include "manta/core/init.h"
 #include "manta/data/grouped.h"
 #include "manta/data/sources.h"
+#include "usage.h"
 
 using namespace manta;  // NOLINT
 
@@ -112,6 +113,9 @@ int64_t stream(const Dataset& all, int64_t rows) {
 
 int main(int argc, char** argv) {
   init(argc, argv, {.resources = {.cpus = 2}});
+  const char* text =
+      "wide_memory sort|random_shuffle|groupby|join|stream <rows> <memory_bytes> [most bytes]";
+  if (auto done = usage(argc, argv, text, 3, 4)) return *done;
   std::string operation = argv[1];
   int64_t rows = std::stoll(argv[2]), memory = std::stoll(argv[3]);
   int64_t most = argc > 4 ? std::stoll(argv[4]) : INT64_MAX;

@@ -52,6 +52,8 @@ std::string readable_text(const Json& json, const std::string& what, const std::
 /// How many values there are, each array and object counted with what is in it.
 size_t count_values(const Json& json);
 
+namespace internal {  // public headers name it
+
 /// The fields of an object that may hold anything. What is missing, of another type or out of range
 /// is an Error of the document's kind that names the document, the field, its value and what was
 /// expected. Holds a reference to the object.
@@ -87,6 +89,8 @@ class JsonFields {
   JsonDocument document_;
   std::string path_;  // of this object in the document: "run_config."
 };
+
+}  // namespace internal
 
 /// The value for a message, cut if it is long.
 std::string short_text(const Json& json);

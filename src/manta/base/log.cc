@@ -1,8 +1,7 @@
-#include "manta/base/log.h"
-
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "manta/base/log_internal.h"
 #include "manta/base/status_line_internal.h"
 
 namespace manta {

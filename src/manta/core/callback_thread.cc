@@ -2,7 +2,7 @@
 #include <signal.h>
 
 #include "manta/base/error_internal.h"
-#include "manta/base/log.h"
+#include "manta/base/log_internal.h"
 #include "manta/base/start_thread_internal.h"
 #include "manta/core/callback_thread_internal.h"
 

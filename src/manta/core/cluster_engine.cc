@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "manta/base/error_internal.h"
-#include "manta/base/log.h"
+#include "manta/base/log_internal.h"
 #include "manta/core/cluster_engine_internal.h"
 #include "manta/core/resources_internal.h"
 
@@ -73,8 +73,8 @@ ClusterEngine::ClusterEngine(EventLoop& loop, ClusterEngineOptions options, Engi
       source_(make_node_source(
           loop, options_.cluster,
           {options_.local.session_folder, std::filesystem::read_symlink("/proc/self/exe")})),
-      fetcher_(std::make_unique<MemoryMover>(key_, kMostFetches)),
-      server_(std::make_unique<MemoryMover>(key_, kMostServed)) {
+      fetcher_(std::make_unique<MemoryMover>(key_, kMostFetches, options_.cluster.encrypt_objects)),
+      server_(std::make_unique<MemoryMover>(key_, kMostServed, options_.cluster.encrypt_objects)) {
   listener_ = std::make_unique<TlsListener>(loop_, key_, listen_tcp(listen_address(), 0),
                                             [this](const std::shared_ptr<AsyncChannel>& channel,
                                                    Frame& frame) { on_first(channel, frame); });
@@ -161,7 +161,7 @@ void ClusterEngine::on_agent(const std::shared_ptr<AsyncChannel>& channel, Agent
       [this, id](Frame& frame) { on_agent_frame(id, frame); },
       [this, id](const std::string& why) { lose(id, why.empty() ? "its agent has ended" : why); });
   tell(id, AgentWelcome{id, options_.cluster.fence_after.count(), options_.show_output,
-                        options_.fold_repeated_lines});
+                        options_.fold_repeated_lines, options_.cluster.encrypt_objects});
   ++joined_;
   on_agent_joined(hello.started_as, hello.node);
   events_.on_node_joined(hello.node);

@@ -306,6 +306,12 @@ void lost_host() {
   expect(get(remote(on("n1"), here), kJobPatience) == "n1", "the run goes on");
 }
 
+// The test is the other node.
+void deaf_node() {
+  expect(nodes().size() == 2, "it has joined");
+  expect(eventually([] { return nodes().size() == 1; }), "it is lost");
+}
+
 // The host n2 is cut off, and reached again before it has fenced itself; the test sees to it.
 void healed() {
   auto resident = manta::actor<Talker>(
@@ -564,6 +570,7 @@ int run_cluster_job(const std::string& name) {
                                                   {"strangers", strangers},
                                                   {"killed_worker", killed_worker},
                                                   {"lost_host", lost_host},
+                                                  {"deaf_node", deaf_node},
                                                   {"draining", draining},
                                                   {"preempted", preempted},
                                                   {"each_host_once", each_host_once},

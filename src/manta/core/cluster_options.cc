@@ -52,12 +52,16 @@ ClusterOptions ClusterOptions::parse(const std::string& text) {
   duration("fence_after", result.fence_after);
   duration("idle", result.idle);
   duration("grow_wait", result.grow_wait);
-  std::string replace = result.take("replace", "yes");
-  if (replace != "yes" && replace != "no") {
-    throw Error(ErrorKind::kInvalidArgument,
-                str("cluster option 'replace=", replace, "': it must be yes or no"));
-  }
-  result.replace = replace == "yes";
+  auto yes_or_no = [&](const char* name, bool& value) {
+    std::string given = result.take(name, value ? "yes" : "no");
+    if (given != "yes" && given != "no") {
+      throw Error(ErrorKind::kInvalidArgument,
+                  str("cluster option '", name, "=", given, "': it must be yes or no"));
+    }
+    value = given == "yes";
+  };
+  yes_or_no("replace", result.replace);
+  yes_or_no("encrypt_objects", result.encrypt_objects);
   auto nodes = [&](const char* name, std::optional<size_t>& value) {
     double given = result.take_number(name, -1);
     if (given >= 0) value = static_cast<size_t>(given);

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <thread>
 
 #include "manta/base/eventually_internal.h"
 #include "manta/core/cluster_job_internal.h"
@@ -18,6 +19,8 @@
 #include "manta/core/node_messages_internal.h"
 #include "manta/core/patience_internal.h"
 #include "manta/core/running_internal.h"
+#include "manta/io/channel_internal.h"
+#include "manta/io/tls_internal.h"
 
 namespace manta {
 namespace {
@@ -56,10 +59,10 @@ class ClusterTest : public testing::Test {
     }
   }
 
-  void run(const std::string& job) {
+  void run(const std::string& job, const std::string& options = "") {
     make_hosts(4);
     if (IsSkipped()) return;
-    auto driver = start(job, "n1,n2,n3");
+    auto driver = start(job, "n1,n2,n3", options);
     EXPECT_EQ(driver->exit_code(), 0) << driver->said();
     EXPECT_THAT(driver->said(), HasSubstr("all is well"));
     expect_empty(4);
@@ -71,6 +74,7 @@ class ClusterTest : public testing::Test {
 
 TEST_F(ClusterTest, TasksAndActorsOnEveryHost) { run("hello"); }
 TEST_F(ClusterTest, LargeObjectsBetweenHosts) { run("objects"); }
+TEST_F(ClusterTest, LargeObjectsThatAreNotEncrypted) { run("objects", ";encrypt_objects=no"); }
 TEST_F(ClusterTest, LogFilesOfTheDriversMachine) { run("logs"); }
 TEST_F(ClusterTest, AStrangerIsRefused) { run("strangers"); }
 TEST_F(ClusterTest, AKilledWorker) { run("killed_worker"); }
@@ -262,6 +266,43 @@ TEST(OneMachine, ListensOnNoNetworkAddress) {
   }
 }
 
+// One that talks all the time, and never answers: the driver's words do not reach it, so that it
+// would end its processes while the driver counts on them.
+TEST(ClusterLivenessTest, ANodeThatTalksAndDoesNotAnswerIsLost) {
+  TemporaryFolder folder;
+  std::string file = folder / "run.join";
+  Running driver({std::filesystem::read_symlink("/proc/self/exe")},
+                 {{kJobVariable, "deaf_node"},
+                  {"MANTA_CLUSTER", str("join:1;replace=no;dead_after=1;fence_after=60;file=", file,
+                                        ";address=127.0.0.1")}},
+                 folder / "driver.out");
+  ASSERT_TRUE(eventually([&] { return std::filesystem::exists(file); })) << driver.said();
+  std::string line;
+  std::ifstream in(file);
+  ASSERT_TRUE(std::getline(in, line));
+  AgentOrder order = AgentOrder::parse(line);
+  Channel channel(
+      connect_tls(TlsKey(order.token), order.host, order.port, Deadline::after(kPatience)));
+  AgentHello hello;
+  hello.build_id = program_build_id();
+  hello.node.host = "deaf";
+  hello.node.address = "127.0.0.1:1";
+  hello.node.total = {.cpus = 1};
+  channel.send([&](OutBuffer& out) { encode_message<FirstWord>(out, hello); });
+  auto talk = [&] {
+    return channel.send(
+        [](OutBuffer& out) { encode_message<FromAgent>(out, AgentOutput{"and another thing\n"}); });
+  };
+  bool lost = false;  // the driver has hung up
+  for (auto until = Deadline::after(kPatience); !lost && !until.passed();) {
+    lost = !talk();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_TRUE(lost) << "it talks and does not answer, and counts as alive";
+  EXPECT_EQ(driver.exit_code(), 0) << driver.said();
+  EXPECT_THAT(driver.said(), HasSubstr("all is well"));
+}
+
 TEST(ClusterOptionsTest, TextBecomesOptions) {
   auto options =
       ClusterOptions::parse("hosts:n1,n2;command=ssh -p 22 {host};address=10.0.0.5;wait=2.5");
@@ -269,6 +310,8 @@ TEST(ClusterOptionsTest, TextBecomesOptions) {
   EXPECT_THAT(options.list, testing::ElementsAre("n1", "n2"));
   EXPECT_EQ(options.address, "10.0.0.5");
   EXPECT_EQ(options.wait.count(), 2500);
+  EXPECT_TRUE(options.encrypt_objects);
+  EXPECT_FALSE(ClusterOptions::parse("hosts:n1;encrypt_objects=no").encrypt_objects);
   EXPECT_EQ(options.take("command"), "ssh -p 22 {host}");
   EXPECT_NO_THROW(options.check_all_taken());
 }
@@ -285,6 +328,8 @@ TEST(ClusterOptionsTest, NonsenseIsRefused) {
   EXPECT_THAT(refusal("hosts:n1;adress=10.0.0.5"), HasSubstr("has no option 'adress'"));
   EXPECT_THAT(refusal("hosts:n1;10.0.0.5"), HasSubstr("'10.0.0.5' where an option is expected"));
   EXPECT_THAT(refusal("hosts:n1;wait=soon"), HasSubstr("'wait=soon'"));
+  EXPECT_THAT(refusal("hosts:n1;encrypt_objects=maybe"),
+              HasSubstr("'encrypt_objects=maybe': it must be yes or no"));
   EXPECT_THAT(refusal("hosts:n1;dead_after=20"), HasSubstr("fence_after must be longer"));
 }
 

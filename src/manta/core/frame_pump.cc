@@ -1,7 +1,7 @@
 #include <sys/stat.h>
 
 #include "manta/base/error_internal.h"
-#include "manta/base/log.h"
+#include "manta/base/log_internal.h"
 #include "manta/core/frame_pump_internal.h"
 #include "manta/core/messages_internal.h"
 

@@ -1,10 +1,11 @@
 #include <signal.h>
 
 #include "manta/base/error_internal.h"
-#include "manta/base/log.h"
+#include "manta/base/log_internal.h"
 #include "manta/base/start_thread_internal.h"
 #include "manta/core/hub_internal.h"
 #include "manta/io/channel_internal.h"
+#include "manta/io/eager_loop_internal.h"
 
 namespace manta {
 namespace {
@@ -59,7 +60,7 @@ void Hub::run() {
   ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
   ::pthread_setname_np(::pthread_self(), "manta:hub");
   try {
-    loop_.context.run();
+    run_eagerly(loop_);
   } catch (const std::exception& error) {
     // No memory, most likely. Nothing can be done any more, and whoever waits is told.
     std::lock_guard lock(loop_.mutex);

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "manta/base/error_internal.h"
-#include "manta/base/log.h"
+#include "manta/base/log_internal.h"
 #include "manta/core/hub_internal.h"
 
 namespace manta {

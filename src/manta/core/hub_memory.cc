@@ -138,7 +138,10 @@ void Hub::send_now(Peer& peer, const FromHub& message) {
     return;
   }
   if (!peer.channel) return;
-  OutBuffer& out = peer.channel->out();
+  // A process that has nothing to do is sent its next call at once (send_run); the loop need not
+  // wake up for it.
+  bool at_once = std::holds_alternative<Run>(message) && peer.assigned.size() < peer.concurrency;
+  OutBuffer& out = at_once ? peer.channel->out_to_flush() : peer.channel->out();
   if (peer.node == 0) {
     std::visit([&](const auto& inner) { encode_message<FromHub>(out, inner); }, message);
     return;

@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "manta/base/error_internal.h"
-#include "manta/base/log.h"
+#include "manta/base/log_internal.h"
 #include "manta/core/hub_internal.h"
 
 namespace manta {

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -24,6 +25,7 @@
 #include "manta/core/session_folder_internal.h"
 #include "manta/core/worker_internal.h"
 #include "manta/io/arrow_status_internal.h"
+#include "manta/io/eager_wait_internal.h"
 
 namespace manta {
 namespace {
@@ -40,9 +42,34 @@ class DriverLink : public HubLink {
  public:
   explicit DriverLink(std::shared_ptr<Hub> hub) : hub_(std::move(hub)) {}
   void send(ToHub message) override { hub_->post(std::move(message)); }
+  void wait(std::unique_lock<std::mutex>& lock, std::condition_variable& changed, Deadline deadline,
+            const std::function<bool()>& over) override {
+    if (over()) return;
+    thread_local EagerWait eager;
+    auto begin = Clock::now();
+    auto done = [&] {
+      lock.lock();
+      if (over() || deadline.passed()) return true;
+      lock.unlock();
+      return false;
+    };
+    lock.unlock();
+    // One thread at a time: more would keep the hub from telling any of them.
+    bool found = !looking_.exchange(true);
+    if (found) {
+      found = eager.look(done);
+      looking_ = false;
+    }
+    if (!found) {
+      lock.lock();
+      HubLink::wait(lock, changed, deadline, over);
+    }
+    eager.add(Clock::now() - begin);
+  }
 
  private:
   std::shared_ptr<Hub> hub_;
+  std::atomic<bool> looking_{false};
 };
 
 /// The driver's side of a run.

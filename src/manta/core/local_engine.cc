@@ -10,7 +10,7 @@
 #include <fstream>
 
 #include "manta/base/error_internal.h"
-#include "manta/base/log.h"
+#include "manta/base/log_internal.h"
 #include "manta/base/start_thread_internal.h"
 #include "manta/core/local_engine_internal.h"
 #include "manta/core/resources_internal.h"
@@ -58,6 +58,17 @@ LocalEngine::~LocalEngine() { shutdown(); }
 
 void LocalEngine::start_zygote() {
   auto [ours, theirs] = socket_pair();
+  // Its orders are in the socket before it starts. So it removes the folder even if this process is
+  // killed before the zygote is up, or before the loop has run once.
+  StartAs start;
+  start.driver_pid = ::getpid();
+  start.address = options_.address;
+  start.session_folder = options_.session_folder;
+  start.build_id = program_build_id();
+  start.outlives_sigterm = options_.outlives_sigterm;
+  OutBuffer orders;
+  encode_message<ToZygote>(orders, start);
+  if (orders.flush(ours.get()) != IoStatus::kDone) throw_errno("telling the zygote what it is");
   std::string log_path = zygote_log();
   std::error_code no_log_yet;
   zygote_log_begin_ = std::filesystem::file_size(log_path, no_log_yet);
@@ -82,7 +93,9 @@ void LocalEngine::start_zygote() {
   sigset_t all;
   ::sigfillset(&all);
   ::posix_spawnattr_setsigdefault(&attributes, &all);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  // A session of its own from the first moment: a Ctrl-C at the terminal is for the driver.
+  ::posix_spawnattr_setflags(&attributes,
+                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
 
   // Arrow's allocator would start a thread as soon as the library is loaded, and forking then would
   // not be safe.
@@ -114,13 +127,6 @@ void LocalEngine::start_zygote() {
   ready_timer_ = loop_.after(kReadyDeadline, [this] {
     on_zygote_gone("it did not reach manta::init in time; is that the first line of main?");
   });
-  StartAs start;
-  start.driver_pid = ::getpid();
-  start.address = options_.address;
-  start.session_folder = options_.session_folder;
-  start.build_id = program_build_id();
-  start.outlives_sigterm = options_.outlives_sigterm;
-  encode_message<ToZygote>(zygote_->out(), start);
 }
 
 std::vector<ProcessId> LocalEngine::start(const std::vector<Placed>& gang) {

@@ -14,6 +14,7 @@
 #include <iostream>
 #include <thread>
 
+#include "manta/base/eventually_internal.h"
 #include "manta/base/names_internal.h"
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/core/local_engine_internal.h"
@@ -166,6 +167,17 @@ TEST_F(LocalEngineTest, AProcessThatCannotJoinEndsByItself) {
   EXPECT_THAT(log, HasSubstr("lonely cannot join its run: connecting to"));
 }
 
+struct NoEvents : EngineEvents {
+  void on_started(ProcessId, pid_t) override {}
+  void on_start_failed(const std::vector<ProcessId>&, const std::string&) override {}
+  void on_exited(const ProcessExit&) override {}
+  void on_node_joined(const NodeInfo&) override {}
+  void on_node_draining(NodeId, const std::string&) override {}
+  void on_node_left(NodeId, const std::string&) override {}
+  void on_process_connected(const std::shared_ptr<AsyncChannel>&, const Hello&) override {}
+  void on_output(const std::string&) override {}
+};
+
 // The driver may start another one, which needs the folder, too.
 TEST(ZygoteTest, RemovesTheFolderOnlyIfTheDriverHasGone) {
   for (bool driver_goes : {false, true}) {
@@ -195,6 +207,31 @@ TEST(ZygoteTest, RemovesTheFolderOnlyIfTheDriverHasGone) {
     ASSERT_EQ(::waitpid(zygote, &status, 0), zygote);
     EXPECT_EQ(std::filesystem::exists(folder.path()), !driver_goes);
   }
+}
+
+// It is told before it starts what to remove, and the terminal's signals do not reach it.
+TEST(ZygoteTest, RemovesTheFolderIfTheDriverIsKilledWhileItStarts) {
+  TemporaryFolder folder;
+  std::string session = folder / "session";
+  std::filesystem::create_directory(session);
+  pid_t driver = ::fork();
+  ASSERT_GE(driver, 0);
+  if (driver == 0) {
+    ::setpgid(0, 0);
+    EventLoop loop;  // never runs
+    NoEvents events;
+    std::lock_guard lock(loop.mutex);
+    LocalEngineOptions options;
+    options.session_folder = session;
+    options.argv = {"local_engine_test"};
+    LocalEngine engine(loop, options, events);
+    ::kill(0, SIGINT);  // as a terminal's Ctrl-C: to all processes of the group
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(driver, &status, 0), driver);
+  EXPECT_EQ(WTERMSIG(status), SIGINT);
+  EXPECT_TRUE(manta::eventually([&] { return !std::filesystem::exists(session); }));
 }
 
 // A program may send its output to a file of its own before its workers are forked.

@@ -79,11 +79,12 @@ class NetworkHosts {
     for (int host = 0; host < count_; ++host) run("ip link set " + link(host) + " up");
   }
   /// "10.213.0.2:4711" for each address at which something listens there, on TCP, or is bound, on
-  /// UDP.
-  std::vector<std::string> listeners(int host) const {
+  /// UDP; of one process only, if it is named.
+  std::vector<std::string> listeners(int host, pid_t process = 0) const {
     std::vector<std::string> found;
-    std::istringstream out(output("ip netns exec " + name(host) + " ss -Htuln"));
+    std::istringstream out(output("ip netns exec " + name(host) + " ss -Htulnp"));
     for (std::string line; std::getline(out, line);) {
+      if (process != 0 && line.find(str("pid=", process, ",")) == std::string::npos) continue;
       std::istringstream fields(line);
       std::string kind, state, received, sent, local;
       fields >> kind >> state >> received >> sent >> local;

@@ -10,13 +10,14 @@
 #include <nlohmann/json.hpp>
 
 #include "manta/base/error_internal.h"
-#include "manta/base/log.h"
+#include "manta/base/log_internal.h"
 #include "manta/base/random_token_internal.h"
 #include "manta/core/local_engine_internal.h"
 #include "manta/core/node_agent_internal.h"
 #include "manta/core/node_declaration_internal.h"
 #include "manta/core/resources_internal.h"
 #include "manta/io/channel_internal.h"
+#include "manta/io/eager_loop_internal.h"
 
 namespace manta {
 namespace {
@@ -34,8 +35,6 @@ NodeAgent::NodeAgent(const AgentOrder& order, std::vector<std::string> argv)
       key_(order.token),
       folder_(""),
       local_token_(random_token()),
-      fetcher_(std::make_unique<MemoryMover>(key_, kMostFetches)),
-      server_(std::make_unique<MemoryMover>(key_, kMostServed)),
       connector_(key_, order.host, order.port) {}
 
 NodeAgent::~NodeAgent() = default;
@@ -84,7 +83,7 @@ void NodeAgent::end_with_input() {
 
 void NodeAgent::run_loop() {
   join_run();
-  loop_.context.run();
+  run_eagerly(loop_);
   // Nothing runs on the loop any more.
   pumps_.clear();
   worker_listener_.reset();
@@ -146,6 +145,8 @@ void NodeAgent::on(AgentWelcome welcome) {
   node_.id = welcome.node;
   fence_ = std::chrono::milliseconds(welcome.fence_ms);
   watch_driver();
+  fetcher_ = std::make_unique<MemoryMover>(key_, kMostFetches, welcome.encrypt_objects);
+  server_ = std::make_unique<MemoryMover>(key_, kMostServed, welcome.encrypt_objects);
   memory_ = std::make_shared<NodeMemory>(node_.id);
   std::filesystem::create_directories(folder_.path() + "/logs");
   logs_ = std::make_unique<WorkerLogs>(

@@ -1,11 +1,10 @@
-#include <charconv>
-
 #include "manta/base/error_internal.h"
 #include "manta/base/start_thread_internal.h"
 #include "manta/core/node_memory_internal.h"
 #include "manta/core/node_messages_internal.h"
 #include "manta/io/bulk_internal.h"
 #include "manta/io/poll_internal.h"
+#include "manta/io/tcp_transport_internal.h"
 
 namespace manta {
 namespace {
@@ -15,18 +14,20 @@ constexpr std::chrono::seconds kConnect{4};
 constexpr std::chrono::seconds kProgress{30};
 
 std::shared_ptr<SharedMemory> fetch_memory(const TlsKey& key, const std::string& address,
-                                           uint64_t number, uint64_t size) {
+                                           uint64_t number, uint64_t size, bool encrypted) {
   TcpAddress at = parse_address(address);
   Deadline deadline = Deadline::after(kConnect);
   auto transport = connect_tls(key, at.host, at.port, deadline);
   OutBuffer out(/*takes_fds=*/false);
-  encode_message<FirstWord>(out, ReadMemory{number, size});
+  encode_message<FirstWord>(out, ReadMemory{number, size, encrypted});
   while (out.flush(*transport) == IoStatus::kWouldBlock) {
     if (!poll_until(transport->fd(), POLLOUT, deadline)) {
       throw Error(ErrorKind::kTimeout, str("node ", address, " takes nothing"));
     }
   }
-  return receive_bulk(*transport, size, kProgress);
+  if (encrypted) return receive_bulk(*transport, size, kProgress);
+  // Nothing comes before the other end has read the question: what comes is not encrypted.
+  return receive_bulk(*leave_tls(*transport), size, kProgress, BulkCheck::kChecksum);
 }
 
 }  // namespace
@@ -68,7 +69,7 @@ void MemoryMover::fetch(const std::string& address, uint64_t number, uint64_t si
     std::shared_ptr<SharedMemory> memory;
     std::string why;
     try {
-      memory = fetch_memory(key_, address, number, size);
+      memory = fetch_memory(key_, address, number, size, encrypt_);
     } catch (const std::exception& error) {
       why = error.what();
     }
@@ -86,10 +87,20 @@ void MemoryMover::serve(const NodeMemory& memory, const std::shared_ptr<AsyncCha
     throw Error(ErrorKind::kNotFound, str("it asks for memory that is not here (", read->number,
                                           ", ", read->size, " bytes)"));
   }
+  if (read->encrypted != encrypt_) {
+    throw Error(ErrorKind::kCorrupt,
+                str("it asks for memory ", read->encrypted ? "" : "that is not ",
+                    "encrypted, and the run's encrypt_objects is ", encrypt_ ? "yes" : "no"));
+  }
   std::shared_ptr<Transport> transport = channel->take_transport();
-  add([found, transport, size = read->size] {
+  auto check = BulkCheck::kByTransport;
+  if (!encrypt_) {
+    transport = leave_tls(*transport);
+    check = BulkCheck::kChecksum;
+  }
+  add([found, transport, check, size = read->size] {
     try {
-      send_bulk(*transport, {found->data(), size}, kProgress);
+      send_bulk(*transport, {found->data(), size}, kProgress, check);
     } catch (const std::exception&) {
       // Whoever wanted it says so to the driver.
     }
@@ -120,22 +131,6 @@ void MemoryMover::run() {
     job = nullptr;
     lock.lock();
   }
-}
-
-TcpAddress parse_address(const std::string& text) {
-  size_t colon = text.rfind(':');
-  TcpAddress address;
-  if (colon != std::string::npos) {
-    address.host = text.substr(0, colon);
-    if (address.host.starts_with('[') && address.host.ends_with(']')) {
-      address.host = address.host.substr(1, address.host.size() - 2);
-    }
-    const char* end = text.data() + text.size();
-    auto [rest, error] = std::from_chars(text.data() + colon + 1, end, address.port);
-    if (error == std::errc() && rest == end && !address.host.empty()) return address;
-  }
-  throw Error(ErrorKind::kInvalidArgument,
-              str("'", text, "' is no address: write it as 10.0.0.7:4711 or [fd00::7]:4711"));
 }
 
 }  // namespace manta

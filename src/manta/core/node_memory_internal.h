@@ -38,18 +38,24 @@ class NodeMemory {
 /// Moves memory between nodes, each piece on a connection of its own and on a thread of its own, so
 /// that whoever asks goes on meanwhile. A node that moves nothing for 30 seconds is given up. Who
 /// fetches and serves has two: a node that waits for another must not keep it waiting.
+///
+/// Every connection begins with TLS, by which both ends prove that they hold the run's key. If the
+/// run's objects are not encrypted, the bytes follow as they are, with their checksum, on that
+/// connection: nothing else is sent on it, in either direction.
 class MemoryMover {
  public:
   /// So many at a time; more wait their turn.
-  MemoryMover(const TlsKey& key, size_t most_threads) : key_(key), most_threads_(most_threads) {}
+  MemoryMover(const TlsKey& key, size_t most_threads, bool encrypt = true)
+      : key_(key), most_threads_(most_threads), encrypt_(encrypt) {}
   /// Gives up what has not begun, and waits for the rest.
   ~MemoryMover();
 
   /// `done` is called on a thread of the mover, with the memory, or null and the reason.
   using Done = std::function<void(std::shared_ptr<SharedMemory>, const std::string& why)>;
   void fetch(const std::string& address, uint64_t number, uint64_t size, Done done);
-  /// Answers the ReadMemory of another node, which is the first frame of that connection. Closes it
-  /// if the memory is not there. With the loop's mutex held.
+  /// Answers the ReadMemory of another node, which is the first frame of that connection. Throws
+  /// Error if the memory is not there, or if it asks for it in another way than the run's. With the
+  /// loop's mutex held.
   void serve(const NodeMemory& memory, const std::shared_ptr<AsyncChannel>& channel, Frame& first);
 
  private:
@@ -58,6 +64,7 @@ class MemoryMover {
 
   const TlsKey key_;
   const size_t most_threads_;
+  const bool encrypt_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> jobs_;
@@ -68,8 +75,5 @@ class MemoryMover {
 
 inline constexpr size_t kMostFetches = 4;
 inline constexpr size_t kMostServed = 64;
-
-/// "10.0.0.7:4711" or "[fd00::7]:4711". Throws Error(kInvalidArgument) if it is neither.
-TcpAddress parse_address(const std::string& text);
 
 }  // namespace manta

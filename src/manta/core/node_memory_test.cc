@@ -1,16 +1,20 @@
 #include <gmock/gmock.h>
+#include <sys/socket.h>
 
 #include <future>
 #include <thread>
 
 #include "manta/base/names_internal.h"
 #include "manta/core/node_memory_internal.h"
+#include "manta/core/node_messages_internal.h"
 #include "manta/core/patience_internal.h"
+#include "manta/io/tcp_proxy_internal.h"
 #include "manta/io/tls_listener_internal.h"
 
 namespace manta {
 namespace {
 
+using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
@@ -22,10 +26,14 @@ std::shared_ptr<SharedMemory> pattern(size_t size) {
   return std::move(writer).finish();
 }
 
+std::string text_of(const SharedMemory& memory) {
+  return {reinterpret_cast<const char*>(memory.data()), memory.size()};
+}
+
 // A node that serves its memory on the loopback interface.
 class NodeMemoryTest : public testing::Test {
  protected:
-  NodeMemoryTest() {
+  explicit NodeMemoryTest(bool encrypt = true) : mover_(key_, 2, encrypt) {
     auto serve = [this](const std::shared_ptr<AsyncChannel>& channel, Frame& frame) {
       mover_.serve(*memory_, channel, frame);
     };
@@ -40,10 +48,11 @@ class NodeMemoryTest : public testing::Test {
   }
 
   std::pair<std::shared_ptr<SharedMemory>, std::string> fetch(MemoryMover& mover, uint64_t number,
-                                                              uint64_t size) {
+                                                              uint64_t size, uint16_t port = 0) {
+    std::string address = port == 0 ? listener_->address().text() : str("127.0.0.1:", port);
     std::promise<std::pair<std::shared_ptr<SharedMemory>, std::string>> result;
     auto future = result.get_future();
-    mover.fetch(listener_->address().text(), number, size,
+    mover.fetch(address, number, size,
                 [&](std::shared_ptr<SharedMemory> memory, const std::string& why) {
                   result.set_value({std::move(memory), why});
                 });
@@ -53,7 +62,7 @@ class NodeMemoryTest : public testing::Test {
   }
 
   const TlsKey key_{"a token of at least 16 bytes"};
-  MemoryMover mover_{key_, 2};
+  MemoryMover mover_;
   std::shared_ptr<NodeMemory> memory_ = std::make_shared<NodeMemory>(3);
   EventLoop loop_;
   std::unique_ptr<TlsListener> listener_;
@@ -96,13 +105,130 @@ TEST_F(NodeMemoryTest, WhoeverHasAnotherKeyGetsNothing) {
   EXPECT_NE(why, "");
 }
 
-TEST(ParseAddress, TakesWhatTcpAddressWrites) {
-  for (const char* text : {"10.0.0.7:4711", "[fd00::7]:4711"}) {
-    EXPECT_EQ(parse_address(text).text(), text);
+// ---- A run whose objects are not encrypted
+
+class PlainMemoryTest : public NodeMemoryTest {
+ protected:
+  PlainMemoryTest() : NodeMemoryTest(/*encrypt=*/false) {}
+};
+
+TEST_F(PlainMemoryTest, BytesArriveAsTheyAre) {
+  MemoryMover mover(key_, 2, /*encrypt=*/false);
+  for (size_t size : {size_t{1}, size_t{1} << 20, (size_t{1} << 20) + 1, size_t{20} << 20}) {
+    auto original = pattern(size);
+    auto [copy, why] = fetch(mover, memory_->keep(original), size);
+    ASSERT_TRUE(copy) << why;
+    EXPECT_EQ(text_of(*copy), text_of(*original));
   }
-  for (const char* text : {"", "10.0.0.7", ":1", "a:70000", "a:1x"}) {
-    EXPECT_THROW(parse_address(text), Error) << text;
+}
+
+TEST_F(PlainMemoryTest, OnlyTheBytesAreReadableOnTheWay) {
+  auto original = pattern(5000);
+  uint64_t number = memory_->keep(original);
+  MemoryMover mover(key_, 2, /*encrypt=*/false);
+  TcpProxy proxy(listener_->address().port, TcpProxy::nothing);
+  ASSERT_TRUE(fetch(mover, number, 5000, proxy.port()).first);
+  EXPECT_THAT(proxy.recorded_of_server(), HasSubstr(text_of(*original)));
+  std::string question = proxy.recorded();
+  EXPECT_THAT(question, Not(HasSubstr("MNT1"))) << "frames are encrypted";
+  std::string raw(reinterpret_cast<const char*>(&number), 5);
+  EXPECT_THAT(question, Not(HasSubstr(raw)));
+  // Whoever has recorded the question cannot ask it again.
+  UniqueFd replay = connect_tcp("127.0.0.1", listener_->address().port, Deadline::after(kPatience));
+  ASSERT_EQ(::send(replay.get(), question.data(), question.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(question.size()));
+  std::string answer;
+  char bytes[4096];
+  while (poll_until(replay.get(), POLLIN, Deadline::after(kPatience))) {
+    ssize_t got = ::recv(replay.get(), bytes, sizeof(bytes), 0);
+    if (got <= 0) break;
+    answer.append(bytes, static_cast<size_t>(got));
   }
+  EXPECT_THAT(answer, Not(HasSubstr(text_of(*original).substr(0, 100))));
+}
+
+TEST_F(NodeMemoryTest, NothingIsReadableOnTheWayByDefault) {
+  auto original = pattern(5000);
+  MemoryMover mover(key_, 2);
+  TcpProxy proxy(listener_->address().port, TcpProxy::nothing);
+  ASSERT_TRUE(fetch(mover, memory_->keep(original), 5000, proxy.port()).first);
+  EXPECT_THAT(proxy.recorded_of_server(), Not(HasSubstr(text_of(*original).substr(0, 16))));
+}
+
+TEST_F(PlainMemoryTest, BytesThatAreDamagedOnTheWayAreNotTaken) {
+  auto original = pattern(100'000);
+  MemoryMover mover(key_, 2, /*encrypt=*/false);
+  size_t seen = 0;
+  TcpProxy proxy(listener_->address().port, TcpProxy::nothing, [&](std::string bytes) {
+    bool damages = seen < 50'000 && seen + bytes.size() >= 50'000;  // long after the handshake
+    seen += bytes.size();
+    if (damages) bytes.back() = static_cast<char>(bytes.back() ^ 1);
+    return std::pair(bytes, true);
+  });
+  auto [copy, why] = fetch(mover, memory_->keep(original), original->size(), proxy.port());
+  EXPECT_FALSE(copy);
+  EXPECT_THAT(why, HasSubstr("100000 bytes have been damaged on the way"));
+}
+
+TEST_F(PlainMemoryTest, BytesThatAreCutOffAreNotTaken) {
+  auto original = pattern(100'000);
+  MemoryMover mover(key_, 2, /*encrypt=*/false);
+  size_t seen = 0;
+  TcpProxy proxy(listener_->address().port, TcpProxy::nothing, [&](std::string bytes) {
+    seen += bytes.size();
+    return std::pair(bytes, seen < 50'000);
+  });
+  auto [copy, why] = fetch(mover, memory_->keep(original), original->size(), proxy.port());
+  EXPECT_FALSE(copy);
+  EXPECT_THAT(why, HasSubstr("of 100000 bytes"));
+}
+
+TEST_F(PlainMemoryTest, WhoeverHasAnotherKeyOrNoneGetsNothing) {
+  uint64_t number = memory_->keep(pattern(10));
+  MemoryMover stranger(TlsKey("another token of 16 bytes"), 1, /*encrypt=*/false);
+  EXPECT_FALSE(fetch(stranger, number, 10).first);
+  // Who does not even try to prove that it has one: a frame that is not encrypted.
+  UniqueFd plain = connect_tcp("127.0.0.1", listener_->address().port, Deadline::after(kPatience));
+  OutBuffer out;
+  encode_message<FirstWord>(out, ReadMemory{number, 10, false});
+  ASSERT_EQ(out.flush(plain.get()), IoStatus::kDone);
+  std::string answer;
+  char bytes[4096];
+  while (poll_until(plain.get(), POLLIN, Deadline::after(kPatience))) {
+    ssize_t got = ::recv(plain.get(), bytes, sizeof(bytes), 0);
+    if (got <= 0) break;
+    answer.append(bytes, static_cast<size_t>(got));
+  }
+  EXPECT_THAT(answer, Not(HasSubstr(text_of(*memory_->find(number)))));
+}
+
+// An end of the run that goes by other options than the rest is none of it.
+TEST_F(PlainMemoryTest, WhoAsksForEncryptionIsRefused) {
+  MemoryMover mover(key_, 1, /*encrypt=*/true);
+  EXPECT_FALSE(fetch(mover, memory_->keep(pattern(10)), 10).first);
+}
+
+TEST_F(NodeMemoryTest, WhoAsksForNoEncryptionIsRefused) {
+  MemoryMover mover(key_, 1, /*encrypt=*/false);
+  auto original = pattern(1000);
+  TcpProxy proxy(listener_->address().port, TcpProxy::nothing);
+  EXPECT_FALSE(fetch(mover, memory_->keep(original), 1000, proxy.port()).first);
+  EXPECT_THAT(proxy.recorded_of_server(), Not(HasSubstr(text_of(*original).substr(0, 16))));
+}
+
+// Who takes nothing keeps a thread, not the others.
+TEST_F(PlainMemoryTest, OneThatStallsKeepsNobodyWaiting) {
+  auto original = pattern(20 << 20);  // more than the sockets hold
+  uint64_t number = memory_->keep(original);
+  auto stalls =
+      connect_tls(key_, "127.0.0.1", listener_->address().port, Deadline::after(kPatience));
+  OutBuffer out(/*takes_fds=*/false);
+  encode_message<FirstWord>(out, ReadMemory{number, original->size(), false});
+  ASSERT_EQ(out.flush(*stalls), IoStatus::kDone);
+  MemoryMover mover(key_, 1, /*encrypt=*/false);
+  auto [copy, why] = fetch(mover, number, original->size());
+  ASSERT_TRUE(copy) << why;
+  EXPECT_EQ(text_of(*copy), text_of(*original));
 }
 
 }  // namespace

@@ -28,9 +28,10 @@ struct AgentHello {
 struct ReadMemory {  ///< Answered by so many bytes, without a frame, and then closed.
   uint64_t number = 0;
   uint64_t size = 0;
+  bool encrypted = true;  ///< Both ends go by the run's options; they must agree.
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(number, size);
+    archive(number, size, encrypted);
   }
 };
 /// `Hello` is that of a process, passed on by its agent with the run's token.
@@ -43,9 +44,10 @@ struct AgentWelcome {
   int64_t fence_ms = 0;  ///< Without a word for so long, it ends its processes and itself.
   bool show_output = true;
   bool fold_repeated_lines = true;
+  bool encrypt_objects = true;  ///< See ClusterOptions.
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(node, fence_ms, show_output, fold_repeated_lines);
+    archive(node, fence_ms, show_output, fold_repeated_lines, encrypt_objects);
   }
 };
 struct AgentRejected {  // and then closed

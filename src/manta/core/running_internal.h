@@ -42,6 +42,7 @@ class Running {
     ::waitpid(pid_, nullptr, 0);
   }
 
+  pid_t pid() const { return pid_; }
   std::string said() const {
     std::ifstream in(output_);
     return {std::istreambuf_iterator<char>(in), {}};

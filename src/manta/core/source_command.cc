@@ -12,7 +12,7 @@
 
 #include "manta/base/deadline.h"
 #include "manta/base/error_internal.h"
-#include "manta/base/log.h"
+#include "manta/base/log_internal.h"
 #include "manta/base/names_internal.h"
 #include "manta/core/source_command_internal.h"
 #include "manta/core/zygote_internal.h"

@@ -15,6 +15,7 @@
 #include "manta/core/remote.h"
 #include "manta/core/resources_internal.h"
 #include "manta/core/worker_internal.h"
+#include "manta/io/eager_wait_internal.h"
 
 namespace manta {
 namespace {
@@ -22,9 +23,9 @@ namespace {
 // A run that is there answers within milliseconds; this only ends processes whose driver is stopped
 // or stuck.
 constexpr std::chrono::seconds kJoinDeadline{60};
-// How long the main thread looks for the next message before it sleeps: being woken takes about as
-// long.
-constexpr std::chrono::microseconds kSpin{50};
+// How long the main thread looks for the next message before it sleeps, even if it usually waits
+// for long: being woken takes about as long.
+constexpr std::chrono::microseconds kLeastSpin{50};
 // A call that takes longer has its channel read by the helper meanwhile.
 constexpr std::chrono::milliseconds kHelperTick{2};
 // So many ticks without a call, and the helper sleeps until the next one.
@@ -124,17 +125,9 @@ class Worker final : public HubLink {
   void read(Deadline deadline) {
     try {
       Frame frame;
-      IoStatus status = IoStatus::kWouldBlock;
-      for (auto until = Clock::now() + kSpin;
-           (status = channel_.try_receive(&frame)) == IoStatus::kWouldBlock &&
-           Clock::now() < until;) {
-        ::sched_yield();
-      }
-      if (status == IoStatus::kWouldBlock) {
-        if (!channel_.receive(&frame, deadline)) leave(0);  // the driver has gone
-      } else if (status == IoStatus::kClosed) {
-        leave(0);
-      }
+      IoStatus status = channel_.try_receive(&frame);
+      if (status == IoStatus::kWouldBlock) status = await_frame(&frame, deadline);
+      if (status == IoStatus::kClosed) leave(0);  // the driver has gone
       do {
         handle(decode_message<FromHub>(frame));
       } while (channel_.next_buffered(&frame));
@@ -144,6 +137,23 @@ class Worker final : public HubLink {
       std::fprintf(stderr, "manta: %s ends: %s\n", name_.c_str(), error.what());
       leave(1);
     }
+  }
+
+  IoStatus await_frame(Frame* frame, Deadline deadline) {
+    auto begin = Clock::now();
+    IoStatus status = IoStatus::kWouldBlock;
+    auto arrived = [&] { return (status = channel_.try_receive(frame)) != IoStatus::kWouldBlock; };
+    // The helper, which reads while a call runs that takes long, does not look. Nobody sleeps in
+    // recvmsg(2): see EagerReceiver.
+    bool found = on_main_thread() && eager_.look(arrived);
+    while (!found) {
+      if (!channel_.wait_readable(deadline)) {
+        throw Error(ErrorKind::kTimeout, "the driver sent nothing before the deadline");
+      }
+      found = arrived();
+    }
+    if (on_main_thread()) eager_.add(Clock::now() - begin);
+    return status;
   }
 
   // For the main thread; false if the helper reads just now.
@@ -365,6 +375,7 @@ class Worker final : public HubLink {
   const std::string name_;
   std::shared_ptr<Client> client_;
   std::thread::id main_thread_;
+  EagerWait eager_{kLeastSpin};  // the main thread's
 
   std::mutex mutex_;  // guards what follows
   std::deque<Run> calls_;

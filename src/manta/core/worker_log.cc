@@ -8,7 +8,7 @@
 #include <cerrno>
 
 #include "manta/base/deadline.h"
-#include "manta/base/log.h"
+#include "manta/base/log_internal.h"
 #include "manta/base/names_internal.h"
 #include "manta/base/status_line_internal.h"
 #include "manta/core/worker_log_internal.h"

@@ -287,7 +287,6 @@ void outlive_sigterm() {
 
 void run_zygote(Channel& channel, const StartAs& start, char** argv) {
   if (start.outlives_sigterm) outlive_sigterm();
-  ::setsid();  // a Ctrl-C at the terminal is for the driver
   ::prctl(PR_SET_NAME, "manta:zygote");
   Zygote zygote(channel, start, argv);
   bool is_over = true;

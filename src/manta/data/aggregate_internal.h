@@ -15,7 +15,7 @@ class RecordBatch;
 class Schema;
 }  // namespace arrow
 
-namespace manta {
+namespace manta::internal {
 class JsonFields;
 }
 

@@ -12,12 +12,15 @@ namespace manta::data {
 
 /// What is sent as one block.
 struct BlockRows {
+  /// All of the rows, or those that this node needs; null if it needs none.
   std::shared_ptr<arrow::RecordBatch> batch;
-  int64_t first_row = 0;
+  int64_t first_row = 0, end_row = 0;
   std::vector<WindowPart> windows;
+  int64_t known = 0;   ///< As of NewBlock.
+  int64_t total = -1;  ///< As of NewBlock.
 };
 
-/// Rows [begin, end) of it.
+/// Rows [begin, end) of it, of which it has all.
 BlockRows slice(const BlockRows& rows, int64_t begin, int64_t end);
 
 /// Consecutive rows of a pass that wait to be sent as one block. A block costs its message, its
@@ -28,18 +31,19 @@ class BlockCollector {
   /// Up to so many bytes are put together, which costs a copy; larger ones go by themselves.
   static constexpr int64_t kFullBytes = 1 << 20;
 
-  bool empty() const { return batches_.empty(); }
+  bool empty() const { return windows_.empty(); }
   bool full() const { return bytes_ >= kFullBytes; }
   /// Whether this one fits beside what is there.
-  bool takes(const StreamBlock& block) const {
-    return empty() || bytes_ + block.bytes <= kFullBytes;
-  }
+  bool takes(int64_t bytes) const { return empty() || bytes_ + bytes <= kFullBytes; }
   /// Rows [first_row, end_row) are there.
   int64_t first_row() const { return first_row_; }
   int64_t end_row() const { return end_row_; }
 
   /// The rows that follow those that are there. All batches have one schema.
   void add(StreamBlock block);
+  /// The rows up to `end_row`, of which these batches have some: `block` says whose window they
+  /// are, and has no batch.
+  void add_some(const StreamBlock& block, int64_t end_row, Batches batches);
   /// Everything that is there; there is something.
   BlockRows take();
 

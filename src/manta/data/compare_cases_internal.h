@@ -6,11 +6,13 @@
 #include <arrow/api.h>
 
 #include <boost/multiprecision/cpp_int.hpp>
+#include <chrono>
 #include <cmath>
 #include <compare>
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "manta/base/error_internal.h"
@@ -213,6 +215,26 @@ inline KnownColumn half_floats() {
   add(0x7e00, NAN);
   result.column = raw_column(arrow::float16(), bits, 2);
   return result;
+}
+
+/// Durations of every unit around its ends and around nothing, and how many seconds they are.
+inline std::vector<std::pair<Expression, Known>> duration_constants() {
+  std::vector<std::pair<Expression, Known>> constants;
+  auto add = [&]<class Duration>(Duration) {
+    using Period = typename Duration::period;
+    for (int64_t count :
+         {int64_t{0}, int64_t{1}, int64_t{-1}, int64_t{127}, int64_t{1} << 53,
+          std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()}) {
+      constants.emplace_back(Duration(count),
+                             known(Fraction(count) * Fraction(Period::num, Period::den)));
+    }
+  };
+  add(std::chrono::seconds());
+  add(std::chrono::milliseconds());
+  add(std::chrono::microseconds());
+  add(std::chrono::nanoseconds());
+  constants.emplace_back(std::chrono::hours(25), known(Fraction(90000)));
+  return constants;
 }
 
 inline KnownColumn texts(const std::shared_ptr<arrow::DataType>& type) {

@@ -229,6 +229,7 @@ TEST(CompareTest, ColumnsWithConstants) {
     if (column.family == "time")
       expect_with_constants(column, {std::begin(times), std::end(times)});
     if (column.family == "instant") expect_with_constants(column, instants);
+    if (column.family == "duration") expect_with_constants(column, duration_constants());
     if (column.family == "time of day") {
       expect_with_constants(column, {std::begin(times_of_day), std::end(times_of_day)});
     }

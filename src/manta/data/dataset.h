@@ -203,7 +203,8 @@ struct WriteParquetOptions {
 struct WriteCsvOptions {
   int64_t rows_per_file = 1 << 20;  ///< At most. Each file has a header.
   char delimiter = ',';
-  /// What stands for null, without quotes. The nulls of an only column need one that is not empty.
+  /// What is written for null, without quotes. If there is one column only, it must not be empty:
+  /// read_csv skips empty lines.
   std::string null_value = "";
   bool overwrite = false;  ///< Replace the *.csv files that the folder has. Default: an error.
 };
@@ -481,7 +482,7 @@ class Dataset {
   std::vector<std::string> input_files() const;
 
   /// A pass over all rows as a stream of Arrow's C data interface, for another library: it reads
-  /// ahead, and whoever takes it must release it. Errors come out of its `get_next`.
+  /// ahead, and its consumer must release it. Errors come out of its `get_next`.
   void to_arrow_stream(ArrowArrayStream* stream) const;
 
   /// Writes all rows to files in a folder, in order: part-00000.parquet, part-00001.parquet, ...
@@ -491,7 +492,7 @@ class Dataset {
   /// has written are removed. Old files that it replaces are removed when all new ones, which have
   /// other names, are there and on the disk; Error(kIo) if one cannot be removed. It writes at most
   /// 100,000 files. Throws Error(kInvalidArgument) if folders below this one have files of the
-  /// kind: whoever reads the folder would read them, too.
+  /// kind: a reader of the folder would read them, too.
   int64_t write_parquet(const std::string& folder, const WriteParquetOptions& options = {}) const;
   /// The same as CSV, as read_csv reads it. Throws Error(kInvalidArgument) for columns of lists and
   /// other nested types.

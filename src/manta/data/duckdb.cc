@@ -1,6 +1,8 @@
 #include <dlfcn.h>
+#include <sys/mman.h>
 
 #include "manta/base/error_internal.h"
+#include "manta/base/start_thread_internal.h"
 #include "manta/data/duckdb_internal.h"
 
 namespace manta::data {
@@ -29,7 +31,25 @@ constexpr int kHowToLoad = RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND;
                   "; run scripts/setup.sh, or link the program with the CMake package of Manta"));
 }
 
+// About what the library itself takes, and what its allocator and a few threads do at first.
+constexpr size_t kRoomToLoad = size_t{96} << 20;
+constexpr size_t kRoomToRun = size_t{128} << 20;
+
+// Whether so much could be mapped, under `ulimit -v` for example.
+void require_room(size_t bytes) {
+  void* probe =
+      ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (probe == MAP_FAILED) {
+    throw Error(
+        ErrorKind::kResources,
+        str("sort, random_shuffle, groupby, join and their kin run on DuckDB, for which ",
+            bytes >> 20, " MiB of address space are needed and not free; ", describe_limits()));
+  }
+  ::munmap(probe, bytes);
+}
+
 DuckDb load_duckdb() {
+  require_room(kRoomToLoad + kRoomToRun);
   void* library = ::dlopen(kDuckDbLibrary, kHowToLoad);
   if (!library) throw_no_duckdb();
   DuckDb loaded;
@@ -42,6 +62,8 @@ DuckDb load_duckdb() {
 }
 
 }  // namespace
+
+void require_room_for_duckdb() { require_room(kRoomToRun); }
 
 const DuckDb& duckdb() {
   static const DuckDb loaded = load_duckdb();

@@ -130,7 +130,12 @@ struct DuckDb {
 #undef X
 };
 
-/// Loads the library once. Throws Error(kNotFound) that says where it was looked for.
+/// Loads the library once. Throws Error(kNotFound) that says where it was looked for, or
+/// Error(kResources) if there is no room for it.
 const DuckDb& duckdb();
+
+/// Throws Error(kResources) if less address space is free than the library needs to begin: its
+/// allocator ends the process by SIGSEGV where it gets none for its own tables.
+void require_room_for_duckdb();
 
 }  // namespace manta::data

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "manta/base/error_internal.h"
@@ -114,6 +115,16 @@ void FeedClient::on(NewSegment message) {
 
 void FeedClient::on(DropSegment message) { segments_.erase(message.segment); }
 
+void FeedClient::on(PassRanks message) {
+  Pass* pass = find(message.pass);
+  if (!pass) return;
+  for (int32_t rank : message.ranks) {
+    if (rank < 0 || rank >= world_size_)
+      throw_nonsense("rank ", rank, ", where there are ", world_size_);
+  }
+  pass->own_ = std::make_shared<NodeRows>(pass->rule_, pass->from_, std::move(message.ranks));
+}
+
 void FeedClient::on(PassSchema message) {
   Pass* pass = find(message.pass);
   if (!pass) return;
@@ -123,35 +134,49 @@ void FeedClient::on(PassSchema message) {
 }
 
 void FeedClient::on(NewBlock message) {
-  auto found = segments_.find(message.segment);
-  if (found == segments_.end() || message.size > found->second->region.size()) {
-    throw_nonsense("block ", message.block, " of ", message.size, " bytes in segment ",
-                   message.segment, ", which ",
-                   found == segments_.end() ? "it has not announced" : "is smaller");
+  std::shared_ptr<BlockBuffer> buffer;
+  if (message.size > 0) {
+    auto found = segments_.find(message.segment);
+    if (found == segments_.end() || message.size > found->second->region.size()) {
+      throw_nonsense("block ", message.block, " of ", message.size, " bytes in segment ",
+                     message.segment, ", which ",
+                     found == segments_.end() ? "it has not announced" : "is smaller");
+    }
+    const auto& segment = found->second;
+    buffer =
+        std::make_shared<BlockBuffer>(segment->region.data(), static_cast<int64_t>(message.size),
+                                      segment, outbox_, message.block);
   }
-  const auto& segment = found->second;
-  auto buffer = std::make_shared<BlockBuffer>(
-      segment->region.data(), static_cast<int64_t>(message.size), segment, outbox_, message.block);
   Pass* pass = find(message.pass);
   if (!pass) return;  // goes back at once
-  if (!pass->schema_) throw_nonsense("block ", message.block, " before its schema");
+  if (buffer && !pass->schema_) throw_nonsense("block ", message.block, " before its schema");
   if (message.first_row != pass->known_ || !in_order(message)) {
     throw_nonsense("block ", message.block, " of ", message.rows, " rows in ",
                    message.windows.size(), " windows from row ", message.first_row,
                    " on, where row ", pass->known_, " comes next");
   }
-  arrow::io::BufferReader reader(buffer);
-  auto options = arrow::ipc::IpcReadOptions::Defaults();
-  options.use_threads = false;
-  arrow::ipc::DictionaryMemo memo;
-  auto batch = check(arrow::ipc::ReadRecordBatch(pass->schema_, &memo, options, &reader),
-                     "reading a block from shared memory");
-  if (batch->num_rows() != message.rows) {
-    throw_nonsense("block ", message.block, " as ", message.rows, " rows, but it has ",
-                   batch->num_rows());
+  FeedBlock block;
+  block.first_row = message.first_row;
+  block.end_row = message.first_row + message.rows;
+  block.windows = std::move(message.windows);
+  block.known = std::max(message.known, block.end_row);
+  block.own = pass->own_;
+  block.total = message.total;
+  if (buffer) {
+    arrow::io::BufferReader reader(buffer);
+    auto options = arrow::ipc::IpcReadOptions::Defaults();
+    options.use_threads = false;
+    arrow::ipc::DictionaryMemo memo;
+    block.batch = check(arrow::ipc::ReadRecordBatch(pass->schema_, &memo, options, &reader),
+                        "reading a block from shared memory");
   }
-  pass->known_ += message.rows;
-  pass->blocks_.push_back({std::move(batch), message.first_row, std::move(message.windows)});
+  int64_t rows = block.batch ? block.batch->num_rows() : 0;
+  if (rows != block.place_of(block.end_row)) {
+    throw_nonsense("block ", message.block, " as ", block.place_of(block.end_row),
+                   " rows, but it has ", rows);
+  }
+  pass->known_ = block.end_row;
+  pass->blocks_.push_back(std::move(block));
 }
 
 void FeedClient::on(EndOfPass message) {
@@ -170,7 +195,10 @@ void FeedClient::on(PassFailed message) {
 }
 
 FeedClient::Pass::Pass(std::shared_ptr<FeedClient> feed, OpenPass open)
-    : feed_(std::move(feed)), number_(feed_->next_pass_++) {
+    : feed_(std::move(feed)),
+      number_(feed_->next_pass_++),
+      rule_{open.global_batch, open.smallest_rest, feed_->world_size(), open.drop_last},
+      from_(open.from.rows) {
   open.pass = number_;
   known_ = open.from.rows;
   feed_->outbox_->post(open);

@@ -12,6 +12,7 @@
 #include "manta/data/dataset.h"
 #include "manta/data/parquet_fixture_internal.h"
 #include "manta/data/shard_internal.h"
+#include "manta/io/unix_transport_internal.h"
 
 /// For tests: a data reader and its workers, all of them threads. tests/ has them as processes.
 namespace manta::data {
@@ -25,6 +26,10 @@ struct Walk {
   int64_t epochs = 1;
   int64_t max_steps = -1;  // of all epochs together
   FeedOptions feed = {.threads = 2};
+  /// So many readers, as on so many hosts, share the ranks (rank mod hosts) and the windows.
+  int hosts = 1;
+  bool always_split = true;
+  std::function<void(const std::string&)> tell = {};
   /// Called in every worker with each of its batches.
   std::function<void(const arrow::RecordBatch&)> look = {};
 };
@@ -48,13 +53,51 @@ inline std::vector<std::shared_ptr<FeedClient>> make_clients(int world,
   return clients;
 }
 
+/// The readers of so many hosts, connected with each other.
+inline std::vector<FeedPeers> make_peers(int hosts, int world) {
+  std::vector<FeedPeers> peers(static_cast<size_t>(hosts));
+  for (int node = 0; node < hosts; ++node) {
+    FeedPeers& each = peers[static_cast<size_t>(node)];
+    each.node = node;
+    each.connections.resize(static_cast<size_t>(hosts));
+    for (int other = 0; other < hosts; ++other) each.hosts.push_back("n" + std::to_string(other));
+    for (int rank = 0; rank < world; ++rank) each.node_ranks.push_back(rank % hosts);
+  }
+  for (size_t i = 0; i < peers.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      auto [a, b] = socket_pair();
+      peers[i].connections[j] = std::make_unique<UnixTransport>(std::move(a));
+      peers[j].connections[i] = std::make_unique<UnixTransport>(std::move(b));
+    }
+  }
+  return peers;
+}
+
+/// A thread for each reader, which ends with its workers.
+inline std::vector<std::thread> serve(const Dataset& dataset, std::vector<UniqueFd> ends,
+                                      const Walk& options) {
+  std::vector<FeedPeers> peers(1);
+  if (options.hosts > 1) peers = make_peers(options.hosts, static_cast<int>(ends.size()));
+  std::vector<std::thread> readers;
+  for (size_t node = 0; node < peers.size(); ++node) {
+    std::vector<UniqueFd> own;
+    for (size_t rank = node; rank < ends.size(); rank += peers.size())
+      own.push_back(std::move(ends[rank]));
+    peers[node].always = options.always_split;
+    peers[node].tell = options.tell;
+    readers.emplace_back([plan = dataset.plan(), own = std::move(own), feed = options.feed,
+                          peer = std::move(peers[node])]() mutable {
+      serve_feed({{"train", plan}}, std::move(own), feed, std::move(peer));
+    });
+  }
+  return readers;
+}
+
 /// What the ranks see, put together; checks that they agree.
 inline Walked walk(const Dataset& dataset, int world, const Walk& options) {
   std::vector<UniqueFd> reader_ends;
   auto clients = make_clients(world, reader_ends);
-  std::thread reader([&, ends = std::move(reader_ends)]() mutable {
-    serve_feed({{"train", dataset.plan()}}, std::move(ends), options.feed);
-  });
+  std::vector<std::thread> readers = serve(dataset, std::move(reader_ends), options);
   std::vector<std::future<Walked>> parts;
   for (int rank = 0; rank < world; ++rank) {
     parts.push_back(std::async(std::launch::async, [&, client = clients[rank]]() mutable {
@@ -96,7 +139,7 @@ inline Walked walk(const Dataset& dataset, int world, const Walk& options) {
       if (!error) error = std::current_exception();
     }
   }
-  reader.join();
+  for (auto& reader : readers) reader.join();
   if (error) std::rethrow_exception(error);
   return all;
 }

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,7 +13,9 @@
 #include "manta/base/names_internal.h"
 #include "manta/data/feed_messages_internal.h"
 #include "manta/data/feed_outbox_internal.h"
+#include "manta/data/node_rows_internal.h"
 #include "manta/io/channel_internal.h"
+#include "manta/io/transport_internal.h"
 
 namespace arrow {
 class RecordBatch;
@@ -36,15 +39,40 @@ struct FeedOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
 };
 
-/// The reader's side: serves the workers until they have all closed their ends.
+/// The readers of the other nodes, with which this one may share the reading (see WindowExchange).
+/// Without any, it reads everything itself.
+struct FeedPeers {
+  int node = 0;                     ///< This reader's, as the following count them.
+  std::vector<std::string> hosts;   ///< By node: their names.
+  std::vector<int32_t> node_ranks;  ///< By rank: its node.
+  /// By node; null is this one's own.
+  std::vector<std::unique_ptr<Transport>> connections;
+  /// Shares whatever can be shared. Otherwise the first node's reader decides by what it measures
+  /// (reading_choice_internal.h).
+  bool always = false;
+  /// Is told, on the first node, how each data set is read, and why.
+  std::function<void(const std::string&)> tell = {};
+};
+
+/// The reader's side: serves the workers until they have all closed their ends, and other nodes'
+/// readers for as long as they need its windows.
 void serve_feed(const std::map<std::string, std::shared_ptr<const Plan>>& plans,
-                std::vector<UniqueFd> workers, const FeedOptions& options);
+                std::vector<UniqueFd> workers, const FeedOptions& options, FeedPeers peers = {});
 
 /// Some rows in shared memory. They stay there for as long as somebody holds the batch.
 struct FeedBlock {
-  std::shared_ptr<arrow::RecordBatch> batch;
-  int64_t first_row = 0;
+  std::shared_ptr<arrow::RecordBatch> batch;  ///< Null if it has no row of this node's.
+  int64_t first_row = 0, end_row = 0;         ///< Of the epoch.
   std::vector<WindowPart> windows;
+  int64_t known = 0;  ///< So many rows of the epoch are known to exist; at least `end_row`.
+  /// Which of these rows are in the batch; null: all.
+  std::shared_ptr<const NodeRows> own = nullptr;
+  int64_t total = NodeRows::kUnknown;
+
+  /// The place in the batch of a row that is there.
+  int64_t place_of(int64_t row) const {
+    return own ? own->count(first_row, row, total) : row - first_row;
+  }
 };
 
 /// A worker's side. One thread at a time; only batches may be let go of on any thread.
@@ -74,6 +102,9 @@ class FeedClient : public std::enable_shared_from_this<FeedClient> {
     friend class FeedClient;
     std::shared_ptr<FeedClient> feed_;
     const uint64_t number_;
+    const StepRule rule_;
+    const int64_t from_;
+    std::shared_ptr<const NodeRows> own_;  // if its reading is split between hosts
     std::shared_ptr<arrow::Schema> schema_;
     std::deque<FeedBlock> blocks_;
     int64_t known_ = 0;   // the row behind the last block
@@ -92,6 +123,7 @@ class FeedClient : public std::enable_shared_from_this<FeedClient> {
   Pass* find(uint64_t pass);
   void on(NewSegment message);
   void on(DropSegment message);
+  void on(PassRanks message);
   void on(PassSchema message);
   void on(NewBlock message);
   void on(EndOfPass message);

@@ -26,6 +26,11 @@ struct OpenPass {  // the same from every worker, or all of them fail
     archive(pass, dataset, from, global_batch, smallest_rest, drop_last);
   }
 };
+/// For messages: "epoch 2 of 'train' from row 0 in steps of 64 rows ...".
+std::string describe(const OpenPass& open);
+/// Whether they ask for the same rows in the same steps, whatever their numbers.
+bool same(const OpenPass& a, const OpenPass& b);
+
 struct ReleaseBlock {
   uint64_t block = 0;
   template <class Archive>
@@ -68,6 +73,16 @@ struct DropSegment {  // no block will come in it any more
     archive(segment);
   }
 };
+/// First of a pass whose reading is split between hosts: the blocks have the rows that these ranks
+/// take, those of the worker's node, and no others.
+struct PassRanks {
+  uint64_t pass = 0;
+  std::vector<int32_t> ranks;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(pass, ranks);
+  }
+};
 struct PassSchema {  // before the first block of a pass
   uint64_t pass = 0;
   std::string schema;  // as Arrow serialises it
@@ -91,12 +106,14 @@ struct NewBlock {
   uint64_t pass = 0;
   uint64_t block = 0;
   uint32_t segment = 0;
-  uint64_t size = 0;
+  uint64_t size = 0;  // 0: the node's ranks take none of these rows, and nothing is in memory
   int64_t first_row = 0, rows = 0;
   std::vector<WindowPart> windows;  // by their rows; the first one's are the block's first
+  int64_t known = 0;                // so many rows of the epoch are known to exist, if it is more
+  int64_t total = -1;               // rows of the epoch, if it has to be known (see NodeRows)
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(pass, block, segment, size, first_row, rows, windows);
+    archive(pass, block, segment, size, first_row, rows, windows, known, total);
   }
 };
 struct EndOfPass {
@@ -118,6 +135,6 @@ struct PassFailed {
   }
 };
 using FromReader =
-    std::variant<NewSegment, DropSegment, PassSchema, NewBlock, EndOfPass, PassFailed>;
+    std::variant<NewSegment, DropSegment, PassSchema, NewBlock, EndOfPass, PassFailed, PassRanks>;
 
 }  // namespace manta::data

@@ -279,6 +279,16 @@ TEST(FeedClientTest, NonsenseFromTheReaderIsAnError) {
          r.say(block);
        },
        "as 5 rows, but it has 4"},
+      {[](FakeReader& r) {
+         NewBlock block = r.block(0);
+         block.size = 0;
+         r.say(block);
+       },
+       "as 4 rows, but it has 0"},
+      {[](FakeReader& r) {
+         r.say(PassRanks{0, {0, 3}});
+       },
+       "rank 3, where there are"},
   };
   for (const auto& [say, why] : cases) {
     FakeReader reader;

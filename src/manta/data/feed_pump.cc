@@ -32,10 +32,16 @@ void FeedReader::run_pump(Pass& pass) {
   pass.done = true;
 }
 
-std::unique_ptr<Stream> FeedReader::open_stream(const Pass& pass) {
+std::unique_ptr<Stream> FeedReader::open_stream(const Pass& pass, bool of_own_windows) {
   const OpenPass& open = pass.open;
   check_position(open.from, open.dataset);
   StreamOptions options{.threads = options_.threads, .byte_budget = options_.read_ahead};
+  if (of_own_windows) {
+    options.byte_budget /= 2;  // the exchange has the other half
+    options.by_window = true;
+    options.part = node_;
+    options.parts = static_cast<int64_t>(peers_.size());
+  }
   auto wake = [this] {
     std::lock_guard lock(loop_.mutex);
     changed_.notify_all();
@@ -71,6 +77,7 @@ std::shared_ptr<const Plan> FeedReader::stage_of(const OpenPass& open, const Str
 }
 
 void FeedReader::pump(Pass& pass) {
+  if (!peers_.empty() && decide(pass)) return pump_split(pass);
   const OpenPass open = pass.open;
   auto stream = open_stream(pass);
   if (!stream) return;
@@ -104,7 +111,7 @@ void FeedReader::pump(Pass& pass) {
     block->batch = without_shared_values(block->batch);
     if (!schema) send_schema(pass, *(schema = block->batch->schema()));
     block->batch = conform(block->batch, schema);
-    if (!collected.takes(*block) && !send_block(pass, collected.take())) return;
+    if (!collected.takes(block->bytes) && !send_block(pass, collected.take())) return;
     collected.add(std::move(*block));
     if (collected.full() && !send_block(pass, collected.take())) return;
   }
@@ -145,11 +152,13 @@ void FeedReader::send_schema(const Pass& pass, const arrow::Schema& schema) {
 // are parts of: then a few rows, or something that they share, are that large. False if nobody
 // wants more.
 bool FeedReader::send_block(Pass& pass, const BlockRows& rows, int64_t whole) {
+  if (!rows.batch) return send_without_rows(pass, rows);
   auto options = arrow::ipc::IpcWriteOptions::Defaults();
   options.alignment = 64;
   int64_t size = 0, count = rows.batch->num_rows();
   check(arrow::ipc::GetRecordBatchSize(*rows.batch, options, &size), "measuring a block");
-  if (size > kMaxBlockBytes && count > 1 && size < whole / 4 * 3) {
+  bool has_all = count == rows.end_row - rows.first_row;
+  if (size > kMaxBlockBytes && count > 1 && size < whole / 4 * 3 && has_all) {
     int64_t parts = std::min(size / kMaxBlockBytes + 1, count);
     for (int64_t i = 0; i < parts; ++i) {
       auto part = slice(rows, count * i / parts, count * (i + 1) / parts);
@@ -168,9 +177,15 @@ bool FeedReader::send_block(Pass& pass, const BlockRows& rows, int64_t whole) {
         "writing a block into shared memory");
 
   std::lock_guard lock(loop_.mutex);
-  NewBlock message{
-      pass.open.pass, next_block_++,          borrowed.segment->id, static_cast<uint64_t>(size),
-      rows.first_row, rows.batch->num_rows(), rows.windows};
+  NewBlock message{pass.open.pass,
+                   next_block_++,
+                   borrowed.segment->id,
+                   static_cast<uint64_t>(size),
+                   rows.first_row,
+                   rows.end_row - rows.first_row,
+                   rows.windows,
+                   rows.known,
+                   rows.total};
   std::set<size_t> holders;
   for (size_t rank = 0; rank < channels_.size(); ++rank) {
     if (open_[rank] && !pass.closed[rank]) holders.insert(rank);
@@ -180,6 +195,20 @@ bool FeedReader::send_block(Pass& pass, const BlockRows& rows, int64_t whole) {
   block.segment = std::move(borrowed.segment);
   block.holders = std::move(holders);
   announce(block, message);
+  return true;
+}
+
+bool FeedReader::send_without_rows(const Pass& pass, const BlockRows& rows) {
+  std::lock_guard lock(loop_.mutex);
+  if (pass.stopping) return false;
+  NewBlock message;
+  message.pass = pass.open.pass;
+  message.first_row = rows.first_row;
+  message.rows = rows.end_row - rows.first_row;
+  message.windows = rows.windows;
+  message.known = rows.known;
+  message.total = rows.total;
+  send_all(pass, message);
   return true;
 }
 

@@ -1,12 +1,11 @@
 #include <algorithm>
 
 #include "manta/base/error_internal.h"
-#include "manta/base/log.h"
+#include "manta/base/log_internal.h"
 #include "manta/base/start_thread_internal.h"
 #include "manta/data/feed_reader_internal.h"
 
 namespace manta::data {
-namespace {
 
 std::string describe(const OpenPass& open) {
   return str("epoch ", open.from.epoch, " of '", open.dataset, "' from row ", open.from.rows,
@@ -19,6 +18,8 @@ bool same(const OpenPass& a, const OpenPass& b) {
          a.smallest_rest == b.smallest_rest && a.drop_last == b.drop_last;
 }
 
+namespace {
+
 bool all(const std::vector<bool>& ranks) {
   return std::find(ranks.begin(), ranks.end(), false) == ranks.end();
 }
@@ -26,8 +27,20 @@ bool all(const std::vector<bool>& ranks) {
 }  // namespace
 
 FeedReader::FeedReader(const std::map<std::string, std::shared_ptr<const Plan>>& plans,
-                       std::vector<UniqueFd> workers, const FeedOptions& options)
-    : options_(options), plans_(plans), segments_(workers.size()) {
+                       std::vector<UniqueFd> workers, const FeedOptions& options, FeedPeers peers)
+    : options_(options),
+      plans_(plans),
+      node_(peers.node),
+      hosts_(std::move(peers.hosts)),
+      node_ranks_(std::move(peers.node_ranks)),
+      always_split_(peers.always),
+      tell_(std::move(peers.tell)),
+      segments_(workers.size()) {
+  for (auto& transport : peers.connections) {
+    Peer& peer = peers_.emplace_back();
+    if (transport)
+      peer.channel = std::make_shared<AsyncChannel>(loop_, std::move(transport), kMaxFrameBody);
+  }
   for (auto& fd : workers) {
     channels_.push_back(std::make_shared<AsyncChannel>(loop_, std::move(fd), kMaxFrameBody));
   }
@@ -43,6 +56,7 @@ FeedReader::~FeedReader() {
   std::map<uint64_t, std::unique_ptr<Pass>> passes;
   {
     std::lock_guard lock(loop_.mutex);
+    ending_ = true;
     for (auto& [number, pass] : passes_) pass->stopping = true;
     changed_.notify_all();
     passes.swap(passes_);
@@ -50,6 +64,9 @@ FeedReader::~FeedReader() {
   passes.clear();  // joins their threads, which need the lock
   std::lock_guard lock(loop_.mutex);
   for (auto& channel : channels_) channel->close();
+  for (auto& peer : peers_) {
+    if (peer.channel) peer.channel->flush_and_close();
+  }
 }
 
 void FeedReader::run() {
@@ -60,6 +77,7 @@ void FeedReader::run() {
       channels_[rank]->start([this, rank](Frame& frame) { read(rank, frame); },
                              [this, rank](const std::string& why) { on_closed(rank, why); });
     }
+    start_peers();
     look_after_passes();
   }
   loop_.context.run();
@@ -81,7 +99,7 @@ void FeedReader::on_closed(size_t rank, const std::string& why) {
   }
   for (uint64_t number : held) release(number, rank);
   changed_.notify_all();
-  if (std::find(open_.begin(), open_.end(), true) == open_.end()) loop_.context.stop();
+  stop_if_over();
 }
 
 void FeedReader::on(size_t rank, const OpenPass& message) {
@@ -104,6 +122,13 @@ void FeedReader::begin(std::unique_ptr<Pass>& pass, const OpenPass& open) {
   pass->opened.assign(channels_.size(), false);
   pass->wanted.assign(channels_.size(), 0);
   for (bool each : open_) pass->closed.push_back(!each);
+  auto told = plans_told_.extract(open.pass);
+  if (!told.empty()) pass->plan = std::move(told.mapped());
+  auto early = early_.find(open.pass);
+  for (size_t i = 0; early != early_.end() && i < early->second.size(); ++i) {
+    if (auto* failed = std::get_if<PassFailed>(&early->second[i].second))
+      return fail(*pass, failed->kind, failed->message, false);
+  }
   if (!plans_.contains(open.dataset)) {
     return fail(*pass, ErrorKind::kNotFound, str("no data set is named '", open.dataset, "'"));
   }
@@ -121,19 +146,35 @@ void FeedReader::on(size_t rank, const ReleaseBlock& message) { release(message.
 
 void FeedReader::on(size_t rank, const WantRows& message) {
   auto found = passes_.find(message.pass);
-  if (found != passes_.end()) found->second->wanted[rank] = message.until;
+  if (found == passes_.end()) return;
+  found->second->wanted[rank] = message.until;
+  tell_wants(*found->second);
 }
 
 void FeedReader::on(size_t rank, const ClosePass& message) {
   auto found = passes_.find(message.pass);
   if (found == passes_.end()) return;
   close(*found->second, rank);
-  if (found->second->done && all(found->second->closed)) passes_.erase(found);
+  if (is_over(*found->second)) {
+    forget(*found->second);
+    passes_.erase(found);
+  }
 }
 
 void FeedReader::close(Pass& pass, size_t rank) {
+  if (pass.closed[rank]) return;
   pass.closed[rank] = true;
-  if (all(pass.closed)) pass.stopping = true;
+  tell_wants(pass);
+  if (!all(pass.closed)) return;
+  pass.stopping = true;
+  if (!pass.exchange) return;
+  pass.exchange->left(node_);
+  send_peers(LeavePass{pass.open.pass});
+}
+
+bool FeedReader::is_over(const Pass& pass) const {
+  bool serves = pass.exchange && !pass.failed && !pass.exchange->over();
+  return pass.done && !pass.decoding && all(pass.closed) && !serves;
 }
 
 void FeedReader::release(uint64_t number, size_t rank) {
@@ -147,9 +188,14 @@ void FeedReader::release(uint64_t number, size_t rank) {
 
 // Passes that are over, and those that wait for somebody who does not come; every now and then.
 void FeedReader::look_after_passes() {
-  std::erase_if(passes_,
-                [](const auto& each) { return each.second->done && all(each.second->closed); });
+  std::erase_if(passes_, [this](const auto& each) {
+    if (!is_over(*each.second)) return false;
+    forget(*each.second);
+    return true;
+  });
+  stop_if_over();
   for (auto& [number, pass] : passes_) {
+    look_for_missing_peers(*pass);
     if (pass->failed || pass->stopping || all_opened(*pass) ||
         Clock::now() - pass->since < options_.timeout) {
       continue;
@@ -174,10 +220,12 @@ bool FeedReader::all_opened(const Pass& pass) {
   return true;
 }
 
-void FeedReader::fail(Pass& pass, ErrorKind kind, const std::string& why) {
+void FeedReader::fail(Pass& pass, ErrorKind kind, const std::string& why, bool tells_peers) {
   if (pass.failed) return;
   pass.failed = PassFailed{pass.open.pass, kind, why};
   pass.stopping = true;
+  bool alone = pass.plan && !pass.plan->split;
+  if (tells_peers && !alone) send_peers(*pass.failed);
   send_all(pass, *pass.failed);
   changed_.notify_all();
 }
@@ -188,8 +236,8 @@ void FeedReader::give_back(std::unique_ptr<Segment> segment) {
 }
 
 void serve_feed(const std::map<std::string, std::shared_ptr<const Plan>>& plans,
-                std::vector<UniqueFd> workers, const FeedOptions& options) {
-  FeedReader(plans, std::move(workers), options).run();
+                std::vector<UniqueFd> workers, const FeedOptions& options, FeedPeers peers) {
+  FeedReader(plans, std::move(workers), options, std::move(peers)).run();
 }
 
 }  // namespace manta::data

@@ -15,8 +15,10 @@
 #include "manta/base/names_internal.h"
 #include "manta/data/block_collector_internal.h"
 #include "manta/data/feed_internal.h"
+#include "manta/data/reading_choice_internal.h"
 #include "manta/data/segment_pool_internal.h"
 #include "manta/data/stream_internal.h"
+#include "manta/data/window_exchange_internal.h"
 #include "manta/io/async_channel_internal.h"
 
 namespace manta::data {
@@ -25,10 +27,15 @@ namespace manta::data {
 /// its pump, takes rows from a stream and queues them for the workers. Neither ever waits to send:
 /// what a socket does not take, the loop sends later. The blocks that workers hold, and so the
 /// queues, are bounded by the byte budget.
+///
+/// With peers, the readers of other nodes, the first node's reader decides how each pass is read.
+/// In one whose windows are split, a second thread of the pass decodes this node's windows, and the
+/// loop's thread sends other nodes the rows that they ask for; the pump gets its rows from the
+/// exchange instead of from a stream.
 class FeedReader {
  public:
   FeedReader(const std::map<std::string, std::shared_ptr<const Plan>>& plans,
-             std::vector<UniqueFd> workers, const FeedOptions& options);
+             std::vector<UniqueFd> workers, const FeedOptions& options, FeedPeers peers);
   ~FeedReader();
   /// Until all workers have closed their ends.
   void run();
@@ -58,13 +65,37 @@ class FeedReader {
     Clock::time_point since = Clock::now();
     std::vector<int64_t> wanted;  // by rank: it can do nothing before it has all rows before this
     std::optional<PassFailed> failed;
-    bool stopping = false;  // nobody wants more of it
-    bool done = true;       // its thread will not take the lock any more
+    bool stopping = false;  // nobody here wants more of it
+    bool done = true;       // its threads will not take the lock any more
     std::thread thread;
+
+    // Of a pass with other nodes.
+    std::optional<PassPlan> plan;              // how it is read, once that is known
+    std::unique_ptr<WindowExchange> exchange;  // if its windows are split
+    std::vector<bool> heard;                   // by node: it takes part
+    int64_t wanted_told = 0;                   // the last WantKnown
+    bool delivered = false;                    // workers here have been given all their rows
+    bool decoding = false;                     // the decoder may take the lock
+    std::atomic<int64_t> rows_decoded = 0;
+    std::thread decoder;
 
     ~Pass() {
       if (thread.joinable()) thread.join();
+      if (decoder.joinable()) decoder.join();
     }
+  };
+  // The reader of another node.
+  struct Peer {
+    struct Reply {
+      uint64_t pass = 0, request = 0;
+      Batches batches;
+    };
+    std::shared_ptr<AsyncChannel> channel;  // null once it has gone, and for this node's own place
+    std::deque<Reply> replies;              // that wait for the one before to be sent
+    bool sending = false;
+    std::set<uint64_t> has_schema;                                    // of these passes
+    std::map<uint64_t, std::shared_ptr<arrow::Schema>> sent_schemas;  // by pass
+    std::string part;                                                 // of an answer that has begun
   };
 
   // ---- What the loop's thread does, always with the lock held (feed_reader.cc).
@@ -79,23 +110,76 @@ class FeedReader {
   void release(uint64_t number, size_t rank);
   void look_after_passes();
 
+  // ---- What it does with messages of other nodes' readers (feed_exchange.cc).
+  void start_peers();
+  void read_peer(int node, Frame& frame);
+  void on_peer_closed(int node, const std::string& why);
+  void on_peer(int node, PassPlan& message);
+  void on_peer(int node, Probe& message);
+  void on_peer(int node, ProbeSeen& message);
+  template <class Message>
+  void on_peer(int node, Message& message);
+  void on_pass(int node, Pass& pass, const JoinPass& message);
+  void on_pass(int node, Pass& pass, const WindowRows& message);
+  void on_pass(int node, Pass& pass, const WantKnown& message);
+  void on_pass(int node, Pass& pass, const AskRows& message);
+  void on_pass(int node, Pass& pass, RowsSchema& message);
+  void on_pass(int node, Pass& pass, RowsPart& message);
+  void on_pass(int node, Pass& pass, const PassedWindow& message);
+  void on_pass(int node, Pass& pass, const LeavePass& message);
+  void on_pass(int node, Pass& pass, const PassFailed& message);
+  void join_exchange(Pass& pass, int64_t windows);
+  void send_replies(int node);
+  void send_reply(int node, const Peer::Reply& reply);
+  void tell_wants(Pass& pass);
+  void advance(Pass& pass);
+  void forget(Pass& pass);
+  void stop_if_over();
+  void look_for_missing_peers(Pass& pass);
+  bool is_over(const Pass& pass) const;
+  std::vector<int32_t> ranks_of(int node) const;
+  template <class Message>
+  void send_peer(int node, const Message& message) {
+    auto channel = peers_[static_cast<size_t>(node)].channel;  // a flush may find that it is closed
+    if (!channel) return;
+    encode_message<BetweenReaders>(channel->out_to_flush(), message);
+    channel->flush();
+  }
+  template <class Message>
+  void send_peers(const Message& message) {
+    for (size_t node = 0; node < peers_.size(); ++node) send_peer(static_cast<int>(node), message);
+  }
+
+  // ---- What threads of a pass with other nodes do (split_pump.cc).
+  /// Whether its windows are split; waits until it is known.
+  bool decide(Pass& pass);
+  ReadingChoice choose(const OpenPass& open);
+  double bytes_per_second();
+  bool answers_probe(const std::string& bytes, Deadline deadline);
+  void run_decoder(Pass& pass);
+  void decode(Pass& pass);
+  void pump_split(Pass& pass);
+  bool send_collected(Pass& pass, BlockCollector& collected, int64_t total);
+  static bool is_wanted_split(const Pass& pass, const BlockCollector& collected);
+
   // ---- What the thread of a pass does (feed_pump.cc).
   void run_pump(Pass& pass);
   void pump(Pass& pass);
-  /// Null if nobody wants the pass any more.
-  std::unique_ptr<Stream> open_stream(const Pass& pass);
+  /// Null if nobody wants the pass any more. `of_own_windows`: of those that this node decodes.
+  std::unique_ptr<Stream> open_stream(const Pass& pass, bool of_own_windows = false);
   std::shared_ptr<const Plan> stage_of(const OpenPass& open, const StreamOptions& options,
                                        const std::function<bool()>& stopping);
   bool wait_for_rows(const Pass& pass, const Stream& stream, const BlockCollector& collected);
   void send_schema(const Pass& pass, const arrow::Schema& schema);
   bool send_block(Pass& pass, const BlockRows& rows, int64_t whole = INT64_MAX);
+  bool send_without_rows(const Pass& pass, const BlockRows& rows);
   void announce(const Block& block, const NewBlock& message);
   std::unique_ptr<Segment> take_segment(const Pass& pass, int64_t size, int64_t first_row);
 
   // ---- With the lock held, on any thread.
   static bool all_opened(const Pass& pass);
   static bool is_wanted(const Pass& pass, const BlockCollector& collected);
-  void fail(Pass& pass, ErrorKind kind, const std::string& why);
+  void fail(Pass& pass, ErrorKind kind, const std::string& why, bool tells_peers = true);
   void give_back(std::unique_ptr<Segment> segment);
   template <class Message>
   void send_all(const Pass& pass, const Message& message) {
@@ -119,11 +203,29 @@ class FeedReader {
   std::mutex stages_mutex_;
   std::map<std::string, std::shared_ptr<const Plan>> stages_;
 
+  const int node_;
+  const std::vector<std::string> hosts_;
+  const std::vector<int32_t> node_ranks_;
+  const bool always_split_;
+  const std::function<void(const std::string&)> tell_;
+  /// By data set: how it is read, once that was measured; on the first node.
+  std::mutex choices_mutex_;
+  std::map<std::string, ReadingChoice> choices_;
+  std::optional<double> bytes_per_second_;
+
   EventLoop loop_;  // its mutex guards what follows
   std::vector<std::shared_ptr<AsyncChannel>> channels_;
   std::condition_variable changed_;
   std::unique_ptr<EventLoop::Timer> timer_;
   std::vector<bool> open_;
+  bool ending_ = false;
+  std::vector<Peer> peers_;                  // by node; none if there are no others
+  std::map<uint64_t, PassPlan> plans_told_;  // of passes that no worker here has begun
+  /// What other nodes have said about passes that this one does not take part in yet.
+  std::map<uint64_t, std::vector<std::pair<int, BetweenReaders>>> early_;
+  size_t early_count_ = 0;
+  std::set<uint64_t> failed_passes_;  // that are no more
+  uint64_t probe_sent_ = 0, probe_seen_ = 0;
   std::map<uint64_t, std::unique_ptr<Pass>> passes_;
   std::map<uint64_t, Block> blocks_;  // that somebody holds
   SegmentPool segments_;

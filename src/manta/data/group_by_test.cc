@@ -302,6 +302,47 @@ TEST_F(GroupByTest, JoinsAsDuckDbDoes) {
             (std::vector<std::string>{"b", "f", "i_l", "id", "n", "s_l", "t", "u", "x", "i", "s"}));
 }
 
+// Rows that stay outside of DuckDB, and more than may, which pass through it.
+TEST_F(GroupByTest, JoinsAreTheSameWhateverFitsIntoMemory) {
+  auto some = wide_table(wide_expected()["columns"]);
+  std::vector<std::shared_ptr<arrow::Table>> tables(100, some);
+  auto left = check(arrow::ConcatenateTables(tables), "rows");
+  arrow::LargeStringBuilder builder;
+  const std::string part((17 << 20) / static_cast<size_t>(left->num_rows()) + 1, 'x');
+  for (int64_t i = 0; i < left->num_rows(); ++i) check(builder.Append(part), "filler");
+  auto filler = std::make_shared<arrow::ChunkedArray>(check(builder.Finish(), "filler"));
+  auto field = arrow::field("filler", arrow::large_utf8());
+  auto more = check(left->AddColumn(left->num_columns(), field, filler), "filler");
+  auto equal = arrow::EqualOptions::Defaults().nans_equal(true);
+  Dataset right = files_.right().with_column("y", col("y") % 300);
+  for (auto type : {JoinType::kInner, JoinType::kLeft, JoinType::kRight, JoinType::kOuter,
+                    JoinType::kLeftSemi, JoinType::kLeftAnti}) {
+    for (const std::vector<std::string>& on : {std::vector<std::string>{"id"}, {"id", "s"}}) {
+      SCOPED_TRACE(str(static_cast<int>(type), " ", join(on)));
+      JoinOptions options{.type = type,
+                          .right_on = on,
+                          .left_suffix = "_l",
+                          .right_suffix = "_r",
+                          .memory_bytes = 64 << 20};
+      options.right_on[0] = "y";
+      auto kept = from_arrow(left).join(right, on, options).to_table();
+      auto moved = from_arrow(more).join(right, on, options).to_table();
+      EXPECT_GT(kept->num_rows(), 0);
+      for (const auto& name : kept->schema()->field_names()) {
+        EXPECT_TRUE(kept->GetColumnByName(name)->Equals(*moved->GetColumnByName(name), equal))
+            << name;
+      }
+    }
+  }
+  // A side without rows has no batch to take values from.
+  Dataset none = files_.right().filter(col("y") > 1'000'000);
+  auto alone = from_arrow(left).join(none, "i", {.type = JoinType::kLeft, .right_suffix = "_r"});
+  auto table = alone.to_table();
+  EXPECT_EQ(json_ints(*table, "id"), json_ints(*left, "id"));
+  EXPECT_EQ(table->GetColumnByName("y")->null_count(), left->num_rows());
+  EXPECT_EQ(from_arrow(left).join(none, "i", {.right_suffix = "_r"}).count(), 0);
+}
+
 TEST_F(GroupByTest, BadJoins) {
   Dataset left = files_.left(), right = files_.right();
   EXPECT_THAT(message_of([&] { left.join(right, "i"); }),

@@ -17,17 +17,19 @@
 namespace manta::data {
 
 /// Calls a function with groups of rows on several threads, and takes what it gives in the order of
-/// the groups, on the thread that adds them. Small groups travel together.
+/// the groups, on the thread that adds them. Small groups travel together, until they have
+/// `rows_of_a_task`: fewer are not worth waking a thread for.
 template <class Result>
 class GroupCalls {
  public:
   using Call = std::function<Result(const std::shared_ptr<arrow::RecordBatch>&)>;
   using Take = std::function<void(Result)>;
 
-  GroupCalls(Call call, Take take, int threads)
+  GroupCalls(Call call, Take take, int threads, int64_t rows_of_a_task = 4096)
       : call_(std::move(call)),
         take_(std::move(take)),
-        most_tasks_(2 * static_cast<size_t>(threads)) {
+        most_tasks_(2 * static_cast<size_t>(threads)),
+        rows_of_a_task_(rows_of_a_task) {
     try {
       for (int i = 0; i < threads; ++i) {
         threads_.push_back(start_thread("a thread to map groups", [this] { work(); }));
@@ -50,7 +52,7 @@ class GroupCalls {
   void add(std::shared_ptr<arrow::RecordBatch> group) {
     waiting_rows_ += group->num_rows();
     waiting_.push_back(std::move(group));
-    if (waiting_rows_ >= kRowsOfATask) submit();
+    if (waiting_rows_ >= rows_of_a_task_) submit();
   }
   /// Takes the rest.
   void finish() {
@@ -60,9 +62,6 @@ class GroupCalls {
   }
 
  private:
-  // Fewer rows than that are not worth waking a thread for.
-  static constexpr int64_t kRowsOfATask = 4096;
-
   struct Task {
     Batches groups;
     std::vector<Result> results;
@@ -125,6 +124,7 @@ class GroupCalls {
   const Call call_;
   const Take take_;
   const size_t most_tasks_;
+  const int64_t rows_of_a_task_;
   Batches waiting_;  // for `add` only
   int64_t waiting_rows_ = 0;
   std::mutex mutex_;  // of everything below

@@ -4,6 +4,7 @@
 #include "manta/data/csv_internal.h"
 #include "manta/data/json_lines_internal.h"
 #include "manta/data/plan_limits_internal.h"
+#include "manta/data/unknown_column_internal.h"
 
 namespace manta::data {
 namespace {

@@ -1,5 +1,6 @@
 #include <arrow/api.h>
 #include <arrow/util/bit_util.h>
+#include <arrow/util/bitmap_ops.h>
 
 #include <cstring>
 
@@ -16,6 +17,12 @@ constexpr const char* kTakingLanes = "taking rows from DuckDB";
 
 bool is_set(const uint64_t* validity, uint64_t row) {
   return !validity || (validity[row / 64] >> (row % 64) & 1);
+}
+
+bool all_set(const uint64_t* validity, uint64_t first, uint64_t rows) {
+  return arrow::internal::CountSetBits(reinterpret_cast<const uint8_t*>(validity),
+                                       static_cast<int64_t>(first),
+                                       static_cast<int64_t>(rows)) == static_cast<int64_t>(rows);
 }
 
 template <class Column>
@@ -38,15 +45,9 @@ std::string_view bytes_of(const duck::String& text) {
 void fill_vector(duck::Vector vector, const arrow::Array& lane, int64_t first, int64_t rows) {
   if (lane.null_count() > 0) {
     duckdb().vector_ensure_validity_writable(vector);
-    uint64_t* validity = duckdb().vector_get_validity(vector);
-    for (int64_t i = 0; i < rows; ++i) {
-      uint64_t bit = uint64_t{1} << (i % 64);
-      if (lane.IsValid(first + i)) {
-        validity[i / 64] |= bit;
-      } else {
-        validity[i / 64] &= ~bit;
-      }
-    }
+    arrow::internal::CopyBitmap(lane.null_bitmap_data(), lane.offset() + first, rows,
+                                reinterpret_cast<uint8_t*>(duckdb().vector_get_validity(vector)),
+                                0);
   }
   if (lane.type_id() == arrow::Type::BINARY) {
     return fill_bytes(vector, static_cast<const arrow::BinaryArray&>(lane), first, rows);
@@ -72,7 +73,7 @@ struct LaneColumns::Column {
     const uint64_t* validity = duckdb().vector_get_validity(vector);
     // Room for all first: whatever is done for each value counts.
     check(valid_bits.Reserve(count), kTakingLanes);
-    if (!validity) {
+    if (!validity || all_set(validity, first, rows)) {
       valid_bits.UnsafeAppend(count, true);
       valid_rows += count;
     } else {

@@ -23,7 +23,9 @@ class Table;
 
 namespace manta {
 class Dataset;
+namespace internal {
 class JsonFields;
+}
 }  // namespace manta
 
 namespace manta::data {

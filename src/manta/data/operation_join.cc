@@ -1,13 +1,17 @@
 #include <arrow/api.h>
+#include <arrow/compute/api.h>
 
+#include <algorithm>
 #include <array>
 
 #include "manta/base/error_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/data/expression_internal.h"
+#include "manta/data/kept_rows_internal.h"
 #include "manta/data/plan_internal.h"
 #include "manta/data/plan_limits_internal.h"
 #include "manta/data/wide_internal.h"
+#include "manta/io/arrow_status_internal.h"
 
 namespace manta {
 namespace data {
@@ -101,41 +105,53 @@ class Join final : public MaterialisingOperation {
     }
     Result result = result_of(*left, *right, rows.live);
     Side l(left, on_, to_string()), r(right, options_.right_on, to_string());
-    WideQuery query({memory_bytes(), rows.threads, rows.stopping});
-    query.add_input("l", l.lanes(), [&] {
+    KeptRows left_rows(l.columns.lanes(), [&] {
       auto batch = first ? std::move(first) : rows.next();
       first = nullptr;
       return batch ? l.encode(*batch) : nullptr;
     });
-    query.add_input("r", r.lanes(), [&] {
+    KeptRows right_rows(r.columns.lanes(), [&] {
       auto batch = others.next();
       return batch ? r.encode(*batch) : nullptr;
     });
-    std::vector<std::string> conditions, columns;
-    for (size_t i = 0; i < on_.size(); ++i) {
-      conditions.push_back(str("l.c", l.columns.size() + i, " = r.c", r.columns.size() + i));
+    // The right side first: it is the smaller one, mostly.
+    int64_t room = KeptRows::room(memory_bytes());
+    bool all_kept = right_rows.keep_all(room) && left_rows.keep_all(room);
+    if (rows.stopping && rows.stopping()) return;
+    WideQuery query({memory_bytes(), rows.threads, rows.stopping});
+    WideColumns decoder(result.schema, to_string());
+    if (all_kept) {
+      query.add_input(
+          "l", l.key_lanes(), [&] { return left_rows.next_keys(); }, left_rows.rows());
+      query.add_input(
+          "r", r.key_lanes(), [&] { return right_rows.next_keys(); }, right_rows.rows());
+      std::string left_place = str("l.c", on_.size()), right_place = str("r.c", on_.size());
+      std::vector<std::string> places;
+      if (!is_of_one() || !is_of_right()) places.push_back(left_place);
+      if (!is_of_one() || is_of_right()) places.push_back(right_place);
+      query.run_in_parts(
+          sql(join(places), 0, 0), std::vector(places.size(), arrow::int64()),
+          std::min(left_rows.rows_at_a_time(), right_rows.rows_at_a_time()),
+          [&](const auto& batch) {
+            return decoder.decode(*gathered(result, left_rows, right_rows, *batch));
+          },
+          [&](const auto& batch) { sink.add(batch); });
+      return;
     }
+    query.add_input("l", l.lanes(), [&] { return left_rows.next(); });
+    query.add_input("r", r.lanes(), [&] { return right_rows.next(); });
+    std::vector<std::string> columns;
     std::vector<std::shared_ptr<arrow::DataType>> lanes;
     for (const auto& column : result.columns) {
-      columns.push_back(column.expression);
+      columns.push_back(column.expression());
       lanes.push_back(Payload::lane_type(*column.type));
     }
-    std::string left_place = str("l.c", l.place()), right_place = str("r.c", r.place());
-    bool from_right = is_of_right();
-    std::string order = from_right ? right_place : left_place + " NULLS LAST, " + right_place;
-    if (options_.type == JoinType::kRight) order = right_place + ", " + left_place;
-    if (!from_right && is_of_one()) order = left_place;
     if (columns.empty()) {  // only so many rows
-      columns.push_back(from_right ? right_place : left_place);
+      columns.push_back(is_of_right() ? str("r.c", r.place()) : str("l.c", l.place()));
       lanes.push_back(arrow::int64());
     }
-    std::string all = from_right ? "r() AS r " : "l() AS l ";
-    std::string sql;
-    for (const auto& each : conditions) sql += (sql.empty() ? "" : " AND ") + each;
-    sql = str("SELECT ", join(columns), " FROM ", all, kind_of(options_.type).sql,
-              from_right ? " l() AS l" : " r() AS r", " ON ", sql, " ORDER BY ", order);
-    WideColumns decoder(result.schema, to_string());
-    query.run(sql, lanes, [&](const auto& batch) { sink.add(decoder.decode(*batch)); });
+    query.run(sql(join(columns), l.columns.size(), r.columns.size()), lanes,
+              [&](const auto& batch) { sink.add(decoder.decode(*batch)); });
   }
 
  private:
@@ -143,12 +159,17 @@ class Join final : public MaterialisingOperation {
   struct Side {
     Side(SchemaPtr schema, const std::vector<std::string>& on, const std::string& doing)
         : columns(std::move(schema), doing), keys(on) {}
-    std::vector<std::shared_ptr<arrow::DataType>> lanes() const {
-      auto all = columns.lanes();
+    std::vector<std::shared_ptr<arrow::DataType>> key_lanes() const {
+      std::vector<std::shared_ptr<arrow::DataType>> all;
       for (const auto& key : keys) {
         all.push_back(Key::lane_type(*columns.schema()->GetFieldByName(key)->type()));
       }
       all.push_back(arrow::int64());
+      return all;
+    }
+    std::vector<std::shared_ptr<arrow::DataType>> lanes() const {
+      auto all = columns.lanes();
+      for (auto& lane : key_lanes()) all.push_back(std::move(lane));
       return all;
     }
     size_t place() const { return columns.size() + keys.size(); }
@@ -156,19 +177,24 @@ class Join final : public MaterialisingOperation {
       arrow::ArrayVector all;
       columns.encode(batch, all);
       for (const auto& key : keys) all.push_back(Key::encode(batch.GetColumnByName(key)));
-      all.push_back(numbers_from(row, batch.num_rows()));
-      row += batch.num_rows();
+      all.push_back(KeptRows::places(batches++, batch.num_rows()));
       return lanes_batch(std::move(all), batch.num_rows());
     }
 
     WideColumns columns;
     std::vector<std::string> keys;
-    int64_t row = 0;
+    int64_t batches = 0;
   };
 
+  /// Of the result: which column of the left or the right it is; of both, if it is a key.
   struct Column {
-    std::string expression;
+    int left = -1, right = -1;
     std::shared_ptr<arrow::DataType> type;
+
+    std::string expression() const {
+      if (left < 0) return str("r.c", right);
+      return right < 0 ? str("l.c", left) : str("coalesce(l.c", left, ", r.c", right, ")");
+    }
   };
   struct Result {
     SchemaPtr schema;
@@ -179,6 +205,22 @@ class Join final : public MaterialisingOperation {
     return options_.type == JoinType::kRightSemi || options_.type == JoinType::kRightAnti;
   }
   bool is_of_one() const { return options_.type >= JoinType::kLeftSemi; }
+
+  /// Of inputs whose keys begin at these lanes, with the places behind them. The rows come in the
+  /// order of one side, and of the other.
+  std::string sql(const std::string& columns, size_t left_keys, size_t right_keys) const {
+    std::string left_place = str("l.c", left_keys + on_.size());
+    std::string right_place = str("r.c", right_keys + on_.size());
+    std::string conditions, order = left_place + " NULLS LAST, " + right_place;
+    for (size_t i = 0; i < on_.size(); ++i) {
+      conditions += str(i == 0 ? "" : " AND ", "l.c", left_keys + i, " = r.c", right_keys + i);
+    }
+    if (options_.type == JoinType::kRight) order = right_place + ", " + left_place;
+    if (is_of_one()) order = is_of_right() ? right_place : left_place;
+    return str("SELECT ", columns, " FROM ", is_of_right() ? "r() AS r " : "l() AS l ",
+               kind_of(options_.type).sql, is_of_right() ? " l() AS l" : " r() AS r", " ON ",
+               conditions, " ORDER BY ", order);
+  }
 
   void check_keys(const arrow::Schema& left, const arrow::Schema& right) const {
     require_columns(on_, left.field_names(), *this);
@@ -205,18 +247,20 @@ class Join final : public MaterialisingOperation {
     check_keys(left, right);
     Result result;
     arrow::FieldVector fields;
-    auto add = [&](const std::string& name, const std::string& expression, const auto& type) {
+    auto add = [&](const std::string& name, Column column) {
       if (live && !contains(*live, name)) return;
       for (const auto& field : fields) {
         if (field->name() == name) fail_collision(name);
       }
-      fields.push_back(arrow::field(name, type));
-      result.columns.push_back({expression, type});
+      fields.push_back(arrow::field(name, column.type));
+      result.columns.push_back(std::move(column));
     };
     if (is_of_one()) {
       const auto& side = is_of_right() ? right : left;
       for (int i = 0; i < side.num_fields(); ++i) {
-        add(side.field(i)->name(), str(is_of_right() ? "r.c" : "l.c", i), side.field(i)->type());
+        const auto& field = side.field(i);
+        add(field->name(),
+            is_of_right() ? Column{-1, i, field->type()} : Column{i, -1, field->type()});
       }
       result.schema = arrow::schema(fields);
       return result;
@@ -232,21 +276,53 @@ class Join final : public MaterialisingOperation {
         bool same_lane = Payload::lane_type(*field->type())
                              ->Equals(*Payload::lane_type(*right.field(other)->type()));
         MANTA_CHECK(same_lane, "keys of different lanes");
-        add(field->name(), str("coalesce(l.c", i, ", r.c", other, ")"), field->type());
+        add(field->name(), {i, other, field->type()});
       } else {
         bool both =
             right.GetFieldIndex(field->name()) >= 0 && !contains(options_.right_on, field->name());
-        add(field->name() + (both ? options_.left_suffix : ""), str("l.c", i), field->type());
+        add(field->name() + (both ? options_.left_suffix : ""), {i, -1, field->type()});
       }
     }
     for (int i = 0; i < right.num_fields(); ++i) {
       const auto& field = right.field(i);
       if (contains(options_.right_on, field->name())) continue;
       bool both = left.GetFieldIndex(field->name()) >= 0;
-      add(field->name() + (both ? options_.right_suffix : ""), str("r.c", i), field->type());
+      add(field->name() + (both ? options_.right_suffix : ""), {-1, i, field->type()});
     }
     result.schema = arrow::schema(fields);
     return result;
+  }
+
+  /// The lanes of the result's columns for pairs of places.
+  std::shared_ptr<arrow::RecordBatch> gathered(const Result& result, const KeptRows& left,
+                                               const KeptRows& right,
+                                               const arrow::RecordBatch& places) const {
+    const auto& left_places = *places.column(0);
+    const auto& right_places = *places.column(places.num_columns() - 1);
+    // A key is that of the left, unless there is no row of the left.
+    bool keys_of_both = left_places.null_count() > 0;
+    std::vector<int> of_left, of_right;
+    for (const auto& column : result.columns) {
+      if (column.left >= 0) of_left.push_back(column.left);
+      if (column.right >= 0 && (column.left < 0 || keys_of_both)) of_right.push_back(column.right);
+    }
+    auto left_lanes = left.gather(of_left, left_places);
+    auto right_lanes = right.gather(of_right, right_places);
+    arrow::ArrayVector lanes;
+    size_t next_left = 0, next_right = 0;
+    for (const auto& column : result.columns) {
+      if (column.left < 0) {
+        lanes.push_back(right_lanes[next_right++]);
+      } else if (column.right < 0 || !keys_of_both) {
+        lanes.push_back(left_lanes[next_left++]);
+      } else {
+        start_compute();
+        auto both = arrow::compute::CallFunction(
+            "coalesce", {left_lanes[next_left++], right_lanes[next_right++]});
+        lanes.push_back(check(std::move(both), "the keys of a join").make_array());
+      }
+    }
+    return lanes_batch(std::move(lanes), places.num_rows());
   }
 
   [[noreturn]] void fail_collision(const std::string& name) const {

@@ -1,4 +1,5 @@
 #include <arrow/io/file.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,7 +22,7 @@ class LocalOutputFile final : public OutputFile {
   LocalOutputFile(const std::string& folder, std::string name)
       : folder_(folder), name_(std::move(name)), file_(folder) {
     // The stream closes a descriptor of its own.
-    int copy = ::dup(file_.fd());
+    int copy = ::fcntl(file_.fd(), F_DUPFD_CLOEXEC, 0);
     if (copy < 0) throw_errno(str("writing to '", folder_, "'"));
     stream_ = check(arrow::io::FileOutputStream::Open(copy), str("writing to '", folder_, "'"));
   }

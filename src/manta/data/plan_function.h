@@ -18,7 +18,9 @@
 
 namespace manta {
 
+namespace internal {
 class JsonFields;
+}
 
 /// A function with a name, by which a stored plan finds it: see `named`.
 template <class F>
@@ -75,7 +77,7 @@ class PlanFunction {
   /// Its name and arguments. Throws Error(kInvalidArgument) with `why_not_stored`.
   Json to_json() const;
   /// Finds the function by its name. Throws Error(kNotFound) with the names that exist.
-  static PlanFunction from_json(const JsonFields& fields);
+  static PlanFunction from_json(const internal::JsonFields& fields);
 
   void save(internal::OutArchive& archive) const;
   /// Throws Error(kInvalidArgument) if it names no function that this program gives to map_batches.

@@ -30,7 +30,8 @@ class S3Server {
     ::setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
     int in[2], out[2];
     if (::pipe2(in, O_CLOEXEC) != 0 || ::pipe2(out, O_CLOEXEC) != 0) throw_errno("making pipes");
-    UniqueFd child_in(in[0]), child_out(out[1]), from_server(out[0]);
+    UniqueFd child_in(in[0]), child_out(out[1]);
+    from_server_ = UniqueFd(out[0]);
     to_server_ = UniqueFd(in[1]);
     posix_spawn_file_actions_t actions;
     ::posix_spawn_file_actions_init(&actions);
@@ -42,8 +43,7 @@ class S3Server {
     ::posix_spawn_file_actions_destroy(&actions);
     if (error != 0) throw Error(ErrorKind::kIo, str("starting ", python, ": ", errno_text(error)));
     child_out.reset();
-    char c = 0;
-    while (::read(from_server.get(), &c, 1) == 1 && c != '\n') port_ += c;
+    port_ = read_line();
     if (port_.empty()) throw Error(ErrorKind::kIo, "the server of S3 did not start");
   }
   ~S3Server() {
@@ -77,9 +77,24 @@ class S3Server {
     return answer;
   }
 
+  /// Closes its port and cuts all connections; `come_back` opens it again, with what it had.
+  void go_down() { order("down\n"); }
+  void come_back() { order("up\n"); }
+
  private:
+  void order(const std::string& line) {
+    if (::write(to_server_.get(), line.data(), line.size()) < 0) throw_errno("telling the server");
+    if (read_line() != "done") throw Error(ErrorKind::kIo, "the server of S3 has ended");
+  }
+  std::string read_line() {
+    std::string line;
+    char c = 0;
+    while (::read(from_server_.get(), &c, 1) == 1 && c != '\n') line += c;
+    return line;
+  }
+
   pid_t pid_ = -1;
-  UniqueFd to_server_;
+  UniqueFd to_server_, from_server_;
   std::string port_;
 };
 

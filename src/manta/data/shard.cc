@@ -11,18 +11,13 @@
 
 namespace manta {
 namespace data {
-namespace {
-
-int64_t end_of(const FeedBlock& block) { return block.first_row + block.batch->num_rows(); }
-
-}  // namespace
-
 ShardPass::ShardPass(std::shared_ptr<ShardState> state, const ShardBatchOptions& options)
     : state_(std::move(state)),
       rule_(make_step_rule(options.batch_size, options.global_batch_size, options.drop_last,
                            state_->feed->world_size(), state_->name)),
       row_(state_->position.rows),
-      known_(row_) {
+      known_(row_),
+      delivered_(row_) {
   if (state_->iterating) {
     throw Error(
         ErrorKind::kInvalidArgument,
@@ -59,19 +54,22 @@ void ShardPass::finish() {
   if (state_->on_pass) state_->on_pass(false, state_->epoch, row_);
 }
 
+void ShardPass::pull() {
+  auto block = pass_->next(row_ + rows_to_look_at(rule_));
+  if (!block) {
+    ended_ = true;
+    return;
+  }
+  known_ = std::max(known_, block->known);
+  delivered_ = block->end_row;
+  blocks_.push_back(std::move(*block));
+}
+
 bool ShardPass::next(StepSlice* slice) {
   if (finished_) return false;
   WaitWatch::Scope scope(
       state_->watch, Wait{Wait::kRows, state_->pass, state_->name.c_str(), state_->position.epoch});
-  while (!ended_ && known_ - row_ < rows_to_look_at(rule_)) {
-    auto block = pass_->next(row_ + rows_to_look_at(rule_));
-    if (block) {
-      known_ = end_of(*block);
-      blocks_.push_back(std::move(*block));
-    } else {
-      ended_ = true;
-    }
-  }
+  while (!ended_ && known_ - row_ < rows_to_look_at(rule_)) pull();
   auto step = next_step(rule_, row_, known_, ended_, state_->name);
   if (!step) {
     state_->epoch_total = known_;
@@ -79,6 +77,7 @@ bool ShardPass::next(StepSlice* slice) {
     finish();
     return false;
   }
+  while (!ended_ && delivered_ < step->first_row + step->rows) pull();
   const FeedClient& feed = *state_->feed;
   Rows mine = slice_of(*step, feed.rank(), feed.world_size());
   slice->parts.clear();
@@ -88,8 +87,8 @@ bool ShardPass::next(StepSlice* slice) {
   row_ = step->first_row + step->rows;
   for (const auto& block : blocks_) {
     int64_t begin = std::max(mine.first_row, block.first_row);
-    int64_t end = std::min(mine.first_row + mine.rows, end_of(block));
-    if (begin < end) slice->parts.push_back({block.batch, begin - block.first_row, end - begin});
+    int64_t end = std::min(mine.first_row + mine.rows, block.end_row);
+    if (begin < end) slice->parts.push_back({block.batch, block.place_of(begin), end - begin});
     if (block.first_row < row_) {  // in the end the window of the last row that is taken
       const auto& last = *std::prev(
           std::partition_point(block.windows.begin(), block.windows.end(),
@@ -97,7 +96,7 @@ bool ShardPass::next(StepSlice* slice) {
       state_->position = {state_->position.epoch, row_, last.window, last.window_first_row};
     }
   }
-  while (!blocks_.empty() && end_of(blocks_.front()) <= row_) blocks_.pop_front();
+  while (!blocks_.empty() && blocks_.front().end_row <= row_) blocks_.pop_front();
   state_->current_step->set(this, {*step, mine});
   state_->steps += 1;
   state_->pass_steps += 1;

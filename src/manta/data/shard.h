@@ -77,8 +77,8 @@ class ShardEpochs {
   ShardEpochs(std::shared_ptr<data::ShardState> state, int64_t end)
       : state_(std::move(state)), end_(end) {}
 
-  /// The next epoch, or nothing if there are no more. One before it that nobody has read, or not to
-  /// its end, counts as over. Throws Error(kInvalidArgument) while it is being read.
+  /// The next epoch, or nothing if there are no more. The epoch before it counts as over, even if
+  /// it was not read to its end. Throws Error(kInvalidArgument) while that one is being read.
   std::optional<ShardEpoch> next();
 
   class Iterator {
@@ -125,7 +125,7 @@ class DataShard {
 
   /// The epochs that are left, as many as Dataset::repeat says, or `epochs` in all. They count from
   /// the first one of the run, so a run that goes on after a failure reads those that are missing.
-  /// Throws Error(kInvalidArgument) if nobody says how many.
+  /// Throws Error(kInvalidArgument) if neither says how many.
   ///
   ///     for (const ShardEpoch& epoch : shard.iter_epochs()) {
   ///       for (auto& batch : iter_torch_batches(epoch, {.batch_size = 64})) ...

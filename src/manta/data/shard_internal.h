@@ -70,11 +70,14 @@ class ShardPass {
 
  private:
   void finish();
+  void pull();
 
   const std::shared_ptr<ShardState> state_;
   const StepRule rule_;
-  int64_t row_;    // the next one
-  int64_t known_;  // rows of the epoch that have arrived
+
+  int64_t row_;        // the next one
+  int64_t known_;      // rows of the epoch that are known to exist
+  int64_t delivered_;  // those before it have arrived, as far as this node needs them
   bool ended_ = false;
   bool finished_ = false;
   std::deque<FeedBlock> blocks_;

@@ -13,6 +13,8 @@
 namespace manta::data {
 namespace {
 
+constexpr int64_t kEnoughForDuckDb = 32 << 20;  // which reads them, mostly
+
 /// What a materialising operation gave, in a temporary file. It is never stored, and never leaves
 /// the process: a restored or resumed run makes the rows anew.
 class MaterialisedSource final : public Source {
@@ -101,6 +103,8 @@ std::shared_ptr<const Plan> last_stage(const std::shared_ptr<const Plan>& plan, 
     StreamOptions read_ahead = options;
     if (!options.progress.empty()) read_ahead.progress = operation.to_string();
     read_ahead.read_ahead = operation.reads_ahead();
+    read_ahead.consume = {};
+    read_ahead.enough_bytes = kEnoughForDuckDb;
     if (int64_t memory = operation.memory_bytes(); memory > 0) {
       read_ahead.byte_budget = std::min(options.byte_budget, memory / 8);
     }

@@ -16,7 +16,7 @@ struct DatasetStats {
   };
 
   double seconds = 0;       ///< From the beginning to the end, by the clock.
-  double wait_seconds = 0;  ///< Of those, until rows were there that could be taken.
+  double wait_seconds = 0;  ///< Of those, waiting for rows.
   int64_t rows = 0;
   int64_t bytes = 0;         ///< Of the rows, as Arrow data.
   int64_t rows_decoded = 0;  ///< Before filters.

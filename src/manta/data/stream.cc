@@ -65,10 +65,13 @@ struct Stream::Impl {
         fragments(pipeline.plan().source->fragments()),
         windows(pipeline.windows(start.epoch)),
         row_bytes(guess_row_bytes(pipeline.plan(), pipeline.columns_read())),
-        next_to_read(start.window),
-        next_to_give(start.window),
+        next_to_read(first_own(start.window)),
+        next_to_give(next_to_read),
         first_row(start.window_first_row),
         window_first_row(start.window_first_row) {
+    MANTA_CHECK(options.part >= 0 && options.part < options.parts &&
+                    (options.by_window || options.parts == 1),
+                "a part of a stream that there is not");
     if (options.threads < 1 || options.max_block_rows < 1) {
       throw Error(ErrorKind::kInvalidArgument,
                   str("a stream needs a thread and blocks of at least a row, not ", options.threads,
@@ -130,6 +133,10 @@ struct Stream::Impl {
     }
   }
 
+  int64_t first_own(int64_t window) const {
+    return window + (options.part - window % options.parts + options.parts) % options.parts;
+  }
+
   int64_t expected_rows(int64_t window) const {
     int64_t rows = 0;
     for (size_t fragment : windows[static_cast<size_t>(window)]) {
@@ -156,7 +163,10 @@ struct Stream::Impl {
   // The window whose turn it is always may, whatever it needs: else nothing would move again.
   bool may_begin(int64_t window) const {
     if (!options.read_ahead) return waiting && window == next_to_give;
-    return window == next_to_give || bytes_held + guess_bytes(window) <= options.byte_budget;
+    if (window == next_to_give) return true;
+    int64_t bytes = bytes_held + guess_bytes(window);
+    bool enough = window > next_to_give + options.threads && bytes > options.enough_bytes;
+    return bytes <= options.byte_budget && !enough;
   }
 
   void read() {
@@ -166,7 +176,8 @@ struct Stream::Impl {
         return stopping || next_to_read >= window_count() || may_begin(next_to_read);
       });
       if (stopping || next_to_read >= window_count()) return;
-      int64_t index = next_to_read++;
+      int64_t index = next_to_read;
+      next_to_read += options.parts;
       Window& window = begun[index];
       window.bytes = guess_bytes(index);
       bytes_held += window.bytes;
@@ -193,6 +204,14 @@ struct Stream::Impl {
     try {
       for (const auto& batch :
            pipeline.run(windows[static_cast<size_t>(index)], start.epoch, index, rows_decoded)) {
+        if (options.consume) {
+          {
+            std::lock_guard lock(mutex);
+            require_same_columns(*batch, index);
+          }
+          options.consume(batch);
+          continue;
+        }
         int64_t batch_bytes = arrow::util::TotalBufferSize(*batch);
         for (int64_t row = 0; row < batch->num_rows(); row += options.max_block_rows) {
           auto block = batch->Slice(row, options.max_block_rows);
@@ -210,13 +229,14 @@ struct Stream::Impl {
 
   // So that `next_to_give` is a window with something to give, or one to wait for.
   void pass_over_empty() {
+    if (options.by_window) return;
     for (auto found = begun.find(next_to_give);
          found != begun.end() && found->second.done && !found->second.error &&
          found->second.blocks.empty();
          found = begun.find(next_to_give)) {
       begun.erase(found);
       if (progress) expected_given += expected_rows(next_to_give);
-      ++next_to_give;
+      next_to_give += options.parts;
       window_first_row = first_row;
     }
   }
@@ -253,6 +273,22 @@ struct Stream::Impl {
     lock.unlock();
     require_same_columns(*block.batch, block.window);
     return block;
+  }
+
+  std::optional<StreamWindow> next_window() {
+    std::unique_lock lock(mutex);
+    wait_until_ready(lock);
+    if (next_to_give >= window_count()) return std::nullopt;
+    Window& window = begun.at(next_to_give);
+    if (window.error) std::rethrow_exception(window.error);
+    StreamWindow given{next_to_give, {window.blocks.begin(), window.blocks.end()}, window.bytes};
+    bytes_held -= window.bytes;
+    begun.erase(next_to_give);
+    next_to_give += options.parts;
+    changed.notify_all();
+    lock.unlock();
+    for (const auto& batch : given.batches) require_same_columns(*batch, given.window);
+    return given;
   }
 
   void wait_until_ready(std::unique_lock<std::mutex>& lock) {
@@ -321,10 +357,12 @@ struct Stream::Impl {
   const std::vector<Fragment>& fragments;
   const std::vector<std::vector<size_t>> windows;
   std::atomic<int64_t> rows_decoded = 0;
-  std::shared_ptr<arrow::Schema> columns;  // of the first block; for next() only
-  int64_t columns_of = 0;                  // the window that it was of
-  std::optional<PassProgress> progress;    // for next() only
-  int64_t all_expected = 0;                // rows, of all windows
+  // Of the first block, and the window that it was of: for next() only; or, if the blocks are
+  // consumed, with the lock.
+  std::shared_ptr<arrow::Schema> columns;
+  int64_t columns_of = 0;
+  std::optional<PassProgress> progress;  // for next() only
+  int64_t all_expected = 0;              // rows, of all windows
 
   std::mutex mutex;  // of everything below
   std::condition_variable changed;
@@ -348,6 +386,7 @@ Stream::Stream(std::shared_ptr<const Plan> plan, StreamStart start, StreamOption
                                    std::move(on_ready))) {}
 Stream::~Stream() = default;
 std::optional<StreamBlock> Stream::next() { return impl_->next(); }
+std::optional<StreamWindow> Stream::next_window() { return impl_->next_window(); }
 bool Stream::ready() const { return impl_->ready(); }
 int64_t Stream::rows_decoded() const {
   return rows_decoded_for(*impl_->pipeline.plan().source).value_or(impl_->rows_decoded);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,11 +33,22 @@ struct StreamOptions {
   /// types of their columns say, or as the largest one so far if that is more. Arrow's allocator
   /// takes up to as much again for what is freed on another thread than it came from.
   int64_t byte_budget = 256 << 20;
+  /// Once there is a window for each thread, and one more, reading stops at so many bytes: for who
+  /// takes blocks more slowly than they are read. Memory that is used again costs less than new
+  /// one.
+  int64_t enough_bytes = std::numeric_limits<int64_t>::max();
   int64_t max_block_rows = 64 * 1024;  ///< Blocks are cut to at most so many rows.
   bool read_ahead = true;              ///< False: a window is begun when somebody waits for it.
+  /// Whether it is read by `next_window`: then only the windows w with w mod `parts` = `part`.
+  bool by_window = false;
+  int64_t part = 0, parts = 1;
   /// Shows on a terminal, under this name, how far it is. Empty: it does not.
   std::string progress = {};
   std::shared_ptr<PassTimes> times = nullptr;  ///< Gets the times of the pass; null: nobody asks.
+  /// Called with all rows on the threads that made them, while they are in the processor's cache:
+  /// those of a window in order, windows in any order. `next` then gives no rows; it returns at the
+  /// end of the pass, or throws what reading or this threw. Empty: `next` gives the rows.
+  std::function<void(const std::shared_ptr<arrow::RecordBatch>& batch)> consume = {};
 };
 
 /// Some consecutive rows of the pass.
@@ -46,6 +58,13 @@ struct StreamBlock {
   int64_t first_row = 0;         ///< Of the pass, counting the rows that survive the plan.
   int64_t window = 0;            ///< The window that they are of,
   int64_t window_first_row = 0;  ///< and the first row of that window.
+};
+
+/// All rows of a window. There may be none.
+struct StreamWindow {
+  int64_t window = 0;
+  std::vector<std::shared_ptr<arrow::RecordBatch>> batches;  ///< None of them empty.
+  int64_t bytes = 0;                                         ///< About as many as they take.
 };
 
 /// One pass over a plan, in order, read ahead on threads of its own. The order and the cut into
@@ -63,6 +82,8 @@ class Stream {
   /// Blocks until the next rows are there; nothing at the end of the epoch. Throws what reading or
   /// a user's function threw, naming file and row group. Never gives an empty block.
   std::optional<StreamBlock> next();
+  /// The same, window by window, also those that give no rows, if `by_window` is set.
+  std::optional<StreamWindow> next_window();
   /// Whether `next` would return, or throw, at once.
   bool ready() const;
   /// Rows read from files so far, before any filter.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <mutex>
 #include <numeric>
 #include <set>
 #include <thread>
@@ -239,6 +240,50 @@ TEST(StreamTest, TheBudgetBoundsWhatIsReadAhead) {
     EXPECT_LE(stream.rows_decoded(), (taken + 7) * 100);
   }
   EXPECT_EQ(stream.rows_decoded(), 10000);
+}
+
+TEST(StreamTest, ReadingStopsWhereThereIsEnough) {
+  ParquetFolder folder;
+  folder.write_rows("a.parquet", 0, 1000, 10);
+  auto plan = read_parquet(folder.path()).plan();
+  for (int threads : {1, 3}) {
+    StreamOptions options{.threads = threads, .enough_bytes = 0};
+    Stream stream(plan, {}, options);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    // The window whose turn it is, and one for each thread.
+    EXPECT_LE(stream.rows_decoded(), 10 * (threads + 1));
+    EXPECT_EQ(read_ids(plan, {}, options), from_to(0, 1000));
+  }
+}
+
+TEST(StreamTest, ThoseWhoReadMayConsume) {
+  ParquetFolder folder;
+  auto files = several_files(folder);
+  for (const auto& dataset :
+       {files, files.window_shuffle({.rows = 100, .seed = 7}), files.sort("id")}) {
+    for (int threads : {1, 4}) {
+      std::mutex mutex;
+      std::vector<int64_t> seen;
+      Stream stream(dataset.plan(), {}, {.threads = threads, .consume = [&](const Batch& batch) {
+                                           std::lock_guard lock(mutex);
+                                           for (int64_t id : ints(*batch, "id")) seen.push_back(id);
+                                         }});
+      EXPECT_FALSE(stream.next());
+      EXPECT_EQ(sorted(seen), from_to(0, 1010));
+    }
+  }
+  Stream failing(files.plan(), {}, {.threads = 2, .consume = [](const Batch& batch) {
+                                      for (int64_t id : ints(*batch, "id")) {
+                                        if (id >= 500) throw std::runtime_error(std::to_string(id));
+                                      }
+                                    }});
+  try {
+    failing.next();
+    FAIL() << "it gave rows";
+  } catch (const std::runtime_error& error) {
+    // That of the first rows, of those that were read.
+    EXPECT_EQ(std::string(error.what()), "500");
+  }
 }
 
 TEST(StreamTest, TheBudgetBoundsWhatAFunctionMakesOfFewColumns) {

@@ -1,9 +1,11 @@
 #include <arrow/api.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "manta/base/error_internal.h"
 #include "manta/data/expression_internal.h"
+#include "manta/data/kept_rows_internal.h"
 #include "manta/data/plan_internal.h"
 #include "manta/data/plan_limits_internal.h"
 #include "manta/data/stream_internal.h"
@@ -126,44 +128,71 @@ int64_t checked_memory(int64_t bytes, const std::string& doing) {
                   ", or 0 for a quarter of the machine's memory, not ", bytes));
 }
 
+namespace {
+
+// For keys whose lanes begin at `first`, with the place of the row behind them: equal ones as they
+// came.
+std::string order_by(const std::vector<OrderKey>& keys, size_t first) {
+  std::string order;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    order += str("c", first + i, keys[i].descending ? " DESC" : " ASC",
+                 keys[i].nulls_first ? " NULLS FIRST, " : " NULLS LAST, ");
+  }
+  return str(order, "c", first + keys.size());
+}
+
+}  // namespace
+
 bool sort_rows(const AllRows& rows, const std::vector<OrderKey>& keys, const KeysOf& keys_of,
                int64_t memory_bytes, const std::string& doing,
                const std::function<void(const std::shared_ptr<arrow::RecordBatch>&)>& take) {
   auto first = rows.next();
   if (!first) return !rows.stopping || !rows.stopping();
   WideColumns columns(first->schema(), doing);
-  auto lanes = columns.lanes();
-  std::vector<std::string> order;
-  for (const auto& key : keys) {
-    order.push_back(str("c", lanes.size(), key.descending ? " DESC" : " ASC",
-                        key.nulls_first ? " NULLS FIRST" : " NULLS LAST"));
-    lanes.push_back(key.lane);
-  }
-  order.push_back(str("c", lanes.size()));  // equal ones as they came
-  lanes.push_back(arrow::int64());
-
-  WideQuery query({wide_memory(memory_bytes), rows.threads, rows.stopping});
-  int64_t row = 0;
-  query.add_input("input", lanes, [&]() -> std::shared_ptr<arrow::RecordBatch> {
+  int64_t row = 0, batches = 0;
+  KeptRows kept(columns.lanes(), [&]() -> std::shared_ptr<arrow::RecordBatch> {
     auto batch = first ? std::move(first) : rows.next();
     first = nullptr;
     if (!batch) return nullptr;
     arrow::ArrayVector all;
     columns.encode(*batch, all);
     for (auto& key : keys_of(*batch, row)) all.push_back(std::move(key));
-    all.push_back(numbers_from(row, batch->num_rows()));
+    all.push_back(KeptRows::places(batches++, batch->num_rows()));
     row += batch->num_rows();
     return lanes_batch(std::move(all), batch->num_rows());
   });
+  std::vector<std::shared_ptr<arrow::DataType>> key_lanes;
+  for (const auto& key : keys) key_lanes.push_back(key.lane);
+  key_lanes.push_back(arrow::int64());
+
+  int64_t memory = wide_memory(memory_bytes), room = KeptRows::room(memory);
+  bool all_kept = kept.keep_all(room);
+  if (rows.stopping && rows.stopping()) return false;
+  WideQuery query({memory, rows.threads, rows.stopping});
+  if (all_kept) {
+    query.add_input(
+        "input", key_lanes, [&] { return kept.next_keys(); }, kept.rows());
+    std::string sql = str("SELECT c", keys.size(), " FROM input() ORDER BY ", order_by(keys, 0));
+    std::vector<int> all_columns(columns.size());
+    std::iota(all_columns.begin(), all_columns.end(), 0);
+    return query.run_in_parts(
+        sql, {arrow::int64()}, kept.rows_at_a_time(),
+        [&](const std::shared_ptr<arrow::RecordBatch>& places) {
+          auto lanes = kept.gather(all_columns, *places->column(0));
+          return columns.decode(*lanes_batch(std::move(lanes), places->num_rows()));
+        },
+        take);
+  }
+  auto lanes = columns.lanes();
+  lanes.insert(lanes.end(), key_lanes.begin(), key_lanes.end());
+  query.add_input("input", lanes, [&] { return kept.next(); });
   // Without columns there are only so many rows.
   bool bare = columns.size() == 0;
   auto given = bare ? std::vector{lanes.back()} : columns.lanes();
   std::string sql =
       str("SELECT ", bare ? str("c", lanes.size() - 1) : lane_list("", 0, given.size()),
-          " FROM input() ORDER BY ", join(order));
-  return query.run(sql, given, [&](const std::shared_ptr<arrow::RecordBatch>& batch) {
-    take(columns.decode(*batch));
-  });
+          " FROM input() ORDER BY ", order_by(keys, columns.size()));
+  return query.run(sql, given, [&](const auto& batch) { take(columns.decode(*batch)); });
 }
 
 struct OtherRows::Impl {

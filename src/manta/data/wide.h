@@ -10,7 +10,7 @@
 /// The rows that it gives are written to a temporary file, from which later operations stream.
 namespace manta {
 
-/// Where rows stand whose key is null. NaN stand beside them, towards the other values.
+/// Where rows with a null key come. Rows with NaN come between them and the others.
 enum class Nulls { kLast, kFirst };
 
 struct SortOptions {
@@ -18,7 +18,7 @@ struct SortOptions {
   /// For each key, if they differ; else empty.
   std::vector<bool> descending_keys = {};
   Nulls nulls = Nulls::kLast;
-  /// That may be used, about. 0: a quarter of the machine's memory, or of the process's cgroup.
+  /// About how much memory it may use. 0: a quarter of the machine's, or of the process's cgroup.
   int64_t memory_bytes = 0;
 };
 

@@ -10,6 +10,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/core/session_folder_internal.h"
+#include "manta/data/group_calls_internal.h"
 #include "manta/data/lane_columns_internal.h"
 #include "manta/data/wide_query_internal.h"
 #include "manta/data/wide_types_internal.h"
@@ -52,6 +53,7 @@ struct WideQuery::Input {
   bool ended = false;
   std::exception_ptr error;
   int threads = 1;
+  std::optional<int64_t> count;
 
   static void bind(duck::BindInfo info) {
     auto& input = *static_cast<Input*>(duckdb().bind_get_extra_info(info));
@@ -59,6 +61,9 @@ struct WideQuery::Input {
       auto type = duckdb().create_logical_type(lane_of(*input.lanes[i]));
       duckdb().bind_add_result_column(info, str("c", i).c_str(), type);
       duckdb().destroy_logical_type(&type);
+    }
+    if (input.count) {
+      duckdb().bind_set_cardinality(info, static_cast<uint64_t>(*input.count), /*is_exact=*/true);
     }
   }
   static void init(duck::InitInfo info) {
@@ -103,6 +108,7 @@ struct WideQuery::Input {
 
 struct WideQuery::Impl {
   explicit Impl(WideLimits given) : limits(std::move(given)), folder(temporary_folder()) {
+    require_room_for_duckdb();
     duck::Config config = nullptr;
     duckdb().create_config(&config);
     auto set = [&](const char* name, const std::string& value) {
@@ -153,11 +159,13 @@ struct WideQuery::Impl {
 WideQuery::WideQuery(WideLimits limits) : impl_(std::make_unique<Impl>(std::move(limits))) {}
 WideQuery::~WideQuery() = default;
 
-void WideQuery::add_input(const std::string& name, std::vector<TypePtr> lanes, NextBatch next) {
+void WideQuery::add_input(const std::string& name, std::vector<TypePtr> lanes, NextBatch next,
+                          std::optional<int64_t> count) {
   auto input = std::make_unique<Input>();
   input->lanes = std::move(lanes);
   input->next = std::move(next);
   input->threads = impl_->limits.threads;
+  input->count = count;
   auto function = duckdb().create_table_function();
   duckdb().table_function_set_name(function, name.c_str());
   duckdb().table_function_set_extra_info(function, input.get(), nullptr);
@@ -254,6 +262,17 @@ bool WideQuery::run(const std::string& sql, const std::vector<TypePtr>& lanes,
   if (const char* error = duckdb().result_error(&running.result)) impl_->fail(error);
   if (columns.rows() > 0) take(columns.take());
   return true;
+}
+
+bool WideQuery::run_in_parts(const std::string& sql, const std::vector<TypePtr>& lanes,
+                             int64_t rows, const ChangeBatch& change,
+                             const std::function<void(std::shared_ptr<arrow::RecordBatch>)>& take) {
+  GroupCalls<std::shared_ptr<arrow::RecordBatch>> calls(change, take, impl_->limits.threads, rows);
+  bool ended = run(sql, lanes, [&](const std::shared_ptr<arrow::RecordBatch>& batch) {
+    for (int64_t row = 0; row < batch->num_rows(); row += rows) calls.add(batch->Slice(row, rows));
+  });
+  if (ended) calls.finish();
+  return ended;
 }
 
 int64_t default_wide_memory() {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct WideLimits {
   std::function<bool()> stopping = {};
 };
 
+using ChangeBatch = std::function<std::shared_ptr<arrow::RecordBatch>(
+    const std::shared_ptr<arrow::RecordBatch>& batch)>;
+
 /// One query of DuckDB, in a database of its own without a file: it has its memory limit, and a
 /// temporary folder for what does not fit, which goes away with it (if the process is killed, with
 /// the run's folder). The text of the query is made from our plans only: columns are c0, c1, ... of
@@ -31,9 +35,10 @@ class WideQuery {
 
   /// Rows that the query reads as `<name>()`, once. The batches of `next` are lanes of these types;
   /// it is called on DuckDB's threads, one at a time. The order of rows is lost if there are
-  /// several threads: who needs it has a column for it.
+  /// several threads: who needs it has a column for it. `count`: how many rows there are, if that
+  /// is known, by which DuckDB chooses the side of a join that it puts into a table.
   void add_input(const std::string& name, std::vector<std::shared_ptr<arrow::DataType>> lanes,
-                 NextBatch next);
+                 NextBatch next, std::optional<int64_t> count = std::nullopt);
 
   /// Runs it and passes on the rows, as lanes of these types, in batches of kPieceRows, the last
   /// one shorter; text as large_binary, lists as large_list. False if it was stopped. Throws what
@@ -41,6 +46,12 @@ class WideQuery {
   /// not fit is.
   bool run(const std::string& sql, const std::vector<std::shared_ptr<arrow::DataType>>& lanes,
            const std::function<void(std::shared_ptr<arrow::RecordBatch>)>& take);
+  /// The same, with `change` called on several threads for every so many rows, and what it gives
+  /// taken in their order.
+  bool run_in_parts(const std::string& sql,
+                    const std::vector<std::shared_ptr<arrow::DataType>>& lanes, int64_t rows,
+                    const ChangeBatch& change,
+                    const std::function<void(std::shared_ptr<arrow::RecordBatch>)>& take);
 
  private:
   struct Input;

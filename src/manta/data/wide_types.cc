@@ -31,6 +31,15 @@ ArrayPtr seen_as(const ArrayPtr& column, const TypePtr& type) {
   return arrow::MakeArray(data);
 }
 
+// Which rows are not null, from bit 0 on; null if all are.
+std::shared_ptr<arrow::Buffer> valid_rows(const arrow::Array& column) {
+  if (column.null_count() == 0) return nullptr;
+  if (column.offset() == 0) return column.null_bitmap();
+  return check(arrow::internal::CopyBitmap(arrow::default_memory_pool(), column.null_bitmap_data(),
+                                           column.offset(), column.length()),
+               kLanes);
+}
+
 // Integers of the width of a type that is not text, nested or a bool; null if it is of another
 // sort.
 TypePtr integers_for(const arrow::DataType& type) {
@@ -147,14 +156,8 @@ ArrayPtr from_binary(const ArrayPtr& lane, const TypePtr& type) {
         to[i] = static_cast<int32_t>(bytes.value_offset(i) - first);
       }
       auto values = arrow::SliceBuffer(bytes.value_data(), first, last - first);
-      auto validity = bytes.null_count() == 0 ? nullptr : bytes.null_bitmap();
-      if (validity && bytes.offset() > 0) {
-        validity = check(arrow::internal::CopyBitmap(arrow::default_memory_pool(), validity->data(),
-                                                     bytes.offset(), length),
-                         kLanes);
-      }
       return arrow::MakeArray(
-          arrow::ArrayData::Make(type, length, {validity, std::move(offsets), values}));
+          arrow::ArrayData::Make(type, length, {valid_rows(bytes), std::move(offsets), values}));
     }
     default: {
       arrow::FixedSizeBinaryBuilder builder(arrow::fixed_size_binary(type->byte_width()));
@@ -188,29 +191,27 @@ double number_of(int64_t key) {
   return std::bit_cast<double>(key < 0 ? INT64_MIN - key : key);
 }
 
-double number_at(const arrow::Array& column, int64_t row) {
-  switch (column.type_id()) {
-    case Type::HALF_FLOAT:
-      return Float16::FromBits(static_cast<const arrow::HalfFloatArray&>(column).Value(row))
-          .ToDouble();
-    case Type::FLOAT:
-      return static_cast<const arrow::FloatArray&>(column).Value(row);
-    default:
-      return static_cast<const arrow::DoubleArray&>(column).Value(row);
-  }
+template <class ArrowType, class Number>
+ArrayPtr float_keys_of(const arrow::Array& column, Number number) {
+  const auto* from = static_cast<const arrow::NumericArray<ArrowType>&>(column).raw_values();
+  auto buffer = check(arrow::AllocateBuffer(column.length() * 8), kLanes);
+  auto* keys = reinterpret_cast<int64_t*>(buffer->mutable_data());
+  for (int64_t i = 0; i < column.length(); ++i) keys[i] = key_of(number(from[i]));
+  return std::make_shared<arrow::Int64Array>(column.length(), std::move(buffer), valid_rows(column),
+                                             column.null_count());
 }
 
 ArrayPtr float_keys(const arrow::Array& column) {
-  arrow::Int64Builder builder;
-  check(builder.Reserve(column.length()), kLanes);
-  for (int64_t i = 0; i < column.length(); ++i) {
-    if (column.IsNull(i)) {
-      builder.UnsafeAppendNull();
-    } else {
-      builder.UnsafeAppend(key_of(number_at(column, i)));
-    }
+  switch (column.type_id()) {
+    case Type::HALF_FLOAT:
+      return float_keys_of<arrow::HalfFloatType>(
+          column, [](uint16_t bits) { return Float16::FromBits(bits).ToDouble(); });
+    case Type::FLOAT:
+      return float_keys_of<arrow::FloatType>(column,
+                                             [](float x) { return static_cast<double>(x); });
+    default:
+      return float_keys_of<arrow::DoubleType>(column, [](double x) { return x; });
   }
-  return check(builder.Finish(), kLanes);
 }
 
 template <class Builder, class Convert>

@@ -3,8 +3,7 @@
 
 namespace manta {
 
-void check(const arrow::Status& status, const std::string& doing) {
-  if (status.ok()) return;
+void throw_status(const arrow::Status& status, std::string_view doing) {
   ErrorKind kind = ErrorKind::kIo;
   if (status.IsOutOfMemory() || status.IsCapacityError()) kind = ErrorKind::kResources;
   if (status.IsInvalid() || status.IsTypeError() || status.IsNotImplemented() ||
@@ -14,7 +13,7 @@ void check(const arrow::Status& status, const std::string& doing) {
   if (status.IsKeyError()) kind = ErrorKind::kNotFound;
   if (status.IsSerializationError()) kind = ErrorKind::kCorrupt;
   if (status.IsCancelled()) kind = ErrorKind::kCancelled;
-  throw Error(kind, doing + ": " + status_text(status));
+  throw Error(kind, str(doing, ": ", status_text(status)));
 }
 
 std::string status_text(const arrow::Status& status) {

@@ -6,6 +6,7 @@
 
 #include "manta/base/error_of_internal.h"
 #include "manta/io/bulk_internal.h"
+#include "manta/io/checksum_internal.h"
 #include "manta/io/transport_pair_internal.h"
 
 namespace manta {
@@ -61,6 +62,32 @@ TEST_P(BulkTest, APeerThatClosesIsNamed) {
   EXPECT_THAT(error.what(), HasSubstr("it closed the connection after 1000 of 2000 bytes"));
   bytes = pattern(50'000'000);
   EXPECT_EQ(error_of([&] { send_bulk(*pair_.second, bytes, 50s); }).kind(), ErrorKind::kIo);
+}
+
+TEST_P(BulkTest, AChecksumFollowsTheBytes) {
+  for (size_t size : {1u, 256u << 10, (256u << 10) + 1, 3'000'000u}) {
+    SCOPED_TRACE(size);
+    auto bytes = pattern(size);
+    std::thread sender([&] { send_bulk(*pair_.first, bytes, 50s, BulkCheck::kChecksum); });
+    auto memory = receive_bulk(*pair_.second, size, 50s, BulkCheck::kChecksum);
+    sender.join();
+    ASSERT_EQ(memory->size(), size);
+    EXPECT_EQ(std::memcmp(memory->data(), bytes.data(), size), 0);
+  }
+}
+
+TEST_P(BulkTest, DamagedBytesAreNotTaken) {
+  auto bytes = pattern(1000);
+  Checksum checksum;
+  checksum.add(bytes.data(), bytes.size());
+  std::string sum = checksum.hex();
+  bytes[500] ^= 1;
+  send_bulk(*pair_.first, bytes, 50s);
+  send_bulk(*pair_.first, {reinterpret_cast<const uint8_t*>(sum.data()), sum.size()}, 50s);
+  Error error = error_of([&] { receive_bulk(*pair_.second, 1000, 50s, BulkCheck::kChecksum); });
+  EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
+  EXPECT_THAT(error.what(), HasSubstr("1000 bytes have been damaged"));
+  EXPECT_THAT(error.what(), HasSubstr(pair_.second->peer()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, BulkTest, kTransportKinds, name_of_kind);

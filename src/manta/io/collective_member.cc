@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "manta/base/error_internal.h"
 #include "manta/io/collective_member_internal.h"
@@ -14,6 +15,11 @@ constexpr int kYields = 20;
 // How long a rank spins before it sleeps, where its waits are usually long, and where they are not.
 constexpr std::chrono::microseconds kLeastSpin{50};
 constexpr std::chrono::microseconds kMostSpin{1000};
+// From then on it gives way between two looks: more processes than processors may be at work here,
+// e.g. the ranks of another group, or those of another host in a test.
+constexpr std::chrono::microseconds kSpinAlone{5};
+// If giving way takes so long, others need the processor for work of their own.
+constexpr std::chrono::microseconds kOthersRan{250};
 
 inline void pause_cpu() {
 #if defined(__x86_64__)
@@ -139,13 +145,18 @@ bool CollectiveMember::spin(int rank, uint32_t steps) const {
   }
   // Whoever spins on the core that the other needs waits in vain; asleep, it may be moved away.
   if (header(rank).cpu.load(std::memory_order_relaxed) == ::sched_getcpu()) return false;
-  auto end = Clock::now() + spin_time();
-  do {
+  auto begin = Clock::now();
+  const auto most = spin_time();
+  for (auto now = begin; now - begin < most;) {
     for (int i = 0; i < 32; ++i) {
       pause_cpu();
       if (has_published(rank, steps)) return true;
     }
-  } while (Clock::now() < end);
+    bool alone = now - begin < kSpinAlone;
+    if (!alone) ::sched_yield();
+    auto before = std::exchange(now, Clock::now());
+    if (!alone && now - before > kOthersRan) return has_published(rank, steps);
+  }
   return false;
 }
 

@@ -13,24 +13,6 @@
 namespace manta {
 namespace {
 
-using std::chrono::microseconds;
-
-TEST(EagerReceiver, LooksOnlyWhereWaitsAreUsuallyShort) {
-  EagerReceiver::Habit habit;
-  EXPECT_FALSE(habit.is_short()) << "nothing is known yet";
-  int waits = 0;
-  for (; !habit.is_short(); ++waits) habit.add(microseconds(100));
-  EXPECT_GT(waits, 1);
-  EXPECT_LT(waits, 10);
-  for (int i = 0; i < 20; ++i) habit.add(microseconds(100));
-  habit.add(std::chrono::hours(1));
-  EXPECT_TRUE(habit.is_short()) << "one long wait, however long, is no habit";
-  for (int i = 0; i < 3; ++i) habit.add(std::chrono::milliseconds(1));
-  EXPECT_FALSE(habit.is_short());
-  for (int i = 0; i < 100; ++i) habit.add(EagerReceiver::kMostSpin);
-  EXPECT_FALSE(habit.is_short()) << "it would look for all of the time, in vain";
-}
-
 // Whether the thread of this process sleeps.
 bool sleeps(pid_t thread) {
   std::ifstream file(str("/proc/self/task/", thread, "/stat"));

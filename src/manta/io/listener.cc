@@ -5,7 +5,7 @@
 #include <cerrno>
 
 #include "manta/base/error_internal.h"
-#include "manta/base/log.h"
+#include "manta/base/log_internal.h"
 #include "manta/io/listener_internal.h"
 
 namespace manta {

@@ -157,6 +157,33 @@ void remove_remote(const RemoteAddress& address) {
   if (error.kind() != ErrorKind::kNotFound) throw error;
 }
 
+void remove_remote_folder(const RemoteAddress& folder) {
+  if (look_at(folder).kind != RemoteEntry::kFolder) return;
+  RemoteStore store = store_of(folder);
+  auto status = store.files->DeleteDir(store.path_of(folder));
+  if (status.ok()) return;
+  Error error = remote_error(status, str("removing '", folder.text(), "'"));
+  if (error.kind() != ErrorKind::kNotFound) throw error;
+}
+
+std::string read_remote(const RemoteAddress& address, size_t most) {
+  OpenRemoteFile opened = open_remote(address);
+  if (static_cast<size_t>(opened.size) > most) {
+    throw Error(ErrorKind::kCorrupt, str("'", address.text(), "' has ", opened.size,
+                                         " bytes; at most ", most, " are read"));
+  }
+  auto bytes = opened.file->ReadAt(0, opened.size);
+  if (!bytes.ok()) throw remote_error(bytes.status(), str("reading '", address.text(), "'"));
+  return (*bytes)->ToString();
+}
+
+void write_remote(const RemoteAddress& address, std::string_view text) {
+  NewRemoteFile file(address);
+  auto status = file.stream()->Write(text.data(), static_cast<int64_t>(text.size()));
+  if (!status.ok()) throw remote_error(status, str("writing '", address.text(), "'"));
+  file.publish();
+}
+
 NewRemoteFile::NewRemoteFile(const RemoteAddress& address) : address_(address) {
   RemoteStore store = store_of(address);
   std::string doing = str("making '", address.text(), "'");

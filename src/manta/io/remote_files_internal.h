@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "manta/base/error_internal.h"
@@ -74,6 +75,13 @@ OpenRemoteFile open_remote(const RemoteAddress& address);
 
 /// Success if there is none.
 void remove_remote(const RemoteAddress& address);
+/// With everything below it. Success if there is none.
+void remove_remote_folder(const RemoteAddress& folder);
+
+/// The whole file. Throws as open_remote, and Error(kCorrupt) if it has more bytes.
+std::string read_remote(const RemoteAddress& address, size_t most);
+/// A new file, or other content in the place of one that is there: readers see one or the other.
+void write_remote(const RemoteAddress& address, std::string_view text);
 
 /// A file that appears with all its content when it is published, or not at all. If the process
 /// dies before, S3 keeps an unfinished upload, which nobody sees, until the bucket's rule for those

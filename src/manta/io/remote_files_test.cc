@@ -61,5 +61,20 @@ TEST(RemoteFilesTest, FilesAppearWholeAreListedOpenedAndRemoved) {
   EXPECT_EQ(error_of([] { open_remote(at("x")); }).kind(), ErrorKind::kNotFound);
 }
 
+TEST(RemoteFilesTest, TextsAreReplacedAndFoldersRemoved) {
+  write_remote(at("t/a"), "one");
+  write_remote(at("t/a"), "");
+  EXPECT_EQ(read_remote(at("t/a"), 0), "");
+  write_remote(at("t/a"), "three");
+  write_remote(at("t/b/c"), "four");
+  EXPECT_EQ(read_remote(at("t/a"), 5), "three");
+  EXPECT_EQ(error_of([] { read_remote(at("t/a"), 4); }).kind(), ErrorKind::kCorrupt);
+  EXPECT_EQ(error_of([] { read_remote(at("t/x"), 4); }).kind(), ErrorKind::kNotFound);
+  remove_remote_folder(at("t/b"));
+  EXPECT_EQ(look_at(at("t/b/c")).kind, RemoteEntry::kNothing);
+  EXPECT_EQ(look_at(at("t/a")).kind, RemoteEntry::kFile);
+  remove_remote_folder(at("t/b"));
+}
+
 }  // namespace
 }  // namespace manta

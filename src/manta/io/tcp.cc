@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <charconv>
 #include <memory>
 #include <vector>
 
@@ -95,6 +96,22 @@ Deadline part_of(Deadline deadline, size_t count) {
 
 std::string TcpAddress::text() const {
   return host.find(':') == std::string::npos ? str(host, ":", port) : str("[", host, "]:", port);
+}
+
+TcpAddress parse_address(const std::string& text) {
+  size_t colon = text.rfind(':');
+  TcpAddress address;
+  if (colon != std::string::npos) {
+    address.host = text.substr(0, colon);
+    if (address.host.starts_with('[') && address.host.ends_with(']')) {
+      address.host = address.host.substr(1, address.host.size() - 2);
+    }
+    const char* end = text.data() + text.size();
+    auto [rest, error] = std::from_chars(text.data() + colon + 1, end, address.port);
+    if (error == std::errc() && rest == end && !address.host.empty()) return address;
+  }
+  throw Error(ErrorKind::kInvalidArgument,
+              str("'", text, "' is no address: write it as 10.0.0.7:4711 or [fd00::7]:4711"));
 }
 
 TcpAddress local_address(int socket) {

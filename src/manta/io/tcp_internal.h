@@ -36,6 +36,8 @@ struct TcpAddress {
   /// "10.0.0.7:4711", "[fd00::7]:4711".
   std::string text() const;
 };
+/// The other way round. Throws Error(kInvalidArgument) if it is neither.
+TcpAddress parse_address(const std::string& text);
 
 /// The end of a socket that is here: for a listening one, what to connect to.
 TcpAddress local_address(int socket);

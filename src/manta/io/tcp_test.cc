@@ -122,5 +122,14 @@ TEST(TcpTest, AHostThatDoesNotAnswerTimesOut) {
   EXPECT_THAT(error.what(), HasSubstr(str("connecting to 127.0.0.1:", port, ": no answer")));
 }
 
+TEST(ParseAddress, TakesWhatTcpAddressWrites) {
+  for (const char* text : {"10.0.0.7:4711", "[fd00::7]:4711"}) {
+    EXPECT_EQ(parse_address(text).text(), text);
+  }
+  for (const char* text : {"", "10.0.0.7", ":1", "a:70000", "a:1x"}) {
+    EXPECT_THROW(parse_address(text), Error) << text;
+  }
+}
+
 }  // namespace
 }  // namespace manta

@@ -1,11 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <sys/socket.h>
 
-#include <functional>
-#include <thread>
-
+#include "manta/io/tcp_proxy_internal.h"
 #include "manta/io/tls_listener_fixture_internal.h"
 
 namespace manta {
@@ -13,64 +10,11 @@ namespace {
 
 using testing::HasSubstr;
 
-// Between a client and the listener; it may keep, cut off or change what the client sends.
-class Proxy {
- public:
-  // What becomes of the client's bytes; with `false` they are the last.
-  using Change = std::function<std::pair<std::string, bool>(std::string bytes)>;
-
-  Proxy(uint16_t to, Change change)
-      : listener_(listen_tcp("127.0.0.1", 0)),
-        port_(local_address(listener_.get()).port),
-        thread_([this, to, change] {
-          UniqueFd client = accept_one(listener_.get());
-          UniqueFd server = connect_tcp("127.0.0.1", to, patiently());
-          while (forward(client.get(), server.get(), change)) continue;
-        }) {}
-  ~Proxy() {
-    if (thread_.joinable()) thread_.join();
-  }
-
-  uint16_t port() const { return port_; }
-  // All that the client has sent, once it has closed.
-  const std::string& recorded() {
-    thread_.join();
-    return recorded_;
-  }
-
- private:
-  bool forward(int client, int server, const Change& change) {
-    pollfd ends[] = {{client, POLLIN, 0}, {server, POLLIN, 0}};
-    if (::poll(ends, 2, 50'000) <= 0) return false;
-    char bytes[4096];
-    for (int i = 0; i < 2; ++i) {
-      if (ends[i].revents == 0) continue;
-      ssize_t got = ::recv(ends[i].fd, bytes, sizeof(bytes), MSG_DONTWAIT);
-      if (got <= 0) return false;
-      std::string text(bytes, static_cast<size_t>(got));
-      if (i == 0) {
-        recorded_ += text;
-        auto [changed, go_on] = change(text);
-        ::send(server, changed.data(), changed.size(), MSG_NOSIGNAL);
-        if (!go_on) return false;
-      } else {
-        ::send(client, text.data(), text.size(), MSG_NOSIGNAL);
-      }
-    }
-    return true;
-  }
-
-  UniqueFd listener_;
-  uint16_t port_;
-  std::string recorded_;
-  std::thread thread_;
-};
-
 class TlsInterceptionTest : public TlsListenerTest {};
 
 TEST_F(TlsInterceptionTest, WhatWasRecordedCannotBeReplayed) {
   listen();
-  Proxy proxy(port_, [](std::string bytes) { return std::pair(bytes, true); });
+  TcpProxy proxy(port_, [](std::string bytes) { return std::pair(bytes, true); });
   {
     auto channel = join("original", proxy.port());
     expect_echo(*channel, "secret words");
@@ -94,7 +38,7 @@ TEST_F(TlsInterceptionTest, WhatWasRecordedCannotBeReplayed) {
 TEST_F(TlsInterceptionTest, AChangedBitIsSeen) {
   listen();
   std::atomic<bool> change = false;
-  Proxy proxy(port_, [&](std::string bytes) {
+  TcpProxy proxy(port_, [&](std::string bytes) {
     if (change) bytes.back() = static_cast<char>(bytes.back() ^ 1);
     return std::pair(bytes, true);
   });
@@ -125,7 +69,7 @@ TEST_F(TlsInterceptionTest, WhatIsCutOffIsCorruptExceptBetweenFrames) {
     locked([&] { ends_.clear(); });
     listen();
     std::atomic<bool> last = false;
-    Proxy proxy(port_, [&, kept = kept](std::string bytes) {
+    TcpProxy proxy(port_, [&, kept = kept](std::string bytes) {
       return last ? std::pair(bytes.substr(0, kept), false) : std::pair(bytes, true);
     });
     auto transport = connect_tls(TlsKey(kTestToken), "127.0.0.1", proxy.port(), patiently());

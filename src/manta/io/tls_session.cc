@@ -95,7 +95,7 @@ TlsSession::TlsSession(const TlsKey& key, UniqueFd socket, TlsHandshake::Role ro
 
 TlsSession::~TlsSession() {
   const OpenSsl& api = openssl();
-  if (proved_ && !failed_ && !nobody_reads_ && out_.empty()) {
+  if (proved_ && !failed_ && !abandoned_ && !nobody_reads_ && out_.empty()) {
     api.ERR_clear_error();
     api.SSL_shutdown(ssl_);  // tells the peer that nothing was cut off, if the socket takes it
     ::send(fd_, out_.data(), out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -103,6 +103,11 @@ TlsSession::~TlsSession() {
     ::recv(fd_, nullptr, kMaxDiscarded, MSG_TRUNC | MSG_DONTWAIT);
   }
   api.SSL_free(ssl_);
+}
+
+bool TlsSession::abandon() {
+  abandoned_ = true;
+  return out_.empty() && !openssl().SSL_has_pending(ssl_);
 }
 
 IoStatus TlsSession::handshake() {

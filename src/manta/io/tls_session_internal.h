@@ -42,6 +42,10 @@ class TlsSession {
   bool has_more() const { return has_more_; }
   bool has_unsent() const { return !out_.empty(); }
 
+  /// From here on the socket is not this one's: nothing is said at the end. False if it has bytes
+  /// that have been encrypted, or have yet to be read.
+  bool abandon();
+
   SSL* ssl() { return ssl_; }
 
   /// A key encrypts so many records, of 16 KB at most; then it is replaced. The limit of AES-GCM is
@@ -70,6 +74,7 @@ class TlsSession {
   bool at_end_ = false;
   bool nobody_reads_ = false;
   bool failed_ = false;
+  bool abandoned_ = false;
   int read_error_ = 0;
   std::string tls_error_;
   uint64_t records_ = 0;  // with the present key

@@ -1,9 +1,11 @@
+#include <fcntl.h>
 #include <poll.h>
 
 #include <mutex>
 
 #include "manta/base/error_internal.h"
 #include "manta/io/poll_internal.h"
+#include "manta/io/tcp_transport_internal.h"
 #include "manta/io/tls_session_internal.h"
 
 namespace manta {
@@ -30,6 +32,16 @@ class TlsTransport final : public Transport {
   Moved write(std::string_view bytes, std::span<const int> fds) override {
     MANTA_CHECK(fds.empty(), "descriptors do not travel between hosts");
     return locked([&] { return session_->write(bytes); });
+  }
+  UniqueFd leave() {
+    std::lock_guard lock(mutex_);
+    if (!session_->abandon()) {
+      throw Error(ErrorKind::kCorrupt, str("encryption of the connection with ", peer(),
+                                           " cannot end here: it has encrypted bytes"));
+    }
+    UniqueFd socket(::fcntl(fd(), F_DUPFD_CLOEXEC, 0));
+    if (!socket) throw_errno("duplicating a socket");
+    return socket;
   }
 
  private:
@@ -64,6 +76,10 @@ std::unique_ptr<Transport> shake_hands(const TlsKey& key, UniqueFd socket, TlsHa
 }
 
 }  // namespace
+
+std::unique_ptr<Transport> leave_tls(Transport& tls) {
+  return std::make_unique<TcpTransport>(dynamic_cast<TlsTransport&>(tls).leave());
+}
 
 TlsHandshake::TlsHandshake(const TlsKey& key, UniqueFd socket, Role role)
     : session_(std::make_unique<TlsSession>(key, std::move(socket), role)) {}

@@ -11,6 +11,7 @@
 
 #include "manta/io/channel_internal.h"
 #include "manta/io/poll_internal.h"
+#include "manta/io/tcp_transport_internal.h"
 #include "manta/io/tls_internal.h"
 #include "manta/io/unix_transport_internal.h"
 
@@ -65,17 +66,25 @@ inline TransportPair tls_pair(int buffer = 0) {
   return {connects.finish(), accepts.finish()};
 }
 
+/// For tests: both ends of a connection that has left TLS.
+inline TransportPair plain_pair() {
+  auto [client, server] = tls_pair();
+  return {leave_tls(*client), leave_tls(*server)};
+}
+
 /// For tests that every transport has to pass.
 struct TransportKind {
   const char* name;
   TransportPair (*make)();
+  bool encrypts = false;
   friend std::ostream& operator<<(std::ostream& out, const TransportKind& kind) {
     return out << kind.name;
   }
 };
 inline const auto kTransportKinds = testing::Values(
-    TransportKind{"unix", unix_pair}, TransportKind{"tls", [] { return tls_pair(); }},
-    TransportKind{"tls_with_small_buffers", [] { return tls_pair(32 << 10); }});
+    TransportKind{"unix", unix_pair}, TransportKind{"plain", plain_pair},
+    TransportKind{"tls", [] { return tls_pair(); }, true},
+    TransportKind{"tls_with_small_buffers", [] { return tls_pair(32 << 10); }, true});
 inline std::string name_of_kind(const testing::TestParamInfo<TransportKind>& info) {
   return info.param.name;
 }

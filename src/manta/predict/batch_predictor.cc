@@ -5,7 +5,7 @@
 namespace manta {
 
 BatchPredictor::BatchPredictor(const Checkpoint& checkpoint, PredictorFactory make)
-    : predictor_(std::make_shared<PredictorRef>(std::move(make), checkpoint.path())) {
+    : predictor_(std::make_shared<PredictorRef>(std::move(make), checkpoint.uri())) {
   predictor_->get();
 }
 

@@ -10,7 +10,9 @@
 
 namespace manta {
 
+namespace internal {
 class PredictorRef;
+}
 
 struct BatchPredictOptions {
   /// Columns of the data set that are also part of the result, before the predictions.
@@ -56,7 +58,7 @@ class BatchPredictor {
  private:
   BatchPredictor(const Checkpoint& checkpoint, PredictorFactory make);
 
-  std::shared_ptr<const PredictorRef> predictor_;
+  std::shared_ptr<const internal::PredictorRef> predictor_;
 };
 
 namespace internal {

@@ -82,12 +82,12 @@ std::unique_ptr<Predictor> PredictorFactory::make(const Checkpoint& checkpoint) 
   } catch (const std::exception& error) {
     throw Error(ErrorKind::kUserCode,
                 str(to_string(), " threw ", demangle(typeid(error).name()), " on checkpoint '",
-                    checkpoint.path(), "': ", error.what()));
+                    checkpoint.uri(), "': ", error.what()));
   }
   auto predictor = std::move(*static_cast<std::unique_ptr<Predictor>*>(instance.get()));
   if (!predictor) {
-    throw Error(ErrorKind::kUserCode, str(to_string(), " returned no predictor for checkpoint '",
-                                          checkpoint.path(), "'"));
+    throw Error(ErrorKind::kUserCode,
+                str(to_string(), " returned no predictor for checkpoint '", checkpoint.uri(), "'"));
   }
   return predictor;
 }

@@ -9,7 +9,7 @@ PredictorRef::PredictorRef(PredictorFactory factory, std::string checkpoint)
 const Predictor& PredictorRef::get() const {
   std::lock_guard lock(loaded_->mutex);
   if (!loaded_->predictor) {
-    loaded_->predictor = factory_.make(Checkpoint::from_directory(checkpoint_));
+    loaded_->predictor = factory_.make(Checkpoint::from_uri(checkpoint_));
   }
   return *loaded_->predictor;
 }

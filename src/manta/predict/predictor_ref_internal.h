@@ -4,9 +4,10 @@
 #include <mutex>
 #include <string>
 
+#include "manta/base/names_internal.h"
 #include "manta/predict/predictor_factory.h"
 
-namespace manta {
+namespace manta::internal {
 
 /// A predictor of a checkpoint that is made when it is first used, once for all copies in a
 /// process. Can be sent to another process of the run, where it is made again.
@@ -38,4 +39,4 @@ class PredictorRef {
   std::shared_ptr<Loaded> loaded_ = std::make_shared<Loaded>();
 };
 
-}  // namespace manta
+}  // namespace manta::internal

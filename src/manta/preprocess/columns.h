@@ -15,9 +15,9 @@ class DataType;
 
 namespace manta {
 
-class JsonFields;
-
 namespace internal {
+
+class JsonFields;
 
 /// The columns that a preprocessor looks at, those that it makes of them, and how a batch gets
 /// them. Remembers the columns of the last batch: most batches are like the one before, and a

@@ -41,8 +41,8 @@ class Bins {
   data::BatchPtr transform(const data::BatchPtr& batch) const;
 
   void write(Json& state) const;
-  static Bins read(const std::string& who, const JsonFields& fields);
-  static std::vector<double> read_edges(const JsonFields& fields, const Json& edges,
+  static Bins read(const std::string& who, const internal::JsonFields& fields);
+  static std::vector<double> read_edges(const internal::JsonFields& fields, const Json& edges,
                                         const std::string& key);
 
  private:

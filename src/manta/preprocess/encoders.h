@@ -43,7 +43,7 @@ class CategoryEncoder : public LearningPreprocessor {
       : columns_(std::move(columns)), by_element_(lists_by_element), nulls_(nulls_allowed) {}
   /// Throws Error(kInvalidArgument) for columns that are not there, and numbers below 1.
   void set_most(std::map<std::string, int64_t> most);
-  void read_learned(const JsonFields& fields);
+  void read_learned(const internal::JsonFields& fields);
 
   Columns columns_;
   bool by_element_;

@@ -1,11 +1,10 @@
 #include <arrow/api.h>
 
-#include <exception>
+#include <map>
 #include <mutex>
 #include <thread>
 
 #include "manta/base/error_internal.h"
-#include "manta/base/start_thread_internal.h"
 #include "manta/data/operation_internal.h"
 #include "manta/data/plan_internal.h"
 #include "manta/data/processors_internal.h"
@@ -20,35 +19,21 @@ namespace {
 
 using Tallies = std::vector<std::unique_ptr<Tally>>;
 
-// Threads that take batches of a stream, each the next one, and count for themselves.
+// The threads that read the rows count them, each for itself.
 class Pass {
  public:
   Pass(const Dataset& dataset, const std::vector<PassMember>& members, int threads)
-      : members_(members), stream_(dataset.plan(), {}, {.threads = threads}) {
-    std::vector<Tallies> tallies(static_cast<size_t>(threads));
-    std::vector<std::thread> others;
-    try {
-      for (size_t i = 1; i < tallies.size(); ++i) {
-        others.push_back(start_thread("a thread to fit a preprocessor",
-                                      [this, &own = tallies[i]] { work(own); }));
-      }
-    } catch (const Error&) {
-      // The result is the same with fewer.
-    }
-    work(tallies[0]);
-    for (auto& thread : others) thread.join();
-    if (error_) std::rethrow_exception(error_);
-    result_ = merged(std::move(tallies));
+      : members_(members) {
+    data::Stream stream(
+        dataset.plan(), {},
+        {.threads = threads, .consume = [this](const auto& batch) { count(batch, own()); }});
+    stream.next();
   }
 
   /// Empty if there were no rows.
-  Tallies result() { return std::move(result_); }
-
- private:
-  static Tallies merged(std::vector<Tallies> tallies) {
+  Tallies result() {
     Tallies all;
-    for (auto& one : tallies) {
-      if (one.empty()) continue;
+    for (auto& [thread, one] : tallies_) {
       if (all.empty()) {
         all = std::move(one);
         continue;
@@ -58,32 +43,14 @@ class Pass {
     return all;
   }
 
-  void work(Tallies& own) {
-    int64_t index = 0;
-    try {
-      while (true) {
-        data::BatchPtr batch;
-        {
-          std::lock_guard lock(stream_mutex_);
-          if (stopped_) return;
-          index = next_index_++;
-          auto block = stream_.next();
-          if (!block) return;
-          batch = std::move(block->batch);
-        }
-        if (own.empty()) {
-          for (const auto& member : members_) own.push_back(member.learner->start_tally());
-        }
-        count(batch, own);
-      }
-    } catch (...) {
-      std::lock_guard lock(stream_mutex_);
-      stopped_ = true;
-      if (!error_ || index < error_index_) {  // that of the first rows, as far as they were read
-        error_ = std::current_exception();
-        error_index_ = index;
-      }
+ private:
+  Tallies& own() {
+    std::lock_guard lock(mutex_);
+    Tallies& own = tallies_[std::this_thread::get_id()];
+    if (own.empty()) {
+      for (const auto& member : members_) own.push_back(member.learner->start_tally());
     }
+    return own;
   }
 
   // Members whose rows go through the same see the same batch.
@@ -102,13 +69,8 @@ class Pass {
   }
 
   const std::vector<PassMember>& members_;
-  std::mutex stream_mutex_;  // of everything below
-  data::Stream stream_;
-  int64_t next_index_ = 0;
-  bool stopped_ = false;
-  std::exception_ptr error_;
-  int64_t error_index_ = 0;
-  Tallies result_;
+  std::mutex mutex_;  // of what follows; each thread changes what is its own without it
+  std::map<std::thread::id, Tallies> tallies_;
 };
 
 void add_names(std::vector<std::string>& names, const std::vector<std::string>& more) {

@@ -50,7 +50,7 @@ class ColumnScaler : public LearningPreprocessor, public Invertible {
 
   void set(std::vector<Learned> learned, std::vector<Scale> scales);
   /// The numbers of that name, one for each column; empty before fit.
-  std::vector<double> read(const JsonFields& fields, const std::string& name) const;
+  std::vector<double> read(const internal::JsonFields& fields, const std::string& name) const;
   /// Throws Error(kInvalidArgument) that says so of a column whose values are infinite, or too far
   /// apart to be subtracted.
   void require_range(size_t column, double min, double max) const;

@@ -26,7 +26,8 @@ class PredictorDeployment {
   }
 
   /// Starts the replicas, each of which makes its predictor from the checkpoint, and returns when
-  /// all are healthy. The checkpoint's folder must stay where it is.
+  /// all are healthy. The checkpoint's folder must stay where it is. Of one at an address each
+  /// replica fetches a copy.
   ///
   /// If there is a deployment of that name, it is replaced, replica by replica: a new one answers
   /// before an old one stops taking requests, so no request fails. (It needs room for one replica

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "manta/base/error_internal.h"
-#include "manta/base/log.h"
+#include "manta/base/log_internal.h"
 #include "manta/core/how_it_ended_internal.h"
 #include "manta/core/init.h"
 #include "manta/serve/replica_frames_internal.h"

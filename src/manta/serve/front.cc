@@ -1,7 +1,7 @@
 #include <atomic>
 
 #include "manta/base/error_internal.h"
-#include "manta/base/log.h"
+#include "manta/base/log_internal.h"
 #include "manta/base/random_token_internal.h"
 #include "manta/base/start_thread_internal.h"
 #include "manta/core/init.h"

@@ -1,5 +1,5 @@
 #include "manta/base/error_internal.h"
-#include "manta/base/log.h"
+#include "manta/base/log_internal.h"
 #include "manta/serve/http_connection_internal.h"
 #include "manta/serve/http_server_internal.h"
 #include "manta/serve/predictions_json_internal.h"

@@ -63,7 +63,7 @@ void Replica::run(const std::string& address, const std::string& token, uint64_t
   Loaded loaded;
   try {
     adapter = resolve_adapter(load.adapter);
-    predictor = load.factory.make(Checkpoint::from_directory(load.checkpoint));
+    predictor = load.factory.make(Checkpoint::from_uri(load.checkpoint));
     loaded.ok = true;
   } catch (const Error& error) {
     loaded = {false, error.kind(), error.what()};

@@ -7,6 +7,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/base/interrupts_internal.h"
+#include "manta/io/remote_files_internal.h"
 #include "manta/serve/control_internal.h"
 #include "manta/serve/replica_frames_internal.h"
 
@@ -104,7 +105,9 @@ void PredictorDeployment::deploy(const PredictorFactory& factory, const Checkpoi
   DeploySpec spec;
   spec.options = options_;
   spec.factory = factory;
-  spec.checkpoint = std::filesystem::absolute(checkpoint.path()).string();
+  spec.checkpoint = checkpoint.uri();
+  if (!remote_address(spec.checkpoint))
+    spec.checkpoint = std::filesystem::absolute(spec.checkpoint).string();
   spec.adapter = locate_adapter(options.http_adapter);
   control->deploy(spec);
 }

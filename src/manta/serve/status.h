@@ -10,7 +10,7 @@ struct DeploymentStatus {
   std::string name;
   std::string url;
   std::string predictor;   ///< The class or function that makes it.
-  std::string checkpoint;  ///< Its folder.
+  std::string checkpoint;  ///< Its folder or address.
   /// "healthy": as many replicas serve as should. "updating": a deploy is under way. "unhealthy":
   /// some are missing; `message` says why. "removing": it answers what it has, and ends.
   std::string state;

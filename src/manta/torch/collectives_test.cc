@@ -396,6 +396,64 @@ INSTANTIATE_TEST_SUITE_P(Backends, CollectivesTest,
                                                                      : "Hosts";
                          });
 
+// What only ranks on several hosts promise.
+
+// Ranks 0 and 2 are on one host, 1 and 3 on another.
+TEST(HostsCollectivesTest, AKilledRankEndsSmallCallsEverywhereAndIsNamed) {
+  for (int killed : {1, 3}) {  // the first of its host, and another
+    SCOPED_TRACE(killed);
+    RankProcesses processes(4, [&](Seat seat) {
+      seat.timeout = 24h;
+      auto group = join(BackendKind::kHosts, seat);
+      auto tensor = at::ones(10);
+      for (int i = 0; i < 3; ++i) allreduce(*group, tensor);
+      if (seat.rank == killed) ::raise(SIGKILL);
+      for (;;) allreduce(*group, tensor);
+    });
+    EXPECT_EQ(processes.outcome(killed), str("signal ", SIGKILL));
+    for (int rank = 0; rank < 4; ++rank) {
+      if (rank == killed) continue;
+      auto outcome = processes.outcome(rank);
+      EXPECT_THAT(outcome, testing::StartsWith("worker lost: ")) << rank;
+      // Within a host ranks are counted by themselves.
+      EXPECT_THAT(outcome,
+                  testing::AnyOf(HasSubstr("rank 1 has ended"), HasSubstr("the process of rank ")))
+          << rank;
+    }
+  }
+}
+
+TEST(HostsCollectivesTest, DifferentCallsOfHostsNameBoth) {
+  for (int64_t elements : {10, 1'000'000}) {  // over links, and over Gloo
+    RankProcesses processes(2, [&](const Seat& seat) {
+      auto group = join(BackendKind::kHosts, seat);
+      auto tensor = at::ones(elements + seat.rank);
+      allreduce(*group, tensor);
+    });
+    for (int rank : {0, 1}) {
+      EXPECT_THAT(processes.outcome(rank),
+                  AllOf(HasSubstr("invalid argument: "), HasSubstr("hosts made different calls"),
+                        HasSubstr(str("allreduce (sum) of ", 4 * elements, " bytes of float")),
+                        HasSubstr(str("allreduce (sum) of ", 4 * elements + 4, " bytes"))));
+    }
+  }
+}
+
+// Small tensors and large ones go different ways, and must come out the same.
+TEST(HostsCollectivesTest, TypesThatGlooLacksAreAddedAtEverySize) {
+  RankProcesses processes(3, [&](const Seat& seat) {
+    auto group = join(BackendKind::kHosts, seat);
+    for (int64_t elements : {1, 1000, 200'000}) {
+      for (auto type : {at::kShort, at::kBool}) {
+        auto tensor = input_of(seat.rank, elements, type);
+        allreduce(*group, tensor, ReduceOp::MAX);
+        expect_equal(tensor, expected_of(3, elements, type, ReduceOp::MAX), c10::toString(type));
+      }
+    }
+  });
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(processes.outcome(rank), "") << rank;
+}
+
 // What only the shared-memory backend promises.
 
 TEST(ShmCollectivesTest, DeathIsSeenLongBeforeTheTimeout) {

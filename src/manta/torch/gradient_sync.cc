@@ -14,6 +14,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/torch/flat_exchange_internal.h"
+#include "manta/torch/process_group_internal.h"
 #include "manta/torch/replicas_internal.h"
 
 namespace manta::train::detail {
@@ -119,9 +120,7 @@ GradientSync::GradientSync(torch::nn::Module& module, SyncOptions options)
     parameters_.push_back(item.value());
   }
   buffers_ = module.buffers();
-  auto device = parameters_.empty() ? c10::DeviceType::CPU : parameters_[0].device().type();
-  path_->backend = options_.group->getBackend(device);
-  Replicas replicas{*path_->backend, options_.rank, options_.world_size};
+  Replicas replicas{*options_.group, options_.rank, options_.world_size};
   check_equal_models(replicas, describe_model(module));
   broadcast_tensors(replicas, parameters_);
   broadcast_tensors(replicas, buffers_);
@@ -139,7 +138,7 @@ void GradientSync::rebuild() {
   path_->reducer_armed = false;
   std::vector<torch::Tensor> trained = trainable(parameters_);
   if (trained.empty()) return;
-  path_->backend = options_.group->getBackend(trained[0].device().type());
+  path_->backend = backend_for(*options_.group, trained[0].device().type());
   if (all_on_cpu(trained) && all_on_cpu(buffers_) &&
       bytes_of(trained) + bytes_of(buffers_) <= options_.flat_limit_bytes) {
     path_->flat = std::make_unique<FlatExchange>(std::move(trained), buffers_, path_->backend,
@@ -215,7 +214,7 @@ void GradientSync::finish_backward() {
   if (path_->flat) {
     path_->flat->run();
   } else if (!buffers_.empty()) {
-    broadcast_tensors({*path_->backend, options_.rank, options_.world_size}, buffers_);
+    broadcast_tensors({*options_.group, options_.rank, options_.world_size}, buffers_);
   }
   if (options_.exchanging) options_.exchanging(false);
 }

@@ -5,6 +5,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "manta/base/error_internal.h"
+#include "manta/io/host_links_internal.h"
 #include "manta/torch/completed_work_internal.h"
 #include "manta/torch/gloo_group_internal.h"
 #include "manta/torch/hosts_group_internal.h"
@@ -28,6 +29,7 @@ class HostsBackend final : public c10d::Backend {
     if (place.local_size > 1)
       local_ = make_shm_backend(std::move(region), place.local_rank, place.local_size, inner);
     if (place.local_rank == 0) {
+      between_hosts([&] { links_ = make_links(); });
       leaders_ = make_gloo_backend(c10::make_intrusive<c10d::PrefixStore>("leaders", store),
                                    place.node_rank, place.num_nodes, inner, place.address,
                                    Connecting::kWhenNeeded);
@@ -66,25 +68,33 @@ class HostsBackend final : public c10d::Backend {
     if (node == place_.node_rank) {  // so that its host's first rank has it
       within.rootRank =
           std::count(place_.node_ranks.begin(), place_.node_ranks.begin() + options.rootRank, node);
-      if (local_) local_->broadcast(tensors, within);
+      within_host([&] { local_->broadcast(tensors, within); });
     }
     for (at::Tensor& tensor : tensors) {
       on_dense(tensor, [&](HostsTensors& dense) {
+        Elements elements = elements_of(dense[0]);
+        if (elements.bytes() <= kMostLinkBytes) {
+          return links_->broadcast(dense[0].data_ptr(), elements, node);
+        }
+        links_->meet({.bytes = elements.bytes(),
+                      .root = static_cast<int16_t>(node),
+                      .kind = CollectiveKind::kBroadcast,
+                      .type = elements.type});
         c10d::BroadcastOptions between;
         between.rootRank = node;
         leaders_->broadcast(dense, between)->wait();
       });
     }
     within.rootRank = 0;
-    if (node != place_.node_rank && local_) local_->broadcast(tensors, within);
+    if (node != place_.node_rank) within_host([&] { local_->broadcast(tensors, within); });
     return done(c10d::OpType::BROADCAST, tensors);
   }
 
   HostsWork barrier(const c10d::BarrierOptions& options) override {
     WaitWatch::Scope scope(options_.watch, "barrier");
-    if (local_) local_->barrier(options);
-    between_hosts([&] { leaders_->barrier(options)->wait(); });
-    if (local_) local_->barrier(options);
+    within_host([&] { local_->barrier(options); });
+    between_hosts([&] { links_->meet({.kind = CollectiveKind::kBarrier}); });
+    within_host([&] { local_->barrier(options); });
     return done(c10d::OpType::BARRIER, {});
   }
 
@@ -147,14 +157,13 @@ class HostsBackend final : public c10d::Backend {
   void allreduce_one(at::Tensor& tensor, const c10d::ReduceOp& op) {
     bool averages = op.op_ == c10d::ReduceOp::AVG;  // which Gloo does not know
     c10d::ReduceOp sum = averages ? c10d::ReduceOp(c10d::ReduceOp::SUM) : op;
+    check_reduces(tensor, sum);
     HostsTensors one = {tensor};
     c10d::ReduceOptions within;
     within.reduceOp = sum;
-    if (local_) local_->reduce(one, within);
+    within_host([&] { local_->reduce(one, within); });
     on_dense(tensor, [&](HostsTensors& dense) {
-      c10d::AllreduceOptions between;
-      between.reduceOp = sum;
-      leaders_->allreduce(dense, between)->wait();
+      reduce_between_hosts(dense, sum);
       if (!averages) return;
       if (at::isIntegralType(dense[0].scalar_type(), /*includeBool=*/true)) {
         dense[0].div_(size_, "trunc");
@@ -162,7 +171,33 @@ class HostsBackend final : public c10d::Backend {
         dense[0].div_(size_);
       }
     });
-    if (local_) local_->broadcast(one, c10d::BroadcastOptions());
+    within_host([&] { local_->broadcast(one, c10d::BroadcastOptions()); });
+  }
+
+  // Before anything is sent.
+  static void check_reduces(const at::Tensor& tensor, const c10d::ReduceOp& op) {
+    ElementType type = element_type(tensor.scalar_type());
+    ReduceKind kind = reduce_kind(op);
+    if (find_reduce(type, kind)) return;
+    throw Error(ErrorKind::kInvalidArgument,
+                str("the ", reduce_name(kind), " over ranks is not defined for elements of ",
+                    element_name(type)));
+  }
+
+  void reduce_between_hosts(HostsTensors& dense, const c10d::ReduceOp& op) {
+    Elements elements = elements_of(dense[0]);
+    ReduceKind kind = reduce_kind(op);
+    bool gloo_adds = elements.type != ElementType::kInt16 && elements.type != ElementType::kBool;
+    if (elements.bytes() <= kMostLinkBytes || !gloo_adds) {
+      return links_->allreduce(dense[0].data_ptr(), elements, kind);
+    }
+    links_->meet({.bytes = elements.bytes(),
+                  .kind = CollectiveKind::kAllreduce,
+                  .type = elements.type,
+                  .reduce = kind});
+    c10d::AllreduceOptions between;
+    between.reduceOp = op;
+    leaders_->allreduce(dense, between)->wait();
   }
 
   // The first rank's part, on a tensor as Gloo wants it.
@@ -175,15 +210,65 @@ class HostsBackend final : public c10d::Backend {
     });
   }
 
-  // What a host's first rank does for all of its ranks. If it fails, they are told.
+  // What a host's first rank does for all of its ranks. If it fails, they are told, and so are the
+  // other hosts.
   void between_hosts(const std::function<void()>& part) {
-    if (!leaders_) return;
+    if (place_.local_rank != 0) return;
     try {
       part();
     } catch (const Error& error) {
       if (local_) fail_shm_backend(*local_, error.kind(), error.what());
+      if (links_) links_->fail(error.kind(), error.what());
       throw;
     }
+  }
+
+  // What the ranks of a host do together, if there are several. If it fails, the other hosts are
+  // told.
+  void within_host(const std::function<void()>& part) {
+    if (!local_) return;
+    try {
+      part();
+    } catch (const Error& error) {
+      if (links_) links_->fail(error.kind(), error.what());
+      throw;
+    }
+  }
+
+  std::unique_ptr<HostLinks> make_links() {
+    Deadline deadline = Deadline::after(options_.timeout);
+    auto store = c10::make_intrusive<c10d::PrefixStore>("links", store_);
+    store->setTimeout(std::chrono::ceil<std::chrono::milliseconds>(options_.timeout));
+    auto ask = [&](const std::string& key, const auto& action) {
+      try {
+        return action();
+      } catch (const std::exception& error) {
+        throw Error(deadline.passed() ? ErrorKind::kTimeout : ErrorKind::kIo,
+                    str("rank ", rank_, " at ", place_.address, " did not learn '", key,
+                        "' of the other hosts: some rank did not start: ", error.what()));
+      }
+    };
+    LinkMeeting meeting{.set =
+                            [&](const std::string& key, const std::string& value) {
+                              ask(key, [&] {
+                                store->set(key, std::vector<uint8_t>(value.begin(), value.end()));
+                                return 0;
+                              });
+                            },
+                        .get =
+                            [&](const std::string& key) {
+                              return ask(key, [&] {
+                                auto value = store->get(key);
+                                return std::string(value.begin(), value.end());
+                              });
+                            }};
+    HostLinksOptions options{.timeout = options_.timeout};
+    for (int32_t node = 0; node < place_.num_nodes; ++node) {
+      auto first = std::find(place_.node_ranks.begin(), place_.node_ranks.end(), node);
+      options.names.push_back(str("rank ", first - place_.node_ranks.begin()));
+    }
+    return std::make_unique<HostLinks>(place_.node_rank, place_.num_nodes, place_.address, meeting,
+                                       options);
   }
 
   // All ranks make it at the same call.
@@ -204,8 +289,9 @@ class HostsBackend final : public c10d::Backend {
   const c10::intrusive_ptr<c10d::Store> store_;
   const Place place_;
   const GroupOptions options_;
-  BackendPtr local_;    // null: no other rank on this host
-  BackendPtr leaders_;  // null: another rank of this host has it
+  BackendPtr local_;                  // null: no other rank on this host
+  std::unique_ptr<HostLinks> links_;  // null: another rank of this host has them
+  BackendPtr leaders_;                // likewise; for much data
   BackendPtr flat_;
   uint64_t calls_ = 0;
 };

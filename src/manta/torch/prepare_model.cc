@@ -1,9 +1,13 @@
 #include "manta/torch/prepare_model.h"
 
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
 #include "manta/base/error_internal.h"
 #include "manta/base/names_internal.h"
+#include "manta/torch/backend_choice_internal.h"
 #include "manta/torch/gloo_group_internal.h"
 #include "manta/torch/hosts_group_internal.h"
+#include "manta/torch/nccl_group_internal.h"
 #include "manta/torch/process_group_internal.h"
 #include "manta/torch/session_store_internal.h"
 #include "manta/torch/shm_group_internal.h"
@@ -14,6 +18,7 @@ namespace manta::train {
 namespace {
 
 using GroupPtr = c10::intrusive_ptr<c10d::ProcessGroup>;
+using BackendPtr = c10::intrusive_ptr<c10d::Backend>;
 
 GroupPtr join_group(Session& session) {
   const auto& begin = session.begin();
@@ -23,23 +28,35 @@ GroupPtr join_group(Session& session) {
   WaitWatch::Scope scope(options.watch, "process group that forms (prepare_model)");
   auto store = make_session_store(session);
   UniqueFd region = session.take_region();
-  bool one_host = begin.place.num_nodes == 1;
-  if (one_host && region) {
-    return make_process_group(
-        store, make_shm_backend(std::move(region), begin.rank, begin.world_size, options),
-        begin.rank, begin.world_size);
+  BackendFacts facts = backend_facts();
+  if (begin.framework.is_object()) facts.asked = begin.framework.value("backend", "auto");
+  facts.one_node = begin.place.num_nodes == 1;
+  facts.shared_memory = facts.one_node ? static_cast<bool>(region) : begin.place.shared_memory;
+  BackendChoice choice = choose_backends(facts);
+  if (choice.cpu != BackendChoice::kShm || choice.nccl) {
+    // Gloo's and NCCL's errors are c10's: a rank that has gone or hangs shows as one of them.
+    session.set_consequence_check([](const std::exception& error) {
+      return dynamic_cast<const c10::DistError*>(&error) != nullptr ||
+             std::string_view(error.what()).find("gloo") != std::string_view::npos;
+    });
   }
-  // Gloo's errors are c10's: a rank that has gone or hangs shows as one of them.
-  session.set_consequence_check([](const std::exception& error) {
-    return dynamic_cast<const c10::DistError*>(&error) != nullptr ||
-           std::string_view(error.what()).find("gloo") != std::string_view::npos;
-  });
-  auto backend =
-      one_host || !begin.place.shared_memory
-          ? make_gloo_backend(store, begin.rank, begin.world_size, options, begin.place.address)
-          : make_hosts_backend(store, std::move(region), begin.rank, begin.world_size, begin.place,
-                               options);
-  return make_process_group(store, backend, begin.rank, begin.world_size);
+  int rank = begin.rank, size = begin.world_size;
+  BackendPtr on_cpu, on_cuda;
+  switch (choice.cpu) {
+    case BackendChoice::kShm:
+      on_cpu = make_shm_backend(std::move(region), rank, size, options);
+      break;
+    case BackendChoice::kGloo:
+      on_cpu = make_gloo_backend(store, rank, size, options, begin.place.address);
+      break;
+    case BackendChoice::kHosts:
+      on_cpu = make_hosts_backend(store, std::move(region), rank, size, begin.place, options);
+  }
+  if (choice.nccl) {
+    on_cuda = make_nccl_backend(c10::make_intrusive<c10d::PrefixStore>("nccl", store), rank, size,
+                                options);
+  }
+  return make_process_group(store, on_cpu, rank, size, on_cuda);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "manta/base/error_internal.h"
+#include "manta/torch/process_group_internal.h"
 #include "manta/torch/replicas_internal.h"
 
 namespace manta::train::detail {
@@ -15,16 +16,17 @@ int64_t hash_of(const std::string& text) {
   return static_cast<int64_t>(hash);
 }
 
-void allreduce(c10d::Backend& backend, const torch::Tensor& tensor) {
+// What the ranks tell each other is on the CPU, wherever the model is.
+void allreduce(c10d::ProcessGroup& group, const torch::Tensor& tensor) {
   std::vector<torch::Tensor> tensors = {tensor};
-  backend.allreduce(tensors)->wait();
+  backend_for(group, tensor.device().type())->allreduce(tensors)->wait();
 }
 
 // Each worker's row, on every worker.
 torch::Tensor gather_rows(const Replicas& replicas, const torch::Tensor& row) {
   torch::Tensor rows = torch::zeros({replicas.world_size, row.size(0)}, torch::kInt64);
   rows[replicas.rank].copy_(row);
-  allreduce(replicas.backend, rows);
+  allreduce(replicas.group, rows);
   return rows;
 }
 
@@ -113,7 +115,7 @@ void broadcast_tensors(const Replicas& replicas, const std::vector<torch::Tensor
           [](torch::Tensor tensor, torch::Tensor slice) { slice.copy_(bytes_of(tensor)); });
     }
     std::vector<torch::Tensor> sent = {flat};
-    replicas.backend.broadcast(sent)->wait();
+    backend_for(replicas.group, flat.device().type())->broadcast(sent)->wait();
     if (replicas.rank != 0) {
       for_each_slice([](torch::Tensor tensor, torch::Tensor slice) {
         // A slice of bytes may be unaligned for the tensor's type.

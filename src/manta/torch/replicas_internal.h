@@ -3,14 +3,14 @@
 #include <torch/nn.h>
 
 #include <string>
-#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <vector>
 
 namespace manta::train::detail {
 
 /// The copies of one model, as they are seen from one of the workers.
 struct Replicas {
-  c10d::Backend& backend;
+  c10d::ProcessGroup& group;
   int rank;
   int world_size;
 };

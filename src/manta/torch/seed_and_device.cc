@@ -1,10 +1,10 @@
 #include "manta/torch/seed_and_device.h"
 
-#include <torch/cuda.h>
 #include <torch/utils.h>
 
 #include <cstdlib>
 
+#include "manta/torch/backend_choice_internal.h"
 #include "manta/train/session_internal.h"
 
 namespace manta::train {
@@ -17,8 +17,6 @@ uint64_t seed_all(uint64_t seed, const SeedOptions& options) {
   return seed;
 }
 
-torch::Device get_device() {
-  return torch::cuda::is_available() ? torch::Device(torch::kCUDA, 0) : torch::Device(torch::kCPU);
-}
+torch::Device get_device() { return choose_device(backend_facts()); }
 
 }  // namespace manta::train

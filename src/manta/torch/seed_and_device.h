@@ -17,8 +17,8 @@ struct SeedOptions {
 /// true}))`. In a training loop and outside.
 uint64_t seed_all(uint64_t seed, const SeedOptions& options = {});
 
-/// Where this worker should put its model and its batches: the GPU that it was given (`use_gpu`),
-/// which is always device 0 of those that it sees; otherwise the CPU.
+/// Where this worker should put its model and batches: the GPU that it was given (`use_gpu`), which
+/// is device 0 of those that it sees, or the CPU. Error(kResources) if libtorch cannot use it.
 torch::Device get_device();
 
 }  // namespace manta::train

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "manta/base/error_internal.h"
+#include "manta/torch/process_group_internal.h"
 #include "manta/torch/replicas_internal.h"
 #include "manta/torch/shard_registry_internal.h"
 
@@ -149,8 +150,8 @@ ShardedSync::ShardedSync(torch::nn::Module& module, SyncOptions options)
   auto parameters = module.named_parameters();
   auto device =
       parameters.is_empty() ? c10::DeviceType::CPU : parameters.front().value().device().type();
-  state_->backend = given.group->getBackend(device);
-  Replicas replicas{*state_->backend, given.rank, given.world_size};
+  state_->backend = backend_for(*given.group, device);
+  Replicas replicas{*given.group, given.rank, given.world_size};
   check_equal_models(replicas, describe_model(module));
   state_->buffers = module.buffers();
   broadcast_tensors(replicas, state_->buffers);
@@ -214,7 +215,7 @@ void ShardedSync::split(const std::string& name, torch::Tensor parameter) {
     torch::Tensor whole = torch::zeros({param->capacity * given.world_size}, like);
     torch::Tensor view = whole.narrow(0, 0, parameter.numel()).view(parameter.sizes());
     view.copy_(parameter.detach());
-    broadcast_tensors({*state_->backend, given.rank, given.world_size}, {view});
+    broadcast_tensors({*given.group, given.rank, given.world_size}, {view});
     param->padded = whole.narrow(0, given.rank * param->capacity, param->capacity).clone();
     parameter.set_data(view);
   }
@@ -334,7 +335,7 @@ void ShardedSync::State::finish_backward() {
   }
   release_unpinned();
   if (!buffers.empty()) {
-    broadcast_tensors({*backend, options.rank, options.world_size}, buffers);
+    broadcast_tensors({*options.group, options.rank, options.world_size}, buffers);
   }
   if (options.exchanging) options.exchanging(false);
   rethrow();

@@ -8,11 +8,6 @@
 #include "manta/torch/shm_group_internal.h"
 
 namespace manta::train {
-namespace {
-
-using c10d::Work;
-using WorkPtr = c10::intrusive_ptr<Work>;
-using Tensors = std::vector<at::Tensor>;
 
 ElementType element_type(at::ScalarType type) {
   switch (type) {
@@ -71,6 +66,17 @@ ReduceKind reduce_kind(const c10d::ReduceOp& op) {
   }
 }
 
+Elements elements_of(const at::Tensor& tensor) {
+  return {element_type(tensor.scalar_type()), static_cast<size_t>(tensor.element_size()),
+          static_cast<size_t>(tensor.numel())};
+}
+
+namespace {
+
+using c10d::Work;
+using WorkPtr = c10::intrusive_ptr<Work>;
+using Tensors = std::vector<at::Tensor>;
+
 void check_tensor(const char* call, const at::Tensor& tensor) {
   if (tensor.defined() && tensor.device().is_cpu() && tensor.layout() == at::kStrided) return;
   throw Error(ErrorKind::kInvalidArgument,
@@ -82,11 +88,6 @@ at::Tensor& only(const char* call, Tensors& tensors) {
   if (tensors.size() == 1) return tensors[0];
   throw Error(ErrorKind::kInvalidArgument,
               str(call, " takes one tensor at a time, but got ", tensors.size()));
-}
-
-Elements elements_of(const at::Tensor& tensor) {
-  return {element_type(tensor.scalar_type()), static_cast<size_t>(tensor.element_size()),
-          static_cast<size_t>(tensor.numel())};
 }
 
 void check_alike(const char* call, const at::Tensor& one, const at::Tensor& other) {

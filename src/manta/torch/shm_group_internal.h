@@ -1,6 +1,7 @@
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Types.hpp>
 
 #include "manta/base/names_internal.h"
 #include "manta/io/collectives_internal.h"
@@ -19,5 +20,10 @@ c10::intrusive_ptr<c10d::Backend> make_shm_backend(UniqueFd region, int rank, in
 
 /// Makes every rank's next call, and those under way, throw this.
 void fail_shm_backend(c10d::Backend& backend, ErrorKind kind, const std::string& why);
+
+/// What the collectives call a tensor's type, an operation, and a dense tensor's content.
+ElementType element_type(at::ScalarType type);
+ReduceKind reduce_kind(const c10d::ReduceOp& op);
+Elements elements_of(const at::Tensor& tensor);
 
 }  // namespace manta::train

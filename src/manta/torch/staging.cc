@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <cstring>
+#include <system_error>
 #include <thread>
 
 #include "manta/base/error_internal.h"
@@ -38,8 +40,13 @@ char* map_memory(size_t size) {
   return begin + head;
 }
 
-#if defined(__SSE2__)
+size_t rounded(size_t size) {
+  return std::max<size_t>(1, (size + kGranularity - 1) / kGranularity) * kGranularity;
+}
+
 constexpr size_t kPage = 4096;
+
+#if defined(__SSE2__)
 constexpr size_t kLine = 64;
 
 void copy_line(char* to, const char* from) {
@@ -91,7 +98,7 @@ StagingPool::Buffer::~Buffer() {
 }
 
 StagingPool::Buffer StagingPool::acquire(size_t size) {
-  size = std::max<size_t>(1, (size + kGranularity - 1) / kGranularity) * kGranularity;
+  size = rounded(size);
   std::lock_guard lock(mutex_);
   auto found =
       std::lower_bound(free_.begin(), free_.end(), std::pair<size_t, char*>(size, nullptr));
@@ -105,6 +112,28 @@ StagingPool::Buffer StagingPool::acquire(size_t size) {
   return Buffer(this, map_memory(size), size);
 }
 
+void StagingPool::prepare(size_t size, const std::stop_token& stop) {
+  size = rounded(size);
+  {
+    std::lock_guard lock(mutex_);
+    if (!free_.empty() && free_.back().first >= size) return;
+  }
+  char* data = nullptr;
+  try {
+    data = map_memory(size);
+  } catch (const Error&) {  // whoever needs it says so
+    return;
+  }
+  for (size_t done = 0; done < size; done += kPage) {
+    if (stop.stop_requested()) {
+      ::munmap(data, size);
+      return;
+    }
+    static_cast<volatile char*>(data)[done] = 0;
+  }
+  release(data, size);
+}
+
 size_t StagingPool::free_bytes() const {
   std::lock_guard lock(mutex_);
   size_t bytes = 0;
@@ -116,6 +145,20 @@ void StagingPool::release(char* data, size_t capacity) {
   std::lock_guard lock(mutex_);
   std::pair<size_t, char*> item(capacity, data);
   free_.insert(std::lower_bound(free_.begin(), free_.end(), item), item);
+}
+
+SpareBuffer::SpareBuffer(StagingPool& pool, size_t size, std::chrono::milliseconds patience) {
+  auto wait_and_prepare = [&pool, size, patience](const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any never;
+    std::unique_lock lock(mutex);
+    never.wait_for(lock, stop, patience, [] { return false; });
+    if (!stop.stop_requested()) pool.prepare(size, stop);
+  };
+  try {
+    thread_ = std::jthread(wait_and_prepare);
+  } catch (const std::system_error&) {  // no more threads: the next checkpoint holds up the loop
+  }
 }
 
 void copy_staged(const std::vector<StagedCopy>& copies) {
@@ -137,7 +180,10 @@ void copy_staged(const std::vector<StagedCopy>& copies) {
   // Not at::parallel_for, which does nothing in parallel where OpenMP is off in the compiler.
   size_t wanted = std::min(static_cast<size_t>(at::get_num_threads()), total / kBytesPerThread);
   std::vector<std::jthread> others;
-  for (size_t i = 1; i < wanted; ++i) others.emplace_back(work);
+  try {
+    for (size_t i = 1; i < wanted; ++i) others.emplace_back(work);
+  } catch (const std::system_error&) {  // no more threads: those that there are do the same
+  }
   work();
 }
 

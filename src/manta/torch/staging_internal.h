@@ -1,8 +1,11 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <stop_token>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -41,6 +44,9 @@ class StagingPool {
   /// The smallest free buffer that is large enough, or a new one in place of the free ones that are
   /// not. Throws Error(kResources) when memory is used up.
   Buffer acquire(size_t size);
+  /// Makes sure that a free buffer of this size is there, and touched. Gives up when it is told to,
+  /// or where there is no memory.
+  void prepare(size_t size, const std::stop_token& stop);
   /// Bytes that nobody uses at the moment.
   size_t free_bytes() const;
 
@@ -49,6 +55,19 @@ class StagingPool {
 
   mutable std::mutex mutex_;
   std::vector<std::pair<size_t, char*>> free_;  ///< By size.
+};
+
+/// While it lives, a checkpoint of `size` bytes is written. If that takes longer than `patience`,
+/// the next one may come before it ends and need memory of its own, whose first touch would hold up
+/// the loop for longer than the copy: it is touched here, on a thread beside the one that writes.
+/// Where disks are fast, no second copy of a model is ever held.
+class SpareBuffer {
+ public:
+  SpareBuffer(StagingPool& pool, size_t size,
+              std::chrono::milliseconds patience = std::chrono::milliseconds(500));
+
+ private:
+  std::jthread thread_;
 };
 
 /// One copy of many, done by several threads where torch has them. `to` is a multiple of 16.

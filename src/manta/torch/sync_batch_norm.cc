@@ -6,6 +6,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/torch/prepare_model.h"
+#include "manta/torch/process_group_internal.h"
 
 namespace manta::train {
 namespace {
@@ -14,7 +15,7 @@ using GroupOfBatch = c10::intrusive_ptr<c10d::ProcessGroup>;
 
 torch::Tensor sum_over_workers(const GroupOfBatch& group, torch::Tensor numbers) {
   std::vector<torch::Tensor> sent = {std::move(numbers)};
-  group->getBackend(sent[0].device().type())->allreduce(sent)->wait();
+  backend_for(*group, sent[0].device().type())->allreduce(sent)->wait();
   return sent[0];
 }
 

@@ -81,8 +81,8 @@ struct TorchBatchOptions {
 
 /// Some rows as tensors. Columns are converted when they are asked for, and numbers arrive as they
 /// are, or it is an error (see Inexact). Rounding between floating-point types, e.g. of a double as
-/// float32, is no error: whoever asks for float32 wants that. A null is NaN; in an integer or bool
-/// tensor it is an error.
+/// float32, is no error, because asking for float32 asks for that. A null is NaN; in an integer or
+/// bool tensor it is an error.
 ///
 /// The shape of a row is that of the column's type: fixed-size lists of fixed-size lists (images of
 /// read_images, arrays of read_numpy, vectors of OneHotEncoder and Concatenator) have the sizes of

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "manta/base/error_internal.h"
 #include "manta/torch/staging_internal.h"
@@ -232,6 +233,22 @@ TEST(StagingPool, TakesTheSmallestThatFits) {
   // Nothing fits: what is free makes room.
   EXPECT_EQ(pool.acquire(20 * kMiB).capacity(), 20 * kMiB);
   EXPECT_EQ(pool.free_bytes(), 20 * kMiB);
+}
+
+TEST(StagingPool, ASpareBufferIsMadeWhileACheckpointIsWrittenForLong) {
+  using namespace std::chrono_literals;
+  constexpr size_t kSize = size_t{8} << 20;
+  detail::StagingPool pool;
+  { detail::SpareBuffer spare(pool, kSize, 1h); }
+  EXPECT_EQ(pool.free_bytes(), 0u);
+  {
+    detail::SpareBuffer spare(pool, kSize, 0ms);
+    for (auto deadline = Deadline::after(30s); pool.free_bytes() == 0 && !deadline.passed();)
+      std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_EQ(pool.free_bytes(), kSize);
+  pool.prepare(kSize, {});  // there is one already
+  EXPECT_EQ(pool.free_bytes(), kSize);
 }
 
 TEST_F(TorchCheckpointTest, OddTensors) {

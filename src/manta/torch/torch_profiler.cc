@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <utility>
 
 #include "manta/base/error_internal.h"
-#include "manta/base/log.h"
+#include "manta/base/log_internal.h"
+#include "manta/train/file_internal.h"
 #include "manta/train/session_internal.h"
 
 namespace manta {
@@ -20,6 +23,19 @@ using torch::profiler::impl::ProfilerConfig;
 using torch::profiler::impl::ProfilerState;
 
 std::atomic<bool> a_profiler_records{false};
+
+// PyTorch writes `path`.tmp first, through a link of that name, too: a run folder may have come
+// from elsewhere.
+void save(profiling::ProfilerResult& trace, const std::string& path) {
+  std::string fresh = path + ".XXXXXX";
+  if (!::mkdtemp(fresh.data())) throw_errno(manta::str("making the folder '", fresh, "'"));
+  trace.save(fresh + "/trace.json");
+  int written = ::rename((fresh + "/trace.json").c_str(), path.c_str());
+  int error = errno;
+  std::filesystem::remove_all(fresh);
+  errno = error;
+  if (written != 0) throw_errno(manta::str("writing '", path, "'"));
+}
 
 }  // namespace
 
@@ -33,7 +49,8 @@ TorchProfiler::TorchProfiler(const TorchProfilerOptions& options) : options_(opt
   if (options.folder.empty() && !session)
     throw Error(ErrorKind::kInvalidArgument,
                 "TorchProfiler: give a folder; only in a training loop there is a default");
-  folder_ = options.folder.empty() ? session->begin().run_folder + "/profile" : options.folder;
+  folder_ = options.folder.empty() ? session->begin().run_folder : options.folder;
+  if (options.folder.empty()) inner_ = "profile/";
   name_ = session
               ? manta::str("rank-", session->begin().rank, ".attempt-", session->begin().attempt)
               : "rank-0";
@@ -65,13 +82,12 @@ void TorchProfiler::start() {
 void TorchProfiler::finish() {
   if (!std::exchange(recording_, false)) return;
   int64_t last = std::min(step_, options_.first_step + options_.num_steps - 1);
-  std::string path =
-      manta::str(folder_, "/", name_, ".steps-", options_.first_step, "-", last, ".json");
+  std::string name = manta::str(inner_, name_, ".steps-", options_.first_step, "-", last, ".json");
+  std::string path = folder_ + "/" + name;
   try {
     auto result = profiling::disableProfiler();
-    std::filesystem::create_directories(folder_);
-    result->save(path);
-    if (!std::filesystem::exists(path)) throw Error(ErrorKind::kIo, "nothing was written");
+    train::make_folders_to(folder_, name);
+    save(*result, path);
     path_ = path;
   } catch (const std::exception& error) {
     log_warning(manta::str("TorchProfiler: the trace '", path, "' is lost: ", error.what()));

@@ -45,8 +45,8 @@ class TorchProfiler {
   void finish();
 
   const TorchProfilerOptions options_;
-  std::string folder_, name_;
-  int64_t step_ = 0;  // under way
+  std::string folder_, inner_, name_;  // the trace is in folder_/inner_
+  int64_t step_ = 0;                   // under way
   bool recording_ = false;
   std::string path_;
 };

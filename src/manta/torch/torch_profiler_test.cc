@@ -62,6 +62,24 @@ TEST(TorchProfilerTest, WritesWhatThereIsAndWarnsIfItCannot) {
               HasSubstr("was 0"));
 }
 
+// PyTorch writes the second of these names, and renames it.
+TEST(TorchProfilerTest, LinksAreNotWrittenThrough) {
+  TemporaryFolder folder;
+  std::ofstream(folder / "victim") << "precious";
+  for (const char* name : {"rank-0.steps-0-0.json", "rank-0.steps-0-0.json.tmp"})
+    std::filesystem::create_symlink(folder / "victim", folder / name);
+  {
+    TorchProfiler profiler({.first_step = 0, .num_steps = 1, .folder = folder.path()});
+    torch::Tensor a = torch::ones({8, 8});
+    torch::mm(a, a);
+  }
+  EXPECT_EQ(products_in(folder / "rank-0.steps-0-0.json"), 1);
+  std::ifstream victim(folder / "victim");
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(victim), {}), "precious");
+  EXPECT_THAT(folder.entries(),
+              UnorderedElementsAre("victim", "rank-0.steps-0-0.json", "rank-0.steps-0-0.json.tmp"));
+}
+
 TEST(TorchProfilerTest, EachWorkerHasATrace) {
   TemporaryFolder storage;
   TorchTrainer trainer({.train_loop_per_worker =

@@ -6,11 +6,14 @@
 #include "manta/torch/parameter_digest_internal.h"
 #include "manta/torch/staging_internal.h"
 #include "manta/torch/torch_source_internal.h"
+#include "manta/train/session_internal.h"
 
 namespace manta::detail {
 namespace {
 
 constexpr size_t kAlignment = 64;
+// Smaller ones are touched as fast as a thread is started.
+constexpr size_t kWorthASpare = size_t{64} << 20;
 
 /// Copies of tensors, next to each other in one buffer of the pool.
 class StagedTensors {
@@ -38,6 +41,8 @@ class StagedTensors {
     kept_.clear();
   }
 
+  size_t capacity() const { return buffer_.capacity(); }
+
  private:
   static size_t padded(size_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -64,6 +69,10 @@ class TorchSource final : public CheckpointSource {
   }
 
   void write(CheckpointFolder& folder) override {
+    std::optional<SpareBuffer> spare;
+    auto* session = train::Session::current_or_null();
+    if (session && session->begin().max_in_flight > 1 && staged_.capacity() >= kWorthASpare)
+      spare.emplace(StagingPool::instance(), staged_.capacity());
     for (TensorFile& file : files_) {
       // The key by which Python's libraries know whose layout the names follow.
       SafetensorsImage image = make_safetensors(std::move(file.tensors), {{"format", "pt"}});

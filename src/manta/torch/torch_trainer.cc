@@ -5,6 +5,7 @@
 #include "manta/base/error_internal.h"
 #include "manta/base/json_input_internal.h"
 #include "manta/io/collective_region_internal.h"
+#include "manta/torch/backend_choice_internal.h"
 #include "manta/torch/torch_worker_internal.h"
 #include "manta/train/backend_internal.h"
 #include "manta/train/data_parallel_internal.h"
@@ -15,15 +16,22 @@ namespace {
 const char kName[] = "TorchTrainer";
 
 train::Training with_torch(train::Training training, const std::string& backend) {
-  if (backend != "auto" && backend != "shm" && backend != "gloo") {
+  if (backend != "auto" && backend != "shm" && backend != "gloo" && backend != "nccl") {
     throw Error(ErrorKind::kInvalidArgument,
-                str("torch_config.backend must be auto, shm or gloo (was '", backend, "')"));
+                str("torch_config.backend must be auto, shm, gloo or nccl (was '", backend, "')"));
+  }
+  if (backend == "nccl") {  // the workers' libtorch is this one, but not their GPUs
+    train::BackendFacts facts = train::backend_facts();
+    facts.asked = backend;
+    facts.gpus = "";
+    facts.sees_gpu = train::resources_of_worker(training.scaling).gpus > 0;
+    train::choose_backends(facts);
   }
   training.prepare_worker = detail::make_function(&train::prepare_torch_worker);
   training.framework = {{"backend", backend}};
   training.max_in_shared_memory = backend == "shm"    ? INT_MAX
-                                  : backend == "auto" ? kMaxCollectiveRanks
-                                                      : 0;
+                                  : backend == "gloo" ? 0
+                                                      : kMaxCollectiveRanks;
   return training;
 }
 

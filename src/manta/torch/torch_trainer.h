@@ -12,8 +12,8 @@ namespace manta {
 
 /// How the workers exchange gradients.
 struct TorchConfig {
-  /// "auto": shared memory between workers of one node, and Gloo between nodes; Gloo between all
-  /// workers if a node has more than 512. "shm" or "gloo" force one.
+  /// "auto": shared memory within a node (up to 512 workers), Gloo between nodes, NCCL for CUDA
+  /// tensors. "shm", "gloo": that one, for CPU tensors only. "nccl": as "auto", but it must exist.
   std::string backend = "auto";
 };
 

@@ -18,6 +18,7 @@
 #include "manta/io/arrow_status_internal.h"
 #include "manta/predict/batch_predictor.h"
 #include "manta/preprocess/scalers.h"
+#include "manta/torch/backend_choice_internal.h"
 #include "manta/torch/data_loader.h"
 #include "manta/torch/prepare_model.h"
 #include "manta/torch/seed_and_device.h"
@@ -269,7 +270,13 @@ TEST_F(TorchTrainerTest, GpusGoThroughTheLedger) {
   auto loop = [] {
     const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
     if (!visible) throw std::runtime_error("CUDA_VISIBLE_DEVICES is not set");
-    train::report({{"visible", visible}, {"device", train::get_device().is_cuda()}});
+    std::string device;
+    try {
+      device = train::get_device().str();
+    } catch (const Error& error) {
+      device = error.what();
+    }
+    train::report({{"visible", visible}, {"device", device}});
   };
   auto halves = options(loop);
   halves.datasets.clear();
@@ -278,7 +285,12 @@ TEST_F(TorchTrainerTest, GpusGoThroughTheLedger) {
   auto whole = options(loop, 1);
   whole.datasets.clear();
   whole.scaling_config.use_gpu = true;
-  EXPECT_EQ(TorchTrainer(whole).fit().metrics.at("visible"), "0");
+  Json metrics = TorchTrainer(whole).fit().metrics;
+  EXPECT_EQ(metrics.at("visible"), "0");
+  if (!train::backend_facts().built_for_gpu) {
+    EXPECT_THAT(metrics.at("device").get<std::string>(),
+                AllOf(HasSubstr("was given GPU 0"), HasSubstr("built for CPUs only")));
+  }
   whole.scaling_config.num_workers = 2;
   EXPECT_THAT(message_of([&] { TorchTrainer(whole).fit(); }),
               AllOf(HasSubstr("asks for 2 workers with 0.25 CPU, 1 GPU each"),

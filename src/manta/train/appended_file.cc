@@ -2,17 +2,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <filesystem>
-
 #include "manta/train/appended_file_internal.h"
 #include "manta/train/file_internal.h"
 
 namespace manta::train {
 
 void AppendedFile::open() {
-  std::filesystem::path path = std::filesystem::absolute(path_);
-  make_folders(path.parent_path());
-  UniqueFd fd = open_file(path.parent_path(), path.filename(), O_WRONLY | O_APPEND | O_CREAT);
+  make_folders_to(folder_, name_);
+  UniqueFd fd = open_file(folder_, name_, O_WRONLY | O_APPEND | O_CREAT);
   size_ = static_cast<off_t>(check_regular(fd.get(), path_));
   fd_ = std::move(fd);
 }

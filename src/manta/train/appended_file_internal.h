@@ -11,8 +11,10 @@ namespace manta::train {
 /// so that it can be written again.
 class AppendedFile {
  public:
-  /// Opens it when it is first needed.
-  explicit AppendedFile(std::string path) : path_(std::move(path)) {}
+  /// `name` ("file", or "inner/file") in a folder, which is the user's own and may lead over links;
+  /// what is in it may not. Opens the file when it is first needed.
+  AppendedFile(std::string folder, std::string name)
+      : folder_(std::move(folder)), name_(std::move(name)), path_(folder_ + "/" + name_) {}
 
   /// Throws Error(kIo), e.g. if the disk is full; Error(kCorrupt) if it is a link or no file.
   void append(const std::string& part);
@@ -21,7 +23,7 @@ class AppendedFile {
  private:
   void open();
 
-  std::string path_;
+  const std::string folder_, name_, path_;
   UniqueFd fd_;
   off_t size_ = 0;  // of what is whole
 };

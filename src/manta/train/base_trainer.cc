@@ -1,6 +1,7 @@
 #include "manta/train/base_trainer.h"
 
 #include "manta/train/checkpoint_store_internal.h"
+#include "manta/train/remote_run_internal.h"
 #include "manta/train/training_internal.h"
 
 namespace manta {
@@ -37,6 +38,11 @@ std::vector<Checkpoint> BaseTrainer::get_checkpoints() const {
   if (path.empty()) path = training().restore_from;
   std::vector<Checkpoint> checkpoints;
   if (path.empty() || !can_restore(path)) return checkpoints;
+  if (auto address = remote_address(path)) {
+    for (auto& [index, checkpoint] : train::RemoteRun::checkpoints(*address))
+      checkpoints.push_back(std::move(checkpoint));
+    return checkpoints;
+  }
   for (const auto& [checkpoint, metrics] : train::CheckpointStore(path, {}).best_checkpoints())
     checkpoints.push_back(checkpoint);
   return checkpoints;

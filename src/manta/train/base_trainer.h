@@ -44,10 +44,13 @@ class BaseTrainer {
 
   /// The checkpoints, from the first to the latest, that are on disk of the run that this trainer
   /// started last, also while it goes on and after it has failed; before that, of the run that it
-  /// was restored from. A copy of a trainer has started none. Any thread may call it.
+  /// was restored from. A copy of a trainer has started none. Any thread may call it. If
+  /// RunConfig::storage_path is an address: those that are stored; throws if the store does not
+  /// answer.
   std::vector<Checkpoint> get_checkpoints() const;
 
-  /// Whether there is a run at `path`, for the `restore` of the trainer that started it.
+  /// Whether there is a run at `path`, a folder or an address, for the `restore` of the trainer
+  /// that started it. Throws if a store does not answer.
   static bool can_restore(const std::string& path);
 
  protected:

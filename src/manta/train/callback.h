@@ -25,7 +25,9 @@ struct ReportRecord {
 /// A run as a callback sees it. Valid during the call.
 struct RunInfo {
   std::string name;
-  std::string path;                          ///< The run folder.
+  /// The run folder, on this machine. If RunConfig::storage_path is an address, what is written
+  /// there is stored when the run ends.
+  std::string path;
   const Json& train_loop_config;             ///< Of the current attempt, like scaling_config.
   const ScalingConfig& scaling_config;       ///< How many workers, and what each holds.
   const std::vector<ReportRecord>& reports;  ///< Each index once.

@@ -9,6 +9,7 @@
 #include "manta/core/session_folder_internal.h"
 #include "manta/train/checkpoint_store_internal.h"
 #include "manta/train/manifest_internal.h"
+#include "manta/train/run_storage_internal.h"
 #include "manta/train/session_internal.h"
 #include "manta/train/stop_criteria_internal.h"
 #include "manta/train/training_internal.h"
@@ -116,6 +117,12 @@ void check_training(const Training& training) {
     throw Error(ErrorKind::kInvalidArgument,
                 str("run_config.stop_grace must be from 0 to ten years (was ",
                     run.stop_grace.count(), " ms)"));
+  }
+  run_address(run);
+  if (run.storage_timeout.count() <= 0 || run.storage_timeout > kLongestTimeout) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("run_config.storage_timeout must be from 1 ms to ten years (was ",
+                    run.storage_timeout.count(), " ms)"));
   }
   if (run.verbose < 0 || run.verbose > 3) {
     throw Error(ErrorKind::kInvalidArgument,

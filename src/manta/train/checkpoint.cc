@@ -9,6 +9,7 @@
 #include "manta/io/checksum_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/manifest_internal.h"
+#include "manta/train/remote_checkpoint_internal.h"
 #include "manta/train/training_internal.h"
 
 namespace manta {
@@ -79,10 +80,10 @@ std::string Checkpoint::file(const std::string& name) const {
                 str("there is no file '", name, "', because there is no checkpoint"));
   std::string known;
   for (const std::string& one : files()) {
-    if (one == name) return path_ + "/" + name;
+    if (one == name) return path() + "/" + name;
     known += str(known.empty() ? "'" : ", '", one, "'");
   }
-  throw Error(ErrorKind::kNotFound, str("checkpoint '", path_, "' has no file '", name,
+  throw Error(ErrorKind::kNotFound, str("checkpoint '", uri(), "' has no file '", name,
                                         "'; it has ", known.empty() ? "none" : known));
 }
 
@@ -93,6 +94,8 @@ AnyPreprocessor Checkpoint::get_preprocessor() const {
   return AnyPreprocessor::from_json(train::read_json(path, train::kPreprocessorLimits),
                                     str("'", path, "'"));
 }
+
+const std::string& Checkpoint::path() const { return stored_ ? stored_->fetch(manifest_) : path_; }
 
 Json Checkpoint::metrics() const { return *this ? manifest_["metrics"] : Json(); }
 

@@ -18,7 +18,8 @@ class AnyPreprocessor;
 
 namespace train {
 class CheckpointStore;
-}
+class StoredCheckpoint;
+}  // namespace train
 
 /// A tensor of any framework, as bytes: its values in order, the last dimension first to change,
 /// little endian.
@@ -40,8 +41,11 @@ struct CheckpointDict {
 /// A committed directory of files: it exists completely, with a manifest of sizes and checksums, or
 /// not at all. This class is a value that names the directory.
 ///
-/// One that is made of bytes, of values or of a remote address lies in a temporary folder, which
-/// goes with the last copy of the Checkpoint; `to_directory` keeps it.
+/// A checkpoint made from bytes, from values or from a remote address is kept in a temporary
+/// folder, which is removed with the last copy of the Checkpoint. Use `to_directory` to keep it.
+/// The checkpoints in the Result of a run whose RunConfig::storage_path is an address are there:
+/// their files are fetched into such a folder by the first call that needs them, `path` and `file`
+/// among them, which throws as `from_uri`.
 class Checkpoint {
  public:
   Checkpoint() = default;  ///< None.
@@ -64,7 +68,7 @@ class Checkpoint {
 
   /// All of it in one piece, for a message or a database. Needs as much memory again.
   std::string to_bytes() const;
-  /// The other way. Nobody vouches for the bytes: throws Error(kCorrupt) saying what is wrong.
+  /// The reverse. The bytes may come from anywhere: Error(kCorrupt) says what is wrong with them.
   static Checkpoint from_bytes(std::string_view bytes);
 
   /// Writes it to a folder at an address such as s3://bucket/folder, or at a path. The manifest is
@@ -76,8 +80,11 @@ class Checkpoint {
   /// there is no manifest, Error(kCorrupt) naming the file that differs from it, Error(kIo).
   static Checkpoint from_uri(const std::string& uri);
 
-  explicit operator bool() const { return !path_.empty(); }
-  const std::string& path() const { return path_; }
+  explicit operator bool() const { return !path_.empty() || stored_; }
+  /// The folder on this machine.
+  const std::string& path() const;
+  /// Where it is for others, too: the address that it is at or came from; otherwise `path`.
+  const std::string& uri() const { return uri_.empty() ? path_ : uri_; }
   /// The path of one of its files. Throws Error(kNotFound) listing the existing ones.
   std::string file(const std::string& name) const;
   std::vector<std::string> files() const;
@@ -91,12 +98,15 @@ class Checkpoint {
 
  private:
   friend class train::CheckpointStore;  // renames a checkpoint that it has looked at
+  friend class train::StoredCheckpoint;
 
   static Checkpoint in_temporary_folder(const std::function<void(const std::string& path)>& fill);
 
   std::string path_;
+  std::string uri_;  // empty: path_
   Json manifest_;
-  std::shared_ptr<void> folder_;  // removes it, if it is temporary
+  std::shared_ptr<void> folder_;                     // removes it, if it is temporary
+  std::shared_ptr<train::StoredCheckpoint> stored_;  // in the place of path_: not fetched yet
 };
 
 /// One file of a checkpoint.

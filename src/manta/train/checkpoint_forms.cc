@@ -1,5 +1,3 @@
-#include <arrow/buffer.h>
-#include <arrow/io/interfaces.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -12,6 +10,7 @@
 #include "manta/train/checkpoint.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/manifest_internal.h"
+#include "manta/train/remote_checkpoint_internal.h"
 #include "manta/train/tensor_file_internal.h"
 
 namespace manta {
@@ -21,11 +20,10 @@ namespace fs = std::filesystem;
 
 constexpr const char* kDictValues = "dict.json";
 constexpr const char* kDictTensors = "dict.safetensors";
-constexpr const char* kManifestName = "manifest.json";
+constexpr const char* kManifestName = train::kManifestFile;
 constexpr JsonLimits kDictLimits{.bytes = size_t{1} << 30, .values = size_t{64} << 20};
 // Before the manifest's length and text, and the files in its order.
 constexpr std::string_view kBytesMagic = "MANTA-CHECKPOINT-1\n";
-constexpr size_t kCopyBytes = size_t{8} << 20;
 
 void require_checkpoint(const Checkpoint& checkpoint, const char* what) {
   if (!checkpoint)
@@ -60,59 +58,6 @@ void append_file(const std::string& path, uint64_t size, std::string& to) {
   }
 }
 
-void check_remote(const arrow::Status& status, const std::string& doing) {
-  if (!status.ok()) throw remote_error(status, doing);
-}
-
-void upload(const std::string& from, const RemoteAddress& to) {
-  std::string doing = str("writing '", to.text(), "'");
-  NewRemoteFile file(to);
-  UniqueFd fd(::open(from.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  if (!fd) throw_errno(str("opening '", from, "'"));
-  std::string buffer(kCopyBytes, '\0');
-  while (true) {
-    ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw_errno(str("reading '", from, "'"));
-    if (got == 0) break;
-    check_remote(file.stream()->Write(buffer.data(), got), doing);
-  }
-  file.publish();
-}
-
-std::string download(const RemoteAddress& from, uint64_t offset, uint64_t size) {
-  std::string doing = str("reading '", from.text(), "'");
-  auto file = open_remote(from);
-  auto bytes = file.file->ReadAt(static_cast<int64_t>(offset), static_cast<int64_t>(size));
-  check_remote(bytes.status(), doing);
-  return bytes.ValueUnsafe()->ToString();
-}
-
-// In parts of bounded size, through a temporary file's writer.
-void download_to(const RemoteAddress& from, uint64_t size, CheckpointFolder& folder,
-                 const std::string& name) {
-  std::string doing = str("reading '", from.text(), "'");
-  auto source = open_remote(from);
-  if (static_cast<uint64_t>(source.size) != size)
-    throw Error(ErrorKind::kCorrupt, str("'", from.text(), "' has ", source.size,
-                                         " bytes instead of ", size, ", which the manifest says"));
-  std::string partial = folder.path() + "/.download";
-  UniqueFd fd(::open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!fd) throw_errno(str("making '", partial, "'"));
-  for (uint64_t at = 0; at < size;) {
-    auto bytes = source.file->ReadAt(
-        static_cast<int64_t>(at), static_cast<int64_t>(std::min<uint64_t>(kCopyBytes, size - at)));
-    check_remote(bytes.status(), doing);
-    const auto& buffer = *bytes.ValueUnsafe();
-    if (buffer.size() == 0)
-      throw Error(ErrorKind::kIo, str("'", from.text(), "' became shorter meanwhile"));
-    train::write_all(fd.get(), buffer.data(), static_cast<size_t>(buffer.size()), partial);
-    at += static_cast<uint64_t>(buffer.size());
-  }
-  folder.copy(name, partial);
-  ::unlink(partial.c_str());
-}
-
 }  // namespace
 
 Checkpoint Checkpoint::in_temporary_folder(
@@ -138,7 +83,7 @@ Checkpoint Checkpoint::to_directory(const std::string& path) const {
                     "' already; give a folder that is empty or does not exist"));
   CheckpointFolder folder(path);
   for (const std::string& name : files()) folder.copy(name, file(name));
-  compare_checksums(manifest_, folder, path_);
+  compare_checksums(manifest_, folder, uri());
   Json manifest = manifest_;
   train::write_manifest(path, std::move(manifest));
   return open(path);
@@ -174,7 +119,7 @@ CheckpointDict Checkpoint::to_dict() const {
 
 std::string Checkpoint::to_bytes() const {
   require_checkpoint(*this, "to_bytes");
-  std::string manifest = train::read_text(path_ + "/" + kManifestName, train::kMostManifestBytes);
+  std::string manifest = train::read_text(path() + "/" + kManifestName, train::kMostManifestBytes);
   uint64_t length = manifest.size();
   std::string bytes(kBytesMagic);
   bytes.append(reinterpret_cast<const char*>(&length), sizeof(length));
@@ -227,30 +172,17 @@ void Checkpoint::to_uri(const std::string& uri) const {
   if (look_at(manifest).kind != RemoteEntry::kNothing)
     throw Error(ErrorKind::kInvalidArgument, str("Checkpoint::to_uri: there is a checkpoint at '",
                                                  uri, "' already; give another address"));
-  for (const std::string& name : files()) upload(file(name), address->child(name));
-  upload(path_ + "/" + kManifestName, manifest);
+  for (const std::string& name : files()) train::upload_file(path(), name, address->child(name));
+  train::upload_file(path(), kManifestName, manifest);
 }
 
 Checkpoint Checkpoint::from_uri(const std::string& uri) {
   auto address = remote_address(uri);
   if (!address) return from_directory(uri);
-  RemoteAddress source = address->child(kManifestName);
-  RemoteEntry entry = look_at(source);
-  if (entry.kind != RemoteEntry::kFile)
-    throw Error(ErrorKind::kNotFound,
-                str("there is no checkpoint at '", uri, "': it has no ", kManifestName));
-  if (static_cast<uint64_t>(entry.info.size) > train::kMostManifestBytes)
-    throw Error(ErrorKind::kCorrupt,
-                str("'", source.text(), "' has ", entry.info.size, " bytes, more than a manifest"));
-  std::string text = download(source, 0, static_cast<uint64_t>(entry.info.size));
-  return in_temporary_folder([&](const std::string& path) {
-    CheckpointFolder folder(path);
-    train::replace_file(path + "/" + kManifestName, text);
-    Json manifest = train::read_manifest(path);
-    for (const Json& each : manifest["files"])
-      download_to(address->child(each["name"]), each["size"].get<uint64_t>(), folder, each["name"]);
-    compare_checksums(manifest, folder, uri);
-  });
+  Checkpoint checkpoint = in_temporary_folder(
+      [&](const std::string& path) { train::download_checkpoint(*address, path); });
+  checkpoint.uri_ = uri;
+  return checkpoint;
 }
 
 }  // namespace manta

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "manta/base/error_internal.h"
-#include "manta/base/log.h"
+#include "manta/base/log_internal.h"
 #include "manta/train/checkpoint_store_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/journal_internal.h"
@@ -26,18 +26,6 @@ namespace fs = std::filesystem;
 constexpr const char* kPrefix = "checkpoint_";
 constexpr const char* kPartial = ".partial";
 constexpr const char* kStaging = ".staging";
-
-// The report's index, or nothing if it is not the name of a committed checkpoint.
-std::optional<int64_t> parse_name(const std::string& name) {
-  std::string prefix = kPrefix;
-  if (name.compare(0, prefix.size(), prefix) != 0) return std::nullopt;
-  std::string digits = name.substr(prefix.size());
-  if (digits.size() < 6 || digits.size() > 18 ||
-      digits.find_first_not_of("0123456789") != std::string::npos)
-    return std::nullopt;
-  int64_t index = std::stoll(digits);
-  return name == checkpoint_name(index) ? std::optional(index) : std::nullopt;
-}
 
 std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
@@ -104,6 +92,17 @@ std::string checkpoint_name(int64_t index) {
   return str(kPrefix, digits);
 }
 
+std::optional<int64_t> checkpoint_index(const std::string& name) {
+  std::string prefix = kPrefix;
+  if (name.compare(0, prefix.size(), prefix) != 0) return std::nullopt;
+  std::string digits = name.substr(prefix.size());
+  if (digits.size() < 6 || digits.size() > 18 ||
+      digits.find_first_not_of("0123456789") != std::string::npos)
+    return std::nullopt;
+  int64_t index = std::stoll(digits);
+  return name == checkpoint_name(index) ? std::optional(index) : std::nullopt;
+}
+
 void check_checkpoint_config(const CheckpointConfig& config) {
   if (config.num_to_keep < 0) {
     throw Error(ErrorKind::kInvalidArgument,
@@ -129,10 +128,11 @@ void check_checkpoint_config(const CheckpointConfig& config) {
   }
 }
 
-CheckpointStore::CheckpointStore(std::string run_folder, CheckpointConfig config)
-    : run_folder_(std::move(run_folder)), config_(std::move(config)) {
+CheckpointStore::CheckpointStore(std::string run_folder, CheckpointConfig config,
+                                 CheckpointCopies* copies)
+    : run_folder_(std::move(run_folder)), config_(std::move(config)), copies_(copies) {
   for (const std::string& name : names_in(run_folder_)) {
-    auto index = parse_name(name);
+    auto index = checkpoint_index(name);
     if (!index) continue;
     try {
       if (!has_folder(run_folder_, name))
@@ -147,6 +147,13 @@ CheckpointStore::CheckpointStore(std::string run_folder, CheckpointConfig config
       throw_unless_damaged(error, path(name));
       log_warning(str(error.what(), "; it is not used"));
     }
+  }
+  if (!copies_) return;
+  std::map<int64_t, Checkpoint> here;
+  for (const auto& [index, one] : stored_) here.emplace(index, one.checkpoint);
+  for (auto& [index, copy] : copies_->find_copies(here)) {
+    auto points = score(copy.metrics(), index);
+    stored_.try_emplace(index, Stored{std::move(copy), points, /*is_elsewhere=*/true});
   }
 }
 
@@ -198,6 +205,7 @@ Checkpoint CheckpointStore::commit(
     rename_or_throw(partial, path(name));
     if (config_.fsync) sync_to_disk(fs::path(partial).parent_path());
     stored_[report.index] = {std::move(checkpoint), points};
+    if (copies_) copies_->committed(report.index, path(name));
   } catch (...) {
     fs::remove_all(partial, ignored);
     fs::remove_all(staging, ignored);
@@ -251,6 +259,7 @@ void CheckpointStore::keep_only_the_best() {
     int64_t index = order[static_cast<size_t>(i)];
     if (index == latest) continue;
     stored_.erase(index);
+    if (copies_) copies_->discarded(index);
     try {
       discard(checkpoint_name(index));
     } catch (const Error& error) {
@@ -278,9 +287,10 @@ std::optional<Checkpoint> CheckpointStore::find_latest_valid(int64_t at_most) {
     if (after == stored_.begin()) return std::nullopt;
     auto latest = std::prev(after);
     try {
+      if (latest->second.is_elsewhere) fetch(latest->first);
       return Checkpoint::from_directory(latest->second.checkpoint.path());
     } catch (const Error& error) {
-      throw_unless_damaged(error, latest->second.checkpoint.path());
+      throw_unless_damaged(error, latest->second.checkpoint.uri());
       log_warning(
           str(error.what(), "; ",
               latest == stored_.begin() ? "there is none before it" : "the one before it is used"));
@@ -289,9 +299,30 @@ std::optional<Checkpoint> CheckpointStore::find_latest_valid(int64_t at_most) {
   }
 }
 
+// From the copies to the run folder, where it appears whole.
+void CheckpointStore::fetch(int64_t index) {
+  std::string name = checkpoint_name(index);
+  std::string partial = path(name + kPartial);
+  std::error_code ignored;
+  fs::remove_all(partial, ignored);
+  make_folder_anew(partial);
+  try {
+    copies_->fetch(index, partial);
+    discard(name);
+    rename_or_throw(partial, path(name));
+  } catch (...) {
+    fs::remove_all(partial, ignored);
+    throw;
+  }
+  Stored& one = stored_.at(index);
+  one.checkpoint = Checkpoint::open(path(name));
+  one.is_elsewhere = false;
+}
+
 std::optional<Checkpoint> CheckpointStore::find(int64_t index) const {
   auto one = stored_.find(index);
   if (one == stored_.end()) return std::nullopt;
+  if (one->second.is_elsewhere) return one->second.checkpoint;
   return Checkpoint::open(one->second.checkpoint.path());
 }
 

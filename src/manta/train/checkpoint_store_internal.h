@@ -16,6 +16,9 @@ namespace manta::train {
 /// "checkpoint_000007" for report 7.
 std::string checkpoint_name(int64_t index);
 
+/// The report of a committed checkpoint's name; nothing for other names.
+std::optional<int64_t> checkpoint_index(const std::string& name);
+
 /// What a commit needs to know of a report.
 struct CheckpointReport {
   int64_t index = 0;
@@ -30,6 +33,24 @@ inline constexpr int kMostInFlight = 1000;
 /// Throws Error(kInvalidArgument) if it makes no sense.
 void check_checkpoint_config(const CheckpointConfig& config);
 
+/// Copies of a run's checkpoints in another place than its folder, such as a store. Calls come from
+/// the thread of the run.
+class CheckpointCopies {
+ public:
+  virtual ~CheckpointCopies() = default;
+  /// Those that are there, by report. What the run folder has besides them, or in other content, is
+  /// `committed`. Throws Error(kIo).
+  virtual std::map<int64_t, Checkpoint> find_copies(const std::map<int64_t, Checkpoint>& here) = 0;
+  /// Writes one into an empty folder. Throws Error(kNotFound) or Error(kCorrupt) if it is damaged,
+  /// Error(kIo).
+  virtual void fetch(int64_t index, const std::string& folder) = 0;
+  /// There is such a checkpoint in the run folder, in the place of any other of this report. It may
+  /// be gone before it was copied.
+  virtual void committed(int64_t index, const std::string& folder) = 0;
+  /// There is none of this report any more.
+  virtual void discarded(int64_t index) = 0;
+};
+
 /// The checkpoints of one run folder.
 ///
 /// Ranks write below <run>/.staging; a commit moves their files to <run>/checkpoint_000007.partial,
@@ -40,7 +61,10 @@ class CheckpointStore {
  public:
   /// Looks at what is there. Warns of those that are damaged, and does without them. Throws
   /// Error(kIo) or Error(kResources) if that cannot be told.
-  CheckpointStore(std::string run_folder, CheckpointConfig config);
+  /// With `copies`, which must outlive this, those that are only there count as well: they are
+  /// fetched when one is to be gone on from.
+  CheckpointStore(std::string run_folder, CheckpointConfig config,
+                  CheckpointCopies* copies = nullptr);
 
   /// Where one rank, or the driver, writes its files of one report.
   std::string staging_folder(int attempt, int64_t index, int rank) const;
@@ -77,6 +101,7 @@ class CheckpointStore {
   struct Stored {
     Checkpoint checkpoint;
     std::optional<double> score;  // higher is better; the index without a score attribute
+    bool is_elsewhere = false;    // among the copies only
   };
 
   std::string path(const std::string& name) const { return run_folder_ + "/" + name; }
@@ -85,9 +110,11 @@ class CheckpointStore {
   void move_files(const std::map<int, std::vector<CheckpointFile>>& files_by_rank,
                   const CheckpointReport& report, const std::string& partial, Json& manifest);
   void discard(const std::string& name);
+  void fetch(int64_t index);
 
   std::string run_folder_;
   CheckpointConfig config_;
+  CheckpointCopies* copies_;
   std::map<int64_t, Stored> stored_;
   bool told_of_missing_score_ = false;
 };

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <thread>
 #include <vector>
 
@@ -14,8 +15,11 @@
 #include "manta/base/error_of_internal.h"
 #include "manta/base/eventually_internal.h"
 #include "manta/base/temporary_folder_internal.h"
+#include "manta/data/parquet_fixture_internal.h"
+#include "manta/data/sources.h"
 #include "manta/train/base_trainer.h"
 #include "manta/train/session.h"
+#include "manta/train/train_loop.h"
 #include "manta/train/training_internal.h"
 
 namespace manta::train {
@@ -89,6 +93,123 @@ TEST(ConcurrentRunsTest, TenRunsWithKillsDoNotDisturbEachOther) {
   }
   EXPECT_TRUE(eventually([&] { return open_descriptors() <= descriptors; }));
   EXPECT_TRUE(eventually([&] { return threads_of_this_process() <= threads; }));
+}
+
+// What becomes of ten runs at once.
+const std::vector<std::string> kFates = {"fine", "fine",   "dies",    "dies",    "dies",
+                                         "fine", "reader", "stopped", "stopped", "interrupted"};
+
+// Three epochs of a hundred rows, counted, with a checkpoint after each. In the second epoch of its
+// first attempt it meets its fate.
+void meet_fate(const Json& config) {
+  auto context = get_context();
+  auto shard = get_dataset_shard("train");
+  Checkpoint from = get_checkpoint();
+  std::string files = context.run_folder + "/mine", fate = config.at("fate");
+  fs::create_directories(files);
+  int64_t rows = from ? from.metrics().at("rows").get<int64_t>() : 0;
+  for (int64_t epoch = shard.epoch(); epoch < 3; ++epoch) {
+    for (auto& batch : shard.iter_batches({.batch_size = 10})) rows += batch->num_rows();
+    if (epoch == 1 && context.attempt == 0 && fate == "dies") ::raise(SIGKILL);
+    if (epoch == 1 && context.attempt == 0 && fate != "fine") wait_for_ever(config);
+    std::ofstream(files + "/model") << "weights " << epoch;
+    report({{"rows", rows}, {"id", config.at("id")}}, files);
+  }
+}
+
+struct Descendant {
+  pid_t pid;
+  std::string name;
+};
+
+// Processes below this one.
+std::vector<Descendant> descendants() {
+  std::map<pid_t, std::vector<Descendant>> children;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    if (!std::isdigit(entry.path().filename().string()[0])) continue;
+    std::ifstream file(entry.path() / "stat");
+    std::string text(std::istreambuf_iterator<char>(file), {});
+    size_t begin = text.find('('), end = text.rfind(") ");
+    if (end == std::string::npos || text[end + 2] == 'Z') continue;
+    pid_t parent = std::stoi(text.substr(end + 4));
+    children[parent].push_back({std::stoi(text), text.substr(begin + 1, end - begin - 1)});
+  }
+  std::vector<Descendant> found = children[::getpid()];
+  for (size_t i = 0; i < found.size(); ++i) {
+    auto& more = children[found[i].pid];
+    found.insert(found.end(), more.begin(), more.end());
+  }
+  return found;
+}
+
+TEST(ConcurrentRunsTest, TenRunsWithKillsStopsAndCtrlCEndAsEachShould) {
+  TemporaryFolder storage;
+  auto make = [&](int id, const std::string& fate) {
+    Training training = one_of_many(meet_fate, storage.path(), id);
+    training.config["fate"] = fate;
+    training.datasets = {{"train", data::range(100)}};
+    return training;
+  };
+  { RunHandle(make(100, "fine")).result(); }  // what is made once
+  int descriptors = open_descriptors(), threads = threads_of_this_process();
+  size_t processes = descendants().size();
+  {
+    std::vector<RunHandle> runs;
+    for (int id = 0; id < 10; ++id) runs.emplace_back(make(id, kFates[static_cast<size_t>(id)]));
+    for (int id = 6; id < 10; ++id) {
+      ASSERT_TRUE(eventually([&] { return has_begun(storage, id); })) << id;
+    }
+    int killed = 0;
+    for (const Descendant& each : descendants()) {
+      if (!each.name.starts_with("run6/data")) continue;
+      ::kill(each.pid, SIGKILL);
+      ++killed;
+    }
+    EXPECT_EQ(killed, 1) << "the reader's process has the run in its name";
+    for (size_t id : {7, 8}) runs[id].stop();
+    for (size_t id : {7, 8}) {
+      EXPECT_EQ(error_of([&] { runs[id].result(); }).kind(), ErrorKind::kCancelled);
+    }
+    for (size_t id = 0; id < 7; ++id) {
+      Result result = runs[id].result();
+      EXPECT_EQ(result.metrics.at("id"), id);
+      EXPECT_EQ(result.metrics.at("rows"), 300) << id;
+      EXPECT_EQ(result.metrics_history.size(), 3u) << id;
+    }
+    EXPECT_FALSE(runs[9].done());
+    ::kill(::getpid(), SIGINT);
+    EXPECT_EQ(error_of([&] { runs[9].result(); }).kind(), ErrorKind::kCancelled);
+  }
+  EXPECT_TRUE(eventually([&] { return open_descriptors() <= descriptors; }));
+  EXPECT_TRUE(eventually([&] { return threads_of_this_process() <= threads; }));
+  EXPECT_TRUE(eventually([&] { return descendants().size() <= processes; }));
+}
+
+// Leaves a file for each thread of the data reader that calls it.
+data::BatchPtr note_thread(const data::BatchPtr& batch, const std::string& folder) {
+  std::ofstream(str(folder, "/", ::gettid())) << "called";
+  std::this_thread::sleep_for(5ms);  // a thread that waits for work gets some meanwhile
+  return batch;
+}
+
+TEST(ConcurrentRunsTest, DataReadersShareTheProcessors) {
+  TemporaryFolder storage;
+  data::ParquetFolder files;
+  auto rows = data::read_parquet(files.write_rows("rows.parquet", 0, 400, 10));
+  auto threads_of = [&](int id) {
+    std::string folder = str(storage.path(), "/threads", id);
+    fs::create_directory(folder);
+    Training training = one_of_many(meet_fate, storage.path(), id);
+    training.config["fate"] = "fine";
+    training.datasets = {{"train", rows.map_batches(note_thread, folder)}};
+    EXPECT_EQ(RunHandle(training).result().metrics.at("rows"), 1200);
+    return std::distance(fs::directory_iterator(folder), fs::directory_iterator());
+  };
+  // Each of the three epochs has threads of its own.
+  EXPECT_GT(threads_of(1), 3) << "alone on two processors";
+  RunHandle other(one_of_many(wait_for_ever, storage.path(), 2));
+  ASSERT_TRUE(eventually([&] { return has_begun(storage, 2); }));
+  EXPECT_EQ(threads_of(3), 3) << "one processor for each of two runs";
 }
 
 TEST(ConcurrentRunsTest, OneIsStoppedAndTheOthersGoOn) {

@@ -21,6 +21,16 @@ namespace manta {
 
 class Callback;
 
+/// Who reads which rows, if the workers are on several hosts (docs/clusters.md). The rows of each
+/// worker, their order and the steps are the same in any case.
+enum class SplitReading {
+  kAuto,  ///< For each data set what is faster, by what the first host measures.
+  /// Each host reads some of the data, and is sent by the others what its workers need. A data set
+  /// with an operation that needs all rows at once, such as a sort, is read by each host even so.
+  kAlways,
+  kNever,  ///< Each host reads all data.
+};
+
 /// What a data-parallel run needs.
 struct ScalingConfig {
   /// Processes that train together. 0 runs the loop and the data reader as threads of this process,
@@ -35,6 +45,9 @@ struct ScalingConfig {
   /// Whenever the group is started and the nodes that are there cannot hold `num_workers`, it runs
   /// with as many as they hold, if that is at least so many. 0: always with all.
   int min_workers = 0;
+  /// Whether the hosts share the reading of data. Without connections between them (a firewall)
+  /// each reads all of it, with a warning.
+  SplitReading split_reading = SplitReading::kAuto;
 };
 
 /// What happens when a worker is lost or its loop throws.
@@ -60,15 +73,15 @@ struct CheckpointConfig {
   /// Also after the last round. Default: yes.
   std::optional<bool> checkpoint_at_end = {};
   /// Waits until the disk has the checkpoint before it is committed, so that it also survives a
-  /// power cut. The loop goes on meanwhile, up to max_in_flight. Off by default: that it costs
-  /// under 5 % of a checkpoint of 1 GiB could not be shown (docs/checkpoints.md).
+  /// power cut. The loop goes on meanwhile, up to max_in_flight. Off by default: a checkpoint of 1
+  /// GiB takes almost half as long again (docs/checkpoints.md).
   bool fsync = false;
 
   bool operator==(const CheckpointConfig&) const = default;
 };
 
-/// When a run is complete, besides that its loop returns: whichever comes first. The run then ends
-/// with the outcome kStopped. Metrics inside objects are named "outer/inner".
+/// Conditions that complete a run before its loop returns; the first that is met ends the run, with
+/// the outcome kStopped. Metrics inside objects are named "outer/inner".
 struct StopCriteria {
   std::map<std::string, double> at_least = {};  ///< {{"auc", 0.9}}: once a report has 0.9 or more.
   std::map<std::string, double> at_most = {};   ///< {{"loss", 0.1}}: once a report has 0.1 or less.
@@ -81,8 +94,21 @@ struct StopCriteria {
 };
 
 struct RunConfig {
-  std::string name = {};          ///< The run folder's name. Default: made from the time.
-  std::string storage_path = {};  ///< Where run folders are. Default: ~/manta_results.
+  std::string name = {};  ///< The run folder's name. Default: made from the time.
+  /// Where run folders are: a local folder, or an address such as s3://bucket/runs, with key and
+  /// server as data sources take them (docs/data.md). Default: ~/manta_results.
+  ///
+  /// At an address is everything that another process or machine needs to read the run and to
+  /// restore it. While the run goes on it has a folder on the driver's machine, below
+  /// ~/manta_results/.remote, which is removed at the end. What is committed there is brought to
+  /// the store in the background: a checkpoint when its files and then its manifest are there, the
+  /// journal at least every 5 seconds, other files at the end. A store that cannot be used at the
+  /// start is an error of fit() before workers start; one that fails later is warned of and tried
+  /// again.
+  std::string storage_path = {};
+  /// At the end of a run whose storage_path is an address: how long the store may take nothing
+  /// before fit() gives up, with an error that says what is not stored and where it is.
+  std::chrono::milliseconds storage_timeout = std::chrono::minutes(2);
   FailureConfig failure_config = {};
   CheckpointConfig checkpoint_config = {};
   /// A worker that waits this long for another in a collective operation fails and names it.
@@ -118,9 +144,9 @@ enum class RunOutcome {
 struct Result {
   Json metrics;           ///< Of the last report; null if there was none.
   Checkpoint checkpoint;  ///< The latest; empty if there was none.
-  std::string path;       ///< The run folder.
-  /// Checkpoints on disk and the metrics that came with them; the best is last if there is a score,
-  /// otherwise in order.
+  std::string path;       ///< The run folder, or its address.
+  /// Checkpoints on disk, or at the address, and the metrics that came with them; the best is last
+  /// if there is a score, otherwise in order.
   std::vector<std::pair<Checkpoint, Json>> best_checkpoints;
   std::vector<Json> metrics_history;  ///< Each report once.
   /// The same as a table: a row for each report, a column for each metric ("outer/inner"), with

@@ -206,7 +206,7 @@ void Controller::on(const CommitDone& event) {
   if (!committing_ || announced_ || event.index != next_commit_) return;
   if (!event.error.empty()) {
     committing_ = false;
-    return fail_in_driver(event.kind, event.error);
+    return fail_in_driver(event.kind, event.error, event.fatal);
   }
   bool has_checkpoint = pending_[event.index].has_checkpoint();
   if (has_checkpoint) {
@@ -223,7 +223,7 @@ void Controller::on(const Judged& event) {
   if (announced_ != event.index) return;
   announced_.reset();
   committing_ = false;
-  if (!event.error.empty()) return fail_in_driver(event.kind, event.error);
+  if (!event.error.empty()) return fail_in_driver(event.kind, event.error, event.fatal);
   decided_ = event.decision;
   if (decided_ != Decision::kGoOn) {
     add(Note{kDecided,
@@ -382,9 +382,11 @@ void Controller::fail(Failure failure) {
 }
 
 // Another attempt would not be helped by what an argument is.
-void Controller::fail_in_driver(ErrorKind kind, const std::string& error) {
-  if (phase_ != Phase::kRunning) return conclude();
-  fail({kDriver, kind, error, false, kind == ErrorKind::kInvalidArgument});
+void Controller::fail_in_driver(ErrorKind kind, const std::string& error, bool fatal) {
+  Failure failure{kDriver, kind, error, false, fatal || kind == ErrorKind::kInvalidArgument};
+  if (phase_ == Phase::kRunning) return fail(std::move(failure));
+  if (fatal) cause_ = std::move(failure);  // whatever had ended the attempt before
+  conclude();
 }
 
 void Controller::stop() {

@@ -87,6 +87,7 @@ struct CommitDone {  ///< Answer to Commit.
   int64_t index = 0;
   std::string error;                ///< Empty if it succeeded.
   ErrorKind kind = ErrorKind::kIo;  ///< kInvalidArgument: a restart would not help.
+  bool fatal = false;               ///< Nor would it here.
 };
 struct Judged {  ///< Answer to Announce.
   int attempt = 0;
@@ -95,6 +96,7 @@ struct Judged {  ///< Answer to Announce.
   std::optional<int> num_workers = {};  ///< Of the next attempt, if it changes.
   std::string error = {};               ///< Empty if it succeeded.
   ErrorKind kind = ErrorKind::kUserCode;
+  bool fatal = false;
 };
 /// Answer to StartGroup, instead of a group: the checkpoint to start from cannot be used.
 struct CheckpointDamaged {
@@ -227,6 +229,7 @@ class Controller {
   /// Events of other attempts, duplicates, and all events after End change nothing.
   std::vector<Action> handle(const Event& event);
   bool ended() const { return phase_ == Phase::kEnded; }
+  int attempt() const { return restart_point_.attempt; }  ///< The current one.
 
  private:
   enum class Phase { kIdle, kRunning, kStopping, kEnded };
@@ -276,7 +279,7 @@ class Controller {
   bool is_empty_checkpoint(const Pending& report);
   void warn_of_different_models(const Pending& report);
   void fail(Failure failure);
-  void fail_in_driver(ErrorKind kind, const std::string& error);
+  void fail_in_driver(ErrorKind kind, const std::string& error, bool fatal);
   void stop();
   void conclude();
   void end(End end);

@@ -245,6 +245,29 @@ TEST(ControllerTest, AFailedCommitIsAFailure) {
   EXPECT_EQ(story.end->failure->rank, kDriver);
 }
 
+TEST(ControllerTest, AFatalErrorOfTheDriverEndsTheRunWhateverEndedTheAttempt) {
+  CommitDone gone{0, 0, "the folder is gone", ErrorKind::kIo, true};
+  for (bool judged : {false, true}) {
+    for (bool failed_before : {false, true}) {
+      Story story(1, -1);
+      EXPECT_EQ(story(report(0, 0, 0)), "commit 0");
+      Event fatal = gone;
+      if (judged) {
+        story.has_no_wishes = false;
+        EXPECT_EQ(story(CommitDone{0, 0, ""}), "announce 0");
+        fatal = Judged{0, 0, Decision::kGoOn, {}, gone.error, gone.kind, true};
+      }
+      if (failed_before) {
+        EXPECT_EQ(story(failed(0, 0, "boom")), "stop 0");
+      }
+      EXPECT_EQ(story(fatal), failed_before ? "" : "stop 0");
+      EXPECT_EQ(story(GroupStopped{0}), "end failed");
+      EXPECT_EQ(story.end->failure->message, gone.error);
+      EXPECT_EQ(story.end->failure->rank, kDriver);
+    }
+  }
+}
+
 TEST(ControllerTest, ACommitThatCannotSucceedIsNotTriedAgain) {
   Story story(1, -1);
   EXPECT_EQ(story(report(0, 0, 0)), "commit 0");

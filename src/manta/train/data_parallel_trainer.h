@@ -57,7 +57,9 @@ class DataParallelTrainer : public BaseTrainer {
   explicit DataParallelTrainer(DataParallelTrainerOptions options);
   /// A run whose driver died, or that was interrupted or failed. fit() resumes from its last
   /// checkpoint, at the row where it was, also with a different number of workers. If the run had
-  /// finished, fit() returns its result. Throws Error(kNotFound) if there is no run at `path`.
+  /// finished, fit() returns its result. `path` is a run folder or, from any machine, the address
+  /// of a run; one that another driver still runs is taken from it, which then ends with an error.
+  /// Throws Error(kNotFound) if there is no run at `path`.
   static DataParallelTrainer restore(const std::string& path, DataParallelRestoreOptions options);
 
   /// This trainer as a Tuner takes it with a space of names (tune/trainer_trainable.h). A Tuner

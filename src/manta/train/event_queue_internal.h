@@ -9,7 +9,7 @@
 
 namespace manta::train {
 
-/// One of the three.
+/// One of the three, or nothing.
 struct QueuedEvent {
   std::optional<Event> event = {};
   std::optional<SendProgress> progress = {};
@@ -25,6 +25,8 @@ class EventQueue : public Queue<QueuedEvent> {
   void push(int attempt, SendEpoch epoch) {
     Queue::push({.epoch = std::pair(attempt, std::move(epoch))});
   }
+  /// Has whoever waits look around.
+  void wake() { Queue::push(QueuedEvent{}); }
 };
 
 }  // namespace manta::train

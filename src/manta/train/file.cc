@@ -132,6 +132,22 @@ void make_folders(const std::string& path) {
   throw_errno(str("creating the folder '", path, "'"));
 }
 
+void make_folders_to(const std::string& folder, const std::string& name) {
+  make_folders(folder);
+  for (size_t end = 0; (end = name.find('/', end)) != std::string::npos; ++end) {
+    std::string inner = name.substr(0, end), path = folder + "/" + inner;
+    if (has_folder(folder, inner) || make_folder_like_parent(path)) continue;
+    int error = errno;
+    struct stat info {};
+    if (error == EEXIST && ::lstat(path.c_str(), &info) == 0) {
+      if (S_ISDIR(info.st_mode)) continue;  // another process was faster
+      refuse(path, info.st_mode, "a folder");
+    }
+    errno = error;
+    throw_errno(str("creating the folder '", path, "'"));
+  }
+}
+
 void write_all(int fd, const void* data, size_t size, const std::string& path) {
   const char* at = static_cast<const char*>(data);
   while (size > 0) {

@@ -40,6 +40,10 @@ void make_folder_anew(const std::string& path);
 /// (less the umask), so that what is in a private folder is private. Throws Error(kIo).
 void make_folders(const std::string& path);
 
+/// Makes `folder` as above, and in it those on the way to the file `name` ("a/b/file"), of which
+/// none may be a link. Throws Error(kCorrupt) if one is anything but a folder; Error(kIo).
+void make_folders_to(const std::string& folder, const std::string& name);
+
 /// All of `data`, however many calls it takes. Throws Error(kIo) naming `path`.
 void write_all(int fd, const void* data, size_t size, const std::string& path);
 

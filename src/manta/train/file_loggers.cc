@@ -62,7 +62,8 @@ Json line_of(const TrackerEvent::RunEnd& end) {
 
 class JsonSink final : public TrackerSink {
  public:
-  explicit JsonSink(std::string path) : file_(std::move(path)) {}
+  explicit JsonSink(const std::filesystem::path& path)
+      : file_(std::filesystem::absolute(path).parent_path(), path.filename()) {}
   void take(const std::vector<TrackerEvent>& events) override {
     std::string lines;
     for (const TrackerEvent& event : events)

@@ -92,4 +92,13 @@ UniqueFd lock_folder(const std::string& folder) {
                                   "RunConfig::name"));
 }
 
+bool is_still_locked(const std::string& folder, const UniqueFd& lock) {
+  struct stat there {
+  }, own{};
+  if (::stat((folder + "/" + kLock).c_str(), &there) != 0)
+    return errno != ENOENT && errno != ENOTDIR && errno != ESTALE;
+  if (::fstat(lock.get(), &own) != 0) return true;
+  return there.st_ino == own.st_ino && there.st_dev == own.st_dev;
+}
+
 }  // namespace manta::train

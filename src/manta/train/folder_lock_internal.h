@@ -11,5 +11,8 @@ namespace manta::train {
 /// closed, however this process ends. Does not wait: throws Error(kIo) that names the process which
 /// holds it, Error(kCorrupt) if <folder>/.lock is not a file.
 UniqueFd lock_folder(const std::string& folder);
+/// False if the file at <folder>/.lock is another one by now, or there is none: the folder was
+/// removed or moved. True where that cannot be told at the moment.
+bool is_still_locked(const std::string& folder, const UniqueFd& lock);
 
 }  // namespace manta::train

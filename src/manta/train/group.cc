@@ -6,13 +6,12 @@
 #include <filesystem>
 
 #include "manta/base/error_internal.h"
-#include "manta/base/log.h"
+#include "manta/base/log_internal.h"
 #include "manta/base/random_token_internal.h"
 #include "manta/base/start_thread_internal.h"
 #include "manta/core/how_it_ended_internal.h"
 #include "manta/core/init.h"
 #include "manta/core/node_memory_internal.h"
-#include "manta/core/process_stacks_internal.h"
 #include "manta/core/session_folder_internal.h"
 #include "manta/io/collective_region_internal.h"
 #include "manta/train/active_runs_internal.h"
@@ -326,26 +325,6 @@ void Group::stop_from(int64_t ask) {
   }
 }
 
-std::string Group::stacks(Deadline deadline) {
-  std::vector<std::pair<std::string, std::optional<Join>>> members;
-  {
-    std::lock_guard lock(loop_.mutex);
-    for (const Seat& seat : seats_) members.emplace_back(seat.name, seat.joined);
-  }
-  std::string text;
-  for (const auto& [name, joined] : members) {
-    text += str(text.empty() ? "" : "\n", name);
-    if (!joined) {
-      text += "\n  has not joined\n";
-    } else if (joined->node != 0) {
-      text += str(" (pid ", joined->pid, ")\n  is on another node: its stack is not taken\n");
-    } else {
-      text += str(" (pid ", joined->pid, ")\n", process_stacks(joined->pid, deadline));
-    }
-  }
-  return text;
-}
-
 std::string Group::why_waits() {
   std::unique_lock lock(loop_.mutex);
   auto run = seats_.front().run;
@@ -404,6 +383,11 @@ std::vector<Group::NodePart> Group::parts_of_nodes() const {
   return parts;
 }
 
+// As the driver sees it.
+std::string Group::address_of(const NodePart& part, const Seat& seat) const {
+  return part.node.id == 0 ? entry_.host : parse_address(seat.channel->peer()).host;
+}
+
 Place Group::place_of(const NodePart& part, size_t local_rank) const {
   Place place;
   place.local_rank = static_cast<int32_t>(local_rank);
@@ -415,10 +399,7 @@ Place Group::place_of(const NodePart& part, size_t local_rank) const {
   for (size_t i = 0; i < parts_.size(); ++i) {
     for (size_t seat : parts_[i].workers) place.node_ranks[seat] = static_cast<int32_t>(i);
   }
-  if (parts_.size() > 1) {
-    const Seat& seat = seats_[part.workers[local_rank]];
-    place.address = part.node.id == 0 ? entry_.host : parse_address(seat.channel->peer()).host;
-  }
+  if (parts_.size() > 1) place.address = address_of(part, seats_[part.workers[local_rank]]);
   place.shared_memory = std::all_of(parts_.begin(), parts_.end(), [&](const NodePart& each) {
     return each.workers.size() <= static_cast<size_t>(training_.max_in_shared_memory);
   });
@@ -469,7 +450,22 @@ BeginReading Group::reading_message(const NodePart& part) const {
   int runs = std::max(1, ActiveRun::count());
   reading.threads = std::max(1, static_cast<int>(part.node.total.cpus) / runs);
   reading.meeting = place_of(part, 0).meeting;
+  reading.peers = peers_of_reader(part);
   return reading;
+}
+
+ReaderPeers Group::peers_of_reader(const NodePart& part) const {
+  ReaderPeers peers;
+  if (parts_.size() < 2 || !part.reader || !seats_[*part.reader].channel ||
+      training_.scaling.split_reading == SplitReading::kNever) {
+    return peers;
+  }
+  peers.node_rank = static_cast<int32_t>(&part - parts_.data());
+  peers.address = address_of(part, seats_[*part.reader]);
+  for (const NodePart& each : parts_) peers.hosts.push_back(each.node.host);
+  peers.node_ranks = place_of(part, 0).node_ranks;
+  peers.always = training_.scaling.split_reading == SplitReading::kAlways;
+  return peers;
 }
 
 void Group::begin() {

@@ -52,8 +52,8 @@ class Group {
   /// them from which of these calls on it should.
   void ask_to_stop();
   void stop_from(int64_t ask);
-  /// Where each process of the driver's node is, thread by thread; see process_stacks. Of the
-  /// others only their names.
+  /// Where each process is, thread by thread; see process_stacks. Those of other nodes are taken by
+  /// a task there; of a node that does not answer in time, the text says why.
   std::string stacks(Deadline deadline);
   /// Ends every process: those whose loop is over are let go, the others are killed. Returns when
   /// none does anything any more. A thread cannot be killed: its loop ends when it returns or
@@ -80,7 +80,9 @@ class Group {
     bool finished = false;                       // and that its loop has returned
     std::thread thread = {};                     // instead of an actor, in the driver
     std::future<void> thread_ended = {};
-    LoopResult result = {};  // of the loop
+    LoopResult result = {};             // of the loop
+    std::optional<SendPort> port = {};  // of a data reader that may share the reading
+    std::optional<SendMesh> mesh = {};
   };
   /// A node's part of the group, in the order of the nodes' first ranks.
   struct NodePart {
@@ -112,6 +114,8 @@ class Group {
   Place place_of(const NodePart& part, size_t local_rank) const;
   BeginTraining training_message(const NodePart& part, size_t local_rank);
   BeginReading reading_message(const NodePart& part) const;
+  ReaderPeers peers_of_reader(const NodePart& part) const;
+  std::string address_of(const NodePart& part, const Seat& seat) const;
   bool all_joined() const;
 
   // group_messages.cc
@@ -132,6 +136,9 @@ class Group {
   void on(size_t seat, SendEpoch& message);
   void on(size_t seat, SendAsks& message);
   void on(size_t seat, StoreRequest& message);
+  void on(size_t seat, SendPort& message);
+  void on(size_t seat, SendMesh& message);
+  void read_now(const std::string& why_alone);
   template <class Message>
   void send(Seat& seat, const Message& message);
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "manta/base/error_internal.h"
-#include "manta/base/log.h"
+#include "manta/base/log_internal.h"
 #include "manta/base/random_token_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/group_internal.h"
@@ -220,6 +220,48 @@ void Group::on(size_t number, StoreRequest& message) {
     if (!made) reply.value += str(reply.value.empty() ? "" : ", ", each);
   }
   send(seat, reply);
+}
+
+void Group::on(size_t number, SendPort& message) {
+  seats_[number].port = std::move(message);
+  std::string why;
+  MeetReaders meet;
+  for (const NodePart& part : parts_) {
+    if (!part.reader || !seats_[*part.reader].port) return;
+    const Seat& seat = seats_[*part.reader];
+    if (!seat.channel) return;  // it has died, which ends the attempt
+    if (why.empty()) why = seat.port->why;
+    meet.addresses.push_back(TcpAddress{address_of(part, seat), seat.port->port}.text());
+  }
+  if (!why.empty()) return read_now(why);
+  for (const NodePart& part : parts_) send(seats_[*part.reader], meet);
+}
+
+void Group::on(size_t number, SendMesh& message) {
+  seats_[number].mesh = std::move(message);
+  std::string why;
+  for (const NodePart& part : parts_) {
+    if (!part.reader || !seats_[*part.reader].mesh) return;
+    if (why.empty()) why = seats_[*part.reader].mesh->why;
+  }
+  read_now(why);
+}
+
+void Group::read_now(const std::string& why_alone) {
+  if (!why_alone.empty() && training_.scaling.split_reading == SplitReading::kAlways) {
+    events_.push(Failed{
+        plan_.attempt,
+        {kDriver, ErrorKind::kIo,
+         str("the hosts cannot share the reading of data, as split_reading asks: ", why_alone),
+         false},
+        {}});
+    return;
+  }
+  if (!why_alone.empty()) {
+    log_warning(str("each host reads all data: ", why_alone,
+                    "; open the network between the hosts, or set split_reading to kNever"));
+  }
+  for (const NodePart& part : parts_) send(seats_[*part.reader], ReadNow{!why_alone.empty()});
 }
 
 template <class Message>

@@ -59,6 +59,7 @@ class HostileFolderTest : public testing::Test {
     training.trainer = "TorchTrainer";
     training.config = {{"lr", 0.1}};
     training.scaling.resources_per_worker.custom = {{"disk", 1}};
+    training.scaling.split_reading = SplitReading::kNever;
     training.run = {.name = "whole", .storage_path = folder_.path()};
     training.framework = {{"backend", "auto"}};
     auto run = RunFolder::create(training.run, params_of(training));
@@ -296,6 +297,7 @@ TEST_F(HostileFolderTest, WhatIsWrongWithParamsIsNamed) {
       {"/scaling_config/num_workers", 1'000'000'000, "from 0 to 10000"},
       {"/scaling_config/resources_per_worker/cpus", -0.5, "resources_per_worker.cpus is -0.5"},
       {"/scaling_config/resources_per_worker/custom/0/1", -1, "custom is [[\"disk\",-1]]"},
+      {"/scaling_config/split_reading", "some", "split_reading is \"some\"; expected auto, always"},
       {"/run_config/collective_timeout_ms", 0, "run_config.collective_timeout_ms is 0"},
       {"/run_config/collective_timeout_ms", INT64_MAX, "collective_timeout_ms is 92233720368"},
       {"/run_config/max_failures", -2, "run_config.max_failures is -2"},
@@ -312,6 +314,7 @@ TEST_F(HostileFolderTest, WhatIsWrongWithParamsIsNamed) {
       {"/datasets/train", Json({{"plan", {{"version", 1}}}}), "datasets.train.plan"},
   };
   std::string path = fresh_run();
+  EXPECT_EQ(training_from_params(path).scaling.split_reading, SplitReading::kNever);
   Json whole = Json::parse(read_text(path + "/params.json"));
   for (const auto& one : cases) {
     Json changed = whole;

@@ -146,6 +146,37 @@ TEST(LoggersTest, ARestoredRunGoesOnInTheSameFolder) {
   EXPECT_EQ(events["scalars"]["attempt"][4], Json::parse("[4, 1.0]"));
 }
 
+// A run folder may have come from elsewhere, with links in the place of what trackers write.
+TEST(LoggersTest, LinksInARunFolderAreNotWrittenThrough) {
+  TemporaryFolder storage;
+  Training training = test_training(storage.path(), logged_loop, {{"die_at", 4}});
+  message_of([&] { run_training(training); });
+  std::filesystem::create_directory(storage / "victims");
+  std::ofstream(storage / "victims/file") << "precious";
+  std::filesystem::create_directory_symlink(storage / "victims", storage / "toy/tensorboard");
+  for (const char* name : {"events.jsonl", "reports.csv"})
+    std::filesystem::create_symlink(storage / "victims/file", storage / "toy/" + name);
+
+  testing::internal::CaptureStderr();
+  Training rest = restore_training(storage / "toy", "ToyTrainer", {});
+  rest.loop = training.loop;
+  TrackerOptions impatient{.patience_at_end = std::chrono::milliseconds(1)};
+  rest.run.callbacks = {
+      std::make_shared<TBXLoggerCallback>(TBXLoggerOptions{.tracker = impatient}),
+      std::make_shared<JsonLoggerCallback>(FileLoggerOptions{.tracker = impatient}),
+      std::make_shared<CSVLoggerCallback>()};
+  EXPECT_EQ(run_training(rest).metrics_history.size(), 5u);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("/tensorboard' is a symbolic link"),
+                    HasSubstr("/events.jsonl' is a symbolic link")));
+  EXPECT_THAT(storage.entries(), Contains("victims"));
+  EXPECT_EQ(read_text(storage / "victims/file"), "precious");
+  for (const auto& entry : std::filesystem::directory_iterator(storage / "victims"))
+    EXPECT_EQ(entry.path().filename(), "file");
+  std::string table = read_text(storage / "toy/reports.csv");  // takes the place of the link
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 6);
+}
+
 TEST(LoggersTest, AFileThatCannotBeWrittenIsAWarning) {
   TemporaryFolder storage;
   std::ofstream(storage / "file") << "no folder";

@@ -11,7 +11,6 @@
 namespace manta::train {
 namespace {
 
-constexpr const char* kManifest = "manifest.json";
 constexpr const char* kChecksum = "checksum";
 constexpr int kVersion = 2;
 // 600,000 files.
@@ -52,7 +51,7 @@ void write_manifest(const std::string& checkpoint, Json manifest) {
   manifest["version"] = kVersion;
   manifest[kChecksum] = checksum_of(manifest);
   std::string what = str("the manifest of '", checkpoint, "', with the names of its files,");
-  replace_file(checkpoint + "/" + kManifest,
+  replace_file(checkpoint + "/" + kManifestFile,
                readable_text(manifest, what, "report fewer files", kManifestLimits, /*indent=*/1));
 }
 
@@ -72,16 +71,21 @@ Json manifest_of(const std::vector<CheckpointFile>& files) {
 }
 
 Json read_manifest(const std::string& checkpoint) {
-  std::string path = checkpoint + "/" + kManifest, document = str("'", path, "'");
-  Json manifest;
+  std::string path = checkpoint + "/" + kManifestFile;
+  std::string text;
   try {
-    manifest = read_json(path, kManifestLimits);
+    text = read_text(path, kMostManifestBytes);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kNotFound) throw;
     throw Error(ErrorKind::kNotFound,
-                str("'", checkpoint, "' is not a checkpoint: it has no ", kManifest,
+                str("'", checkpoint, "' is not a checkpoint: it has no ", kManifestFile,
                     " (expected a folder such as <run folder>/checkpoint_000003)"));
   }
+  return parse_manifest(text, str("'", path, "'"));
+}
+
+Json parse_manifest(std::string_view text, const std::string& document) {
+  Json manifest = parse_json(text, document, kManifestLimits);
   JsonFields fields(manifest, document);
   int64_t version = fields.integer("version", 1, kVersion);
   if (version > 1) {

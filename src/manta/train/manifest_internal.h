@@ -1,6 +1,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "manta/base/json.h"
 #include "manta/train/checkpoint.h"
@@ -28,5 +30,10 @@ inline constexpr size_t kMostManifestBytes = size_t{64} << 20;
 /// is none, Error(kCorrupt) naming the field. Those of version 1, which had no checksum, are read,
 /// too.
 Json read_manifest(const std::string& checkpoint);
+/// The same of a text; `document` is how messages call it. Throws Error(kCorrupt).
+Json parse_manifest(std::string_view text, const std::string& document);
+
+/// The file of a checkpoint that lists the others.
+inline constexpr const char* kManifestFile = "manifest.json";
 
 }  // namespace manta::train

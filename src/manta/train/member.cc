@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <malloc.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 #include "manta/train/file_internal.h"
 #include "manta/train/member_internal.h"
 #include "manta/train/node_meeting_internal.h"
+#include "manta/train/reader_mesh_internal.h"
 #include "manta/train/session_internal.h"
 
 namespace manta::train {
@@ -25,6 +27,8 @@ namespace {
 // How long the others may take to be there: they start together with this one.
 constexpr std::chrono::seconds kBeginDeadline{60};
 constexpr std::chrono::seconds kConnectDeadline{20};
+// How long data readers take at most to be connected with each other, once all listen.
+constexpr std::chrono::seconds kMeshDeadline{10};
 
 std::chrono::milliseconds timeout_of(const GroupEntry& entry) {
   return std::max<std::chrono::milliseconds>(kBeginDeadline,
@@ -41,6 +45,10 @@ bool shares_folder(const GroupEntry& entry) {
   }
 }
 
+// For the task that takes its stacks on this node, which is a child of the same zygote. Where Yama
+// limits ptrace, only ancestors may look; where it does not, the call fails and is not needed.
+void allow_stacks() { ::prctl(PR_SET_PTRACER, ::getppid()); }
+
 std::shared_ptr<Channel> join_group(const GroupEntry& entry, int rank) {
   Join join{entry.token, entry.attempt, rank, Client::current("a training run")->node(),
             true,        ::getpid()};
@@ -48,6 +56,7 @@ std::shared_ptr<Channel> join_group(const GroupEntry& entry, int rank) {
   if (join.node == 0) {
     channel = std::make_shared<Channel>(connect_unix(entry.socket));
   } else {
+    allow_stacks();
     join.shares_folder = shares_folder(entry);
     channel = std::make_shared<Channel>(connect_tls(TlsKey(entry.token), entry.host, entry.port,
                                                     Deadline::after(kConnectDeadline)));
@@ -119,7 +128,51 @@ void meet_others(Channel& channel, const GroupEntry& entry, BeginTraining& begin
     begin.checkpoint = fetched_checkpoint(begin);
 }
 
-void run_reader(const BeginReading& begin, std::vector<SharedFd> ends,
+// Connects this node's data reader with those of other nodes. If one of them cannot, all of them go
+// on alone: the driver hears of it, and decides.
+std::optional<data::FeedPeers> meet_readers(Channel& channel, const GroupEntry& entry,
+                                            const ReaderPeers& peers) {
+  Deadline deadline = Deadline::after(timeout_of(entry));
+  auto tell = [&](const auto& message) {
+    channel.send([&](OutBuffer& out) { encode_message<FromMember>(out, message); });
+  };
+  data::FeedPeers met;
+  std::unique_ptr<ReaderMesh> mesh;
+  SendPort port;
+  try {
+    mesh = std::make_unique<ReaderMesh>(peers, entry.token, entry.attempt);
+    port.port = mesh->port();
+  } catch (const Error& error) {
+    port.why = error.what();
+  }
+  tell(port);
+  Frame frame;
+  if (!channel.receive(&frame, deadline)) return std::nullopt;
+  auto message = decode_message<ToMember>(frame);
+  auto* read = std::get_if<ReadNow>(&message);
+  if (auto* meet = std::get_if<MeetReaders>(&message); meet && mesh) {
+    SendMesh connected;
+    try {
+      met.connections = mesh->connect(meet->addresses, Deadline::after(kMeshDeadline));
+    } catch (const Error& error) {
+      connected.why = error.what();
+    }
+    tell(connected);
+    if (!channel.receive(&frame, deadline)) return std::nullopt;
+    message = decode_message<ToMember>(frame);
+    read = std::get_if<ReadNow>(&message);
+  }
+  if (!read) throw Error(ErrorKind::kCorrupt, "the driver does not say how this data reader reads");
+  if (read->alone) return data::FeedPeers();
+  met.node = peers.node_rank;
+  met.hosts = peers.hosts;
+  met.node_ranks = peers.node_ranks;
+  met.always = peers.always;
+  met.tell = [](const std::string& text) { std::cout << text + "\n" << std::flush; };
+  return met;
+}
+
+void run_reader(const BeginReading& begin, std::vector<SharedFd> ends, data::FeedPeers peers,
                 const std::map<std::string, data::WirePlan>& wire) {
   std::vector<UniqueFd> workers;
   for (auto& fd : ends) workers.push_back(fd.take());
@@ -129,7 +182,7 @@ void run_reader(const BeginReading& begin, std::vector<SharedFd> ends,
   options.timeout = std::chrono::milliseconds(begin.timeout_ms * 4 / 5);
   std::map<std::string, std::shared_ptr<const data::Plan>> plans;
   for (const auto& [name, plan] : wire) plans[name] = plan.plan();
-  data::serve_feed(plans, std::move(workers), options);
+  data::serve_feed(plans, std::move(workers), options, std::move(peers));
 }
 
 LoopResult run_loop(const BeginTraining& begin) {
@@ -206,7 +259,14 @@ void read_as_member(const GroupEntry& entry, const PlanBundle& plans) {
         visit_meeting(begin->meeting, entry.token, kDataReader, Deadline::after(timeout_of(entry)))
             .workers;
   }
-  run_reader(*begin, std::move(ends), plans.empty() ? begin->plans : plans.plans());
+  data::FeedPeers peers;
+  if (!begin->peers.hosts.empty()) {
+    auto met = meet_readers(*channel, entry, begin->peers);
+    if (!met) return;  // the group is being ended
+    peers = std::move(*met);
+  }
+  run_reader(*begin, std::move(ends), std::move(peers),
+             plans.empty() ? begin->plans : plans.plans());
 }
 
 LoopResult Member::train(const GroupEntry& entry, int rank) {

@@ -141,9 +141,25 @@ struct StoreRequest {  // answered by StoreReply; a key-value store for process 
     archive(request, kind, keys, value, expected, amount);
   }
 };
-using FromMember =
-    std::variant<Join, SendReport, SendFiles, SendActivity, SendFailure, SendDone, SendProgress,
-                 SendEpoch, StoreRequest, Hosting, SendChunk, WantChunk, SendAsks>;
+// A data reader that was given ReaderPeers says how far it is; `why` it cannot, if it cannot.
+struct SendPort {  // others can connect to it
+  uint16_t port = 0;
+  std::string why;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(port, why);
+  }
+};
+struct SendMesh {  // it is connected with all others
+  std::string why;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(why);
+  }
+};
+using FromMember = std::variant<Join, SendReport, SendFiles, SendActivity, SendFailure, SendDone,
+                                SendProgress, SendEpoch, StoreRequest, Hosting, SendChunk,
+                                WantChunk, SendAsks, SendPort, SendMesh>;
 
 // ---- To a process of the group.
 
@@ -194,15 +210,42 @@ struct BeginTraining {
             timeout_ms, max_in_flight, place, feed, region);
   }
 };
+/// For a data reader that may share the reading with those of other nodes.
+struct ReaderPeers {
+  int32_t node_rank = 0;
+  std::string address;              // of its node, to listen on
+  std::vector<std::string> hosts;   // names, by node rank; none: it shares nothing
+  std::vector<int32_t> node_ranks;  // by rank
+  bool always = false;              // SplitReading::kAlways
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(node_rank, address, hosts, node_ranks, always);
+  }
+};
 struct BeginReading {
   std::map<std::string, data::WirePlan> plans;  // on the driver's node; see PlanBundle
   int32_t threads = 1;
   int64_t timeout_ms = 0;
   std::string meeting;            // as of Place
   std::vector<SharedFd> workers;  // of its node, by rank
+  ReaderPeers peers;
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(plans, threads, timeout_ms, meeting, workers);
+    archive(plans, threads, timeout_ms, meeting, workers, peers);
+  }
+};
+struct MeetReaders {                   // all readers listen: each connects to those before it
+  std::vector<std::string> addresses;  // by node rank
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(addresses);
+  }
+};
+struct ReadNow {  // all readers are connected; or some cannot be, and each reads by itself
+  bool alone = false;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(alone);
   }
 };
 struct Acknowledged {  // every rank has made this report; and it is committed, or not yet
@@ -250,7 +293,20 @@ struct StopFrom {
   }
 };
 using ToMember = std::variant<BeginTraining, BeginReading, Acknowledged, StoreReply, ChunkTaken,
-                              FileChunk, WantAsks, StopFrom>;
+                              FileChunk, WantAsks, StopFrom, MeetReaders, ReadNow>;
+
+// ---- Between data readers of different nodes, first on a connection.
+
+struct ReaderHello {
+  std::string token;
+  int32_t attempt = 0;
+  int32_t node_rank = 0;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(token, attempt, node_rank);
+  }
+};
+using AtMesh = std::variant<ReaderHello>;
 
 // ---- Between processes of a node other than the driver's.
 

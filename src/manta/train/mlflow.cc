@@ -6,6 +6,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/base/json_input_internal.h"
+#include "manta/io/remote_files_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/metric_internal.h"
 #include "manta/train/mlflow_client_internal.h"
@@ -22,11 +23,16 @@ struct MlflowNote {
   std::string tracking_uri, run_id;
 };
 
-// What <run folder>/mlflow.json says; nothing if there is none.
+// What <run folder>/mlflow.json says, also at an address; nothing if there is none.
 std::optional<MlflowNote> read_note(const std::string& run_folder) {
   try {
-    Json json = read_json(run_folder + kMlflowFile, {.bytes = 64 << 10});
-    JsonFields fields(json, str("'", run_folder, kMlflowFile, "'"));
+    constexpr JsonLimits kLimits{.bytes = 64 << 10};
+    auto address = remote_address(run_folder);
+    std::string path = address ? address->child(kMlflowFile + 1).text() : run_folder + kMlflowFile;
+    Json json = address ? parse_json(read_remote(address->child(kMlflowFile + 1), kLimits.bytes),
+                                     str("'", path, "'"), kLimits)
+                        : read_json(path, kLimits);
+    JsonFields fields(json, str("'", path, "'"));
     return MlflowNote{fields.text("tracking_uri"), fields.text("run_id")};
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kNotFound) return std::nullopt;
@@ -192,7 +198,10 @@ RegisteredModel register_model(const Checkpoint& checkpoint, const std::string& 
     throw Error(ErrorKind::kInvalidArgument, "register_model: there is no checkpoint");
   if (name.empty()) throw Error(ErrorKind::kInvalidArgument, "register_model: the name is empty");
   check_timeout(options.timeout, "register_model");
-  auto note = read_note(std::filesystem::path(checkpoint.path()).parent_path());
+  auto address = remote_address(checkpoint.uri());
+  std::filesystem::path place = address ? address->path : checkpoint.path();
+  auto note = read_note(address ? address->with_path(place.parent_path()).text()
+                                : place.parent_path().string());
   std::string uri = options.tracking_uri;
   if (uri.empty()) uri = note ? note->tracking_uri : MLflowLoggerOptions().tracking_uri;
   std::string run_id = options.run_id;
@@ -210,8 +219,7 @@ RegisteredModel register_model(const Checkpoint& checkpoint, const std::string& 
                             std::chrono::duration_cast<std::chrono::milliseconds>(now).count(), {});
   }
   client.create_model(name);
-  std::string folder = str("models/", mlflow_key(name), "/",
-                           std::filesystem::path(checkpoint.path()).filename().string());
+  std::string folder = str("models/", mlflow_key(name), "/", place.filename().string());
   upload_checkpoint(client, *run, checkpoint, folder);
   // What MLflow expects beside a model.
   client.upload_text(

@@ -23,12 +23,35 @@ std::string home() {
               "RunConfig::storage_path");
 }
 
+}  // namespace
+
+std::string results_folder() { return home() + "/manta_results"; }
+
+void check_run_name(const std::string& name) {
+  if (name == "." || name == ".." || name.find('/') != std::string::npos ||
+      name.find('\0') != std::string::npos)
+    throw Error(ErrorKind::kInvalidArgument,
+                str("RunConfig::name must be the name of a folder, without '/' (was '", name,
+                    "'); RunConfig::storage_path says where it is"));
+}
+
+std::string name_by_time(const std::string& kind) {
+  std::time_t now = std::time(nullptr);
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  char name[64];
+  std::strftime(name, sizeof name, "_%Y-%m-%d_%H-%M-%S", &local);
+  return kind + name;
+}
+
+namespace {
+
 fs::path storage_folder(const std::string& path) {
   if (path.find("://") != std::string::npos)
     throw Error(ErrorKind::kInvalidArgument,
-                str("RunConfig::storage_path must be a local folder (was '", path, "')"));
+                str("storage_path must be a local folder here (was '", path, "')"));
   fs::path folder = path;
-  if (path.empty()) folder = home() + "/manta_results";
+  if (path.empty()) folder = results_folder();
   if (path == "~" || path.rfind("~/", 0) == 0) folder = home() + path.substr(1);
   folder = fs::absolute(folder).lexically_normal();
   std::error_code error;
@@ -40,14 +63,6 @@ fs::path storage_folder(const std::string& path) {
   return folder;
 }
 
-void check_run_name(const std::string& name) {
-  if (name == "." || name == ".." || name.find('/') != std::string::npos ||
-      name.find('\0') != std::string::npos)
-    throw Error(ErrorKind::kInvalidArgument,
-                str("RunConfig::name must be the name of a folder, without '/' (was '", name,
-                    "'); RunConfig::storage_path says where it is"));
-}
-
 // Makes the folder; false if it was there.
 bool make_folder(const std::string& path, mode_t mode) {
   if (::mkdir(path.c_str(), mode) == 0) return true;
@@ -56,14 +71,10 @@ bool make_folder(const std::string& path, mode_t mode) {
 }
 
 std::string make_default_folder(const fs::path& storage, const std::string& trainer, mode_t mode) {
-  std::time_t now = std::time(nullptr);
-  std::tm local{};
-  ::localtime_r(&now, &local);
-  char name[64];
-  std::strftime(name, sizeof name, "_%Y-%m-%d_%H-%M-%S", &local);
-  std::string path = storage / (trainer + name);
+  std::string name = name_by_time(trainer);
+  std::string path = storage / name;
   for (int number = 2; !make_folder(path, mode); ++number) {
-    path = storage / str(trainer, name, "_", number);
+    path = storage / str(name, "_", number);
   }
   return path;
 }

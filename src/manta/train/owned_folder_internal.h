@@ -8,6 +8,13 @@
 
 namespace manta::train {
 
+/// ~/manta_results. Throws Error(kInvalidArgument) if HOME is not set.
+std::string results_folder();
+/// Throws Error(kInvalidArgument) unless it is the name of a folder, or empty.
+void check_run_name(const std::string& name);
+/// "TorchTrainer_2026-11-16_05-42-38"
+std::string name_by_time(const std::string& kind);
+
 /// A folder of results that this process alone writes to: the kernel releases the lock when it
 /// ends, however it ends. Only the folder's owner and root may use it: a folder of somebody else
 /// could change while it is read.

@@ -7,6 +7,9 @@
 #include "manta/train/file_internal.h"
 #include "manta/train/manifest_internal.h"
 #include "manta/train/params_internal.h"
+#include "manta/train/remote_checkpoint_internal.h"
+#include "manta/train/remote_run_internal.h"
+#include "manta/train/run_storage_internal.h"
 #include "manta/train/stop_criteria_internal.h"
 
 namespace manta::train {
@@ -15,8 +18,13 @@ namespace {
 constexpr const char* kParams = "/params.json";
 // Plans hold the names of their files and the arguments of their functions. They lie in three
 // objects: {"datasets": {"train": {"plan": ...
-constexpr JsonLimits kParamsLimits{.bytes = size_t{64} << 20, .depth = data::kMaxPlanNesting + 3};
+constexpr JsonLimits kParamsLimits{.bytes = kMostParamsBytes, .depth = data::kMaxPlanNesting + 3};
 constexpr double kMostOfResource = 1e12;  // as check_resources
+
+std::string split_reading_text(SplitReading split_reading) {
+  if (split_reading == SplitReading::kAlways) return "always";
+  return split_reading == SplitReading::kNever ? "never" : "auto";
+}
 
 }  // namespace
 
@@ -45,6 +53,7 @@ Json run_config_to_json(const RunConfig& run) {
   const auto& at_end = run.checkpoint_config.checkpoint_at_end;
   return {{"name", run.name},
           {"storage_path", run.storage_path},
+          {"storage_timeout_ms", run.storage_timeout.count()},
           {"max_failures", run.failure_config.max_failures},
           {"num_to_keep", run.checkpoint_config.num_to_keep},
           {"checkpoint_score_attribute", run.checkpoint_config.checkpoint_score_attribute},
@@ -75,11 +84,12 @@ Json params_of(const Training& training) {
         {"use_gpu", training.scaling.use_gpu},
         {"resources_per_worker", resources_to_json(training.scaling.resources_per_worker)},
         {"placement_strategy", to_string(training.scaling.placement_strategy)},
-        {"min_workers", training.scaling.min_workers}}},
+        {"min_workers", training.scaling.min_workers},
+        {"split_reading", split_reading_text(training.scaling.split_reading)}}},
       {"run_config", run_config_to_json(training.run)},
       {"datasets", datasets},
       {"framework", training.framework},
-      {"resume_from_checkpoint", training.resume_from_checkpoint.path()}};
+      {"resume_from_checkpoint", training.resume_from_checkpoint.uri()}};
   if (training.preprocessor && training.preprocessor->is_fitted())
     params["preprocessor"] = training.preprocessor->to_json();
   return params;
@@ -91,7 +101,18 @@ std::string params_text(const Json& params) {
       "give large tables as files, not in train_loop_config", kParamsLimits, /*indent=*/1);
 }
 
+namespace {
+
+std::string params_document(const std::string& run_folder) {
+  auto address = remote_address(run_folder);
+  return str("'", address ? address->child("params.json").text() : run_folder + kParams, "'");
+}
+
+}  // namespace
+
 Json read_params(const std::string& run_folder) {
+  if (auto address = remote_address(run_folder))
+    return parse_json(RemoteRun::read_params(*address), params_document(run_folder), kParamsLimits);
   try {
     return read_json((run_folder.empty() ? "." : run_folder) + kParams, kParamsLimits);
   } catch (const Error& error) {
@@ -116,6 +137,14 @@ Dataset dataset_from(const Json& plan, const std::string& where) {
   }
 }
 
+SplitReading split_reading_from(const JsonFields& json) {
+  std::string text = json.text("split_reading");
+  for (SplitReading each : {SplitReading::kAuto, SplitReading::kAlways, SplitReading::kNever}) {
+    if (text == split_reading_text(each)) return each;
+  }
+  json.fail("split_reading", "auto, always or never");
+}
+
 ScalingConfig scaling_from(const JsonFields& json) {
   ScalingConfig scaling;
   scaling.num_workers = static_cast<int>(json.integer("num_workers", 0, kMostWorkers));
@@ -133,6 +162,7 @@ ScalingConfig scaling_from(const JsonFields& json) {
   if (json.has("min_workers"))
     scaling.min_workers = static_cast<int>(json.integer("min_workers", 0, scaling.num_workers));
   if (!known) json.fail("placement_strategy", "PACK, SPREAD, STRICT_PACK or STRICT_SPREAD");
+  if (json.has("split_reading")) scaling.split_reading = split_reading_from(json);
   return scaling;
 }
 
@@ -142,6 +172,10 @@ RunConfig run_config_from_json(const JsonFields& json) {
   RunConfig run;
   run.name = json.text("name");
   run.storage_path = json.text("storage_path");
+  if (json.has("storage_timeout_ms")) {
+    run.storage_timeout =
+        std::chrono::milliseconds(json.integer("storage_timeout_ms", 1, kLongestTimeout.count()));
+  }
   run.failure_config.max_failures = static_cast<int>(json.integer("max_failures", -1, INT_MAX));
   run.checkpoint_config.num_to_keep = static_cast<int>(json.integer("num_to_keep", 0, INT_MAX));
   run.checkpoint_config.checkpoint_score_attribute = json.text("checkpoint_score_attribute");
@@ -177,7 +211,7 @@ RunConfig run_config_from_json(const JsonFields& json) {
 
 Training training_from_params(const std::string& run_folder,
                               const std::map<std::string, Dataset>& given) {
-  std::string document = str("'", run_folder, kParams, "'");
+  std::string document = params_document(run_folder);
   Json json = read_params(run_folder);
   JsonFields params(json, document);
   Training training;
@@ -199,12 +233,22 @@ Training training_from_params(const std::string& run_folder,
   }
   std::string from = params.text("resume_from_checkpoint");
   try {
-    if (!from.empty()) training.resume_from_checkpoint = Checkpoint::open(from);
+    if (auto address = remote_address(from)) {
+      training.resume_from_checkpoint = StoredCheckpoint::at(from, read_remote_manifest(*address));
+    } else if (!from.empty()) {
+      training.resume_from_checkpoint = Checkpoint::open(from);
+    }
   } catch (const Error& error) {  // only matters if the run has no checkpoint of its own
     training.resume_error = str("the checkpoint that the run began with: ", error.what());
   }
-  training.restore_from =
-      std::filesystem::absolute(run_folder.empty() ? "." : run_folder).lexically_normal().string();
+  if (auto address = remote_address(run_folder)) {
+    training.restore_from = address->text();
+    set_run_address(training.run, *address);  // whatever the file says
+  } else {
+    training.restore_from = std::filesystem::absolute(run_folder.empty() ? "." : run_folder)
+                                .lexically_normal()
+                                .string();
+  }
   try {
     training.schedules_checkpoints = true;  // the trainer that goes on with it knows
     check_training(training);

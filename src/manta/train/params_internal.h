@@ -5,6 +5,9 @@
 
 namespace manta::train {
 
+/// How much of params.json is read.
+inline constexpr size_t kMostParamsBytes = size_t{64} << 20;
+
 /// What params.json holds of a run: everything but the loop. A data set whose functions cannot be
 /// stored (they are not `named`, or their arguments are not Json) is kept as text only.
 Json params_of(const Training& training);

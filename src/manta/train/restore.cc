@@ -3,7 +3,8 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/base/json_input_internal.h"
-#include "manta/base/log.h"
+#include "manta/base/log_internal.h"
+#include "manta/train/remote_run_internal.h"
 #include "manta/train/training_internal.h"
 
 namespace manta::train {
@@ -26,7 +27,7 @@ Training restore_training(const std::string& run_folder, const std::string& trai
   for (const auto& [name, dataset] : changes.datasets) {
     training.datasets.insert_or_assign(name, dataset);
   }
-  JsonFields run(params.at("run_config"), str("'", run_folder, "/params.json'"), "run_config.");
+  JsonFields run(params.at("run_config"), str("params.json of '", run_folder, "'"), "run_config.");
   int64_t callbacks = run.has("callbacks") ? run.integer("callbacks", 0, INT_MAX) : 0;
   if (callbacks > 0 && training.run.callbacks.empty()) {
     log_warning(str("the run in '", run_folder, "' had ", callbacks,
@@ -45,6 +46,9 @@ Training restore_training(const std::string& run_folder, const std::string& trai
 }
 
 bool is_run_folder(const std::string& path) {
+  if (auto address = remote_address(path))
+    return RemoteRun::exists(*address) &&
+           look_at(address->child("params.json")).kind == RemoteEntry::kFile;
   std::error_code error;
   return std::filesystem::exists(path + "/params.json", error) &&
          std::filesystem::exists(path + "/journal.jsonl", error);

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "manta/base/error_internal.h"
-#include "manta/base/log.h"
+#include "manta/base/log_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/metric_internal.h"
 #include "manta/train/result_files_internal.h"

@@ -5,7 +5,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/base/json_input_internal.h"
-#include "manta/base/log.h"
+#include "manta/base/log_internal.h"
 #include "manta/core/client_internal.h"
 #include "manta/core/init.h"
 #include "manta/core/node.h"
@@ -20,7 +20,7 @@
 #include "manta/train/progress_internal.h"
 #include "manta/train/result_files_internal.h"
 #include "manta/train/result_internal.h"
-#include "manta/train/run_folder_internal.h"
+#include "manta/train/run_storage_internal.h"
 #include "manta/train/started_workers_internal.h"
 #include "manta/train/stop_criteria_internal.h"
 
@@ -77,13 +77,14 @@ class Run {
   Run(const Training& training, EventQueue& events)
       : training_(training),
         events_(events),
-        folder_(training.restore_from.empty() ? RunFolder::create(training.run, params_of(training))
-                                              : RunFolder::open(training.restore_from)),
-        store_(folder_->path(), training.run.checkpoint_config),
+        storage_(RunStorage::open(training, [&events] { events.wake(); })),
+        folder_(storage_.folder.get()),
+        mirror_(storage_.mirror.get()),
+        store_(open_store(training, storage_)),
         callbacks_(callbacks_of(training, folder_->path())),
         progress_(name_of(*folder_), training.run.verbose, ::isatty(STDERR_FILENO) == 1,
                   ranks_of(training.scaling)) {
-    if (training.last_run) training.last_run->set(folder_->path());
+    if (training.last_run) training.last_run->set(storage_.place());
     for (const auto& [name, dataset] : training.datasets) {
       progress_.expect(name, dataset.plan()->estimated_rows());
     }
@@ -94,14 +95,18 @@ class Run {
       if (folder_->history().outcome() != outcome_name(outcome)) continue;
       callbacks_.on_run_start(info());
       callbacks_.on_run_end(info(), outcome);
-      return result(outcome);
+      require_stored(outcome, store_the_rest());
+      Result known = result(outcome);
+      storage_.remove_spool();
+      return known;
     }
-    Controller::Start start = find_start();
+    Controller::Start start;
     try {
+      start = find_start();
       prepare();
       callbacks_.on_run_start(info());
     } catch (...) {
-      if (training_.restore_from.empty()) folder_->forget();
+      give_up(training_, storage_);
       throw;
     }
     auto began = Clock::now();
@@ -112,25 +117,40 @@ class Run {
       group_.reset();
       end_.outcome = RunOutcome::kFailed;
       end_callbacks();
+      if (std::string missing = store_the_rest(); !missing.empty()) log_warning(missing);
       throw;
     }
     group_.reset();
-    store_.clean_up();
-    end_callbacks();
+    if (!end_.failure || !folder_->is_gone()) store_.clean_up();
+    std::exception_ptr thrown;  // by a callback
+    try {
+      end_callbacks();
+    } catch (const Error&) {
+      thrown = std::current_exception();
+    }
+    std::string missing = store_the_rest();
+    if (thrown) {
+      if (!missing.empty()) log_warning(missing);
+      std::rethrow_exception(thrown);
+    }
     if (end_.outcome == RunOutcome::kInterrupted) {
+      if (missing.empty()) storage_.remove_spool();
       throw Error(ErrorKind::kCancelled,
                   training_.results
                       ? str("the run was interrupted; its folder is ", folder_->path())
                       : str("the run was interrupted; ", training_.trainer, "::restore(\"",
-                            folder_->path(), "\", ...) goes on with it"));
+                            missing.empty() ? storage_.place() : folder_->path(),
+                            "\", ...) goes on with it", missing.empty() ? "" : "\n  ", missing));
     }
-    if (end_.failure) throw_failure(*end_.failure);
+    if (end_.failure) throw_failure(*end_.failure, missing);
+    require_stored(end_.outcome, missing);
     Result finished = result(end_.outcome);
+    storage_.remove_spool();
     progress_.say(str(outcome_name(end_.outcome),
                       end_.outcome == RunOutcome::kFinished ? " in " : " after ",
                       short_time(std::chrono::duration<double>(Clock::now() - began).count()),
                       finished.metrics.is_null() ? "" : ": " + summarize(finished.metrics)));
-    progress_.say("results in " + folder_->path());
+    progress_.say("results in " + storage_.place());
     return finished;
   }
 
@@ -140,6 +160,41 @@ class Run {
                                                std::make_shared<StopAtCriteria>(training.run.stop)};
     all.insert(all.end(), training.run.callbacks.begin(), training.run.callbacks.end());
     return Callbacks(std::move(all));
+  }
+
+  // The run cannot begin.
+  static void give_up(const Training& training, RunStorage& storage) {
+    if (training.restore_from.empty()) {
+      storage.forget();
+    } else if (remote_address(training.restore_from)) {
+      storage.remove_spool();  // which has nothing of its own
+    }
+  }
+
+  static CheckpointStore open_store(const Training& training, RunStorage& storage) try {
+    return CheckpointStore(storage.folder->path(), training.run.checkpoint_config,
+                           storage.mirror.get());
+  } catch (const Error&) {
+    give_up(training, storage);
+    throw;
+  }
+
+  // What is not in the store, and why; empty if everything is, or there is none.
+  std::string store_the_rest() {
+    if (!mirror_) return "";
+    std::string missing = mirror_->finish(training_.run.storage_timeout,
+                                          [&](const std::string& text) { progress_.say(text); });
+    if (missing.empty()) return "";
+    return str(missing, "\n  all of it is in ", folder_->path(),
+               mirror_->superseded().empty()
+                   ? ": restore() with that path stores the rest, once the store is there again"
+                   : "");
+  }
+
+  static void require_stored(RunOutcome outcome, const std::string& missing) {
+    if (missing.empty()) return;
+    throw Error(ErrorKind::kIo, str("the run has ", outcome_name(outcome),
+                                    ", but not all of it is stored: ", missing));
   }
 
   RunInfo info() const {
@@ -174,8 +229,45 @@ class Run {
                         "let it keep less", kPreprocessorLimits);
     }
     Json params = params_of(training_);
-    if (params != folder_->params()) folder_->set_params(std::move(params));
+    if (params != folder_->params()) set_params(std::move(params));
     progress_.set_workers(ranks_of(training_.scaling));
+  }
+
+  void set_params(Json params) {
+    folder_->set_params(std::move(params));
+    if (mirror_) mirror_->params_changed();
+  }
+
+  // Another driver commits to the run now: this one must not go on.
+  void end_if_superseded(Controller& controller) {
+    std::string why = mirror_ ? mirror_->superseded() : "";
+    if (why.empty()) return;
+    Failure failure{kDriver, ErrorKind::kIo, std::move(why)};
+    failure.fatal = true;
+    perform(controller.handle(Failed{controller.attempt(), std::move(failure)}));
+  }
+
+  // Without its folder no attempt can go on. Workers, the data reader and commits notice that in
+  // ways of their own, which would hide the cause.
+  void explain(Event& event) const {
+    auto explain_error = [&](std::string& error, ErrorKind& kind, bool& fatal) {
+      if (error.empty() || !folder_->is_gone()) return false;
+      error = str("the run folder '", folder_->path(),
+                  "' was removed or moved while the run went on, so that it cannot go on: ", error);
+      kind = ErrorKind::kIo;
+      fatal = true;
+      return true;
+    };
+    if (auto* failed = std::get_if<Failed>(&event)) {
+      Failure& failure = failed->failure;
+      if (!explain_error(failure.message, failure.kind, failure.fatal)) return;
+      failure.rank = kDriver;
+      failure.consequence = false;
+    } else if (auto* done = std::get_if<CommitDone>(&event)) {
+      explain_error(done->error, done->kind, done->fatal);
+    } else if (auto* judged = std::get_if<Judged>(&event)) {
+      explain_error(judged->error, judged->kind, judged->fatal);
+    }
   }
 
   void attempt_until_the_end(const Controller::Start& start) {
@@ -196,7 +288,9 @@ class Run {
         perform(controller.handle(GraceIsOver{}));
       }
       look_for_drains();
+      end_if_superseded(controller);
       if (item && item->event) {
+        explain(*item->event);
         perform(controller.handle(*item->event));
       } else if (timer_ && timer_->second.passed()) {  // nothing that came before it is left
         int attempt = std::exchange(timer_, std::nullopt)->first;
@@ -355,6 +449,7 @@ class Run {
   void perform(const Commit& action) {
     CommitDone done{action.attempt, action.index, {}, ErrorKind::kIo};
     try {
+      if (folder_->is_gone()) throw Error(ErrorKind::kIo, "a report cannot be committed");
       std::string checkpoint;
       if (action.has_checkpoint) {
         store_.commit({action.index, action.attempt, prepared_.scaling.num_workers, action.metrics,
@@ -454,7 +549,7 @@ class Run {
     if (changes.train_loop_config) next.config = std::move(*changes.train_loop_config);
     check_training(next);
     check_capacity(next.scaling);
-    folder_->set_params(params_of(next));  // whatever becomes of this process
+    set_params(params_of(next));  // whatever becomes of this process
     changes_ = std::move(next);
     return ranks_of(changes_->scaling);
   }
@@ -495,30 +590,38 @@ class Run {
     return str(folder_->path(), "/logs/rank-", rank, ".log");
   }
 
-  [[noreturn]] void throw_failure(const Failure& failure) {
+  [[noreturn]] void throw_failure(const Failure& failure, const std::string& missing) {
     std::string message = str(name_of(failure.rank), " failed: ", failure.message);
     std::string log = log_of(failure.rank);
     if (!log.empty()) message += "\n  its log: " + log;
     message += where_stacks_are(attempt_, "\n  ");
-    message += str("\n  the run: ", folder_->path());
+    message += str("\n  the run: ", storage_.place());
     auto checkpoints = folder_->history().checkpoints();
     if (!checkpoints.empty()) {
       message += str(", whose last checkpoint is ", checkpoint_name(checkpoints.back()),
                      training_.results ? "; run() with it as `checkpoint` goes on from there"
                                        : "; restore() goes on from there");
     }
+    if (!missing.empty()) message += str("\n  not all of it is stored: ", missing);
     throw Error(failure.kind, message);
   }
 
   Result result(RunOutcome outcome) {
-    return result_of_run(folder_->path(), folder_->history(), store_, outcome);
+    Result found = result_of_run(storage_.place(), folder_->history(), store_, outcome);
+    if (!mirror_) return found;
+    found.checkpoint = mirror_->stored(found.checkpoint);
+    for (auto& [checkpoint, metrics] : found.best_checkpoints)
+      checkpoint = mirror_->stored(checkpoint);
+    return found;
   }
 
   Training training_;                // as it was given; of the current attempt
   Training prepared_;                // what its workers get
   std::optional<Training> changes_;  // of the next attempt
   EventQueue& events_;
-  std::unique_ptr<RunFolder> folder_;
+  RunStorage storage_;
+  RunFolder* const folder_;
+  RunMirror* const mirror_;  // null: the folder is where the run stays
   CheckpointStore store_;
   Callbacks callbacks_;
   Progress progress_;

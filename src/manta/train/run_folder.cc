@@ -5,6 +5,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/train/file_internal.h"
+#include "manta/train/folder_lock_internal.h"
 #include "manta/train/owned_folder_internal.h"
 #include "manta/train/params_internal.h"
 #include "manta/train/run_folder_internal.h"
@@ -87,6 +88,11 @@ void RunFolder::set_params(Json params) {
 }
 
 void RunFolder::forget() { ::unlink(journal_in(path_).c_str()); }
+
+bool RunFolder::is_gone() const {
+  return !is_still_locked(path_, lock_) ||
+         (::access(journal_in(path_).c_str(), F_OK) != 0 && errno == ENOENT);
+}
 
 void RunFolder::append(JournalEvent event) {
   journal_.append(event);

@@ -39,6 +39,8 @@ class RunFolder {
 
   /// Of a run that could not begin: its name can be used again.
   void forget();
+  /// True if somebody has removed or moved the folder, or its journal, while the run goes on.
+  bool is_gone() const;
 
   /// Where a restored run goes on, given the latest valid checkpoint. If the driver died between
   /// the commit of that and its report's entry in the journal, makes the entry.

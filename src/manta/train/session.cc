@@ -8,7 +8,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/base/json_input_internal.h"
-#include "manta/base/log.h"
+#include "manta/base/log_internal.h"
 #include "manta/base/start_thread_internal.h"
 #include "manta/train/journal_internal.h"
 #include "manta/train/session_internal.h"
@@ -100,13 +100,31 @@ void Session::report(const Json& metrics, std::shared_ptr<CheckpointSource> chec
   wait_for_place(checkpoint != nullptr);
   if (checkpoint) checkpoint->stage();
   int64_t index = next_report_++;
-  send(SendReport{index, metrics, positions(), checkpoint != nullptr,
-                  checkpoint ? checkpoint->fingerprint() : std::nullopt});
+  send_report(index, metrics, checkpoint.get());
   if (!checkpoint) return;
   in_flight_.push_back(index);
   std::lock_guard lock(mutex_);
   to_write_.emplace_back(index, std::move(checkpoint));
   changed_.notify_all();
+}
+
+// A SendReport, without a copy of the metrics and, if there is no data, without making the empty
+// JSON object: the loop waits for this.
+void Session::send_report(int64_t index, const Json& metrics, const CheckpointSource* checkpoint) {
+  static const std::string kEmptyObject = "\xa0";  // in CBOR
+  std::optional<uint64_t> fingerprint;
+  if (checkpoint) fingerprint = checkpoint->fingerprint();
+  channel_->send([&](OutBuffer& out) {
+    OutArchive archive(out.begin(message_type<FromMember, SendReport>()));
+    archive(index, metrics);
+    if (begin_.datasets.empty()) {
+      archive(kEmptyObject);
+    } else {
+      archive(positions());
+    }
+    archive(checkpoint != nullptr, fingerprint);
+    out.end(std::move(archive.fds));
+  });
 }
 
 // The ranks make their reports together. One that is not committed costs memory in the driver, and

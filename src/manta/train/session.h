@@ -49,9 +49,9 @@ void report(const Json& metrics, const std::string& checkpoint_folder);
 ///
 /// Every worker must ask, at the same places of its loop: then all get the same answer to the same
 /// call, so that none waits for one that has returned. It costs a lock; ask after each step. Once
-/// it is true it stays true. The run ends as interrupted, and restore() goes on from the
-/// checkpoint; after a node's end it goes on by itself. RunConfig::stop_grace says how long the
-/// loop may take. A run whose loop has not asked yet is ended at once.
+/// it is true it stays true. The run ends as interrupted, and restore() resumes it from the
+/// checkpoint. If a node is taken away, the run itself resumes, elsewhere. RunConfig::stop_grace
+/// says how long the loop may take. A run whose loop has not asked yet is ended at once.
 bool should_stop();
 
 /// The checkpoint to resume from, after a failure or with restore(), or to start from, with

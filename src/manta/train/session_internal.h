@@ -97,6 +97,7 @@ class Session {
   void send(const Message& message) {
     channel_->send([&](OutBuffer& out) { encode_message<FromMember>(out, message); });
   }
+  void send_report(int64_t index, const Json& metrics, const CheckpointSource* checkpoint);
   void wait_for_place(bool has_checkpoint);
   void wait_for_report(int64_t index, const int64_t& last);
   Json positions() const;

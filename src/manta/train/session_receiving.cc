@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "manta/base/error_internal.h"
-#include "manta/base/log.h"
+#include "manta/base/log_internal.h"
 #include "manta/train/session_internal.h"
 
 namespace manta::train {

@@ -1,7 +1,7 @@
 #include <utility>
 
 #include "manta/base/error_internal.h"
-#include "manta/base/log.h"
+#include "manta/base/log_internal.h"
 #include "manta/core/init.h"
 #include "manta/train/started_workers_internal.h"
 #include "manta/train/training_internal.h"

@@ -30,11 +30,13 @@ std::string event_file_name() {
 
 class TbxSink final : public TrackerSink {
  public:
-  explicit TbxSink(std::string folder) : folder_(std::move(folder)) {}
+  // `inner` is "", or a folder in the folder: "inner/".
+  TbxSink(std::string folder, std::string inner)
+      : folder_(std::move(folder)), inner_(std::move(inner)) {}
 
   void take(const std::vector<TrackerEvent>& events) override {
     auto before = last_step_;
-    if (!file_) file_.emplace(folder_ + "/" + event_file_name());
+    if (!file_) file_.emplace(folder_, inner_ + event_file_name());
     std::string records;
     auto add = [&](const std::string& event) { records += event_record(event); };
     if (!begun_) add(version_event(seconds_now()));
@@ -92,7 +94,7 @@ class TbxSink final : public TrackerSink {
   template <class Other, class Add>
   void describe(const Other&, const Add&) {}
 
-  const std::string folder_;
+  const std::string folder_, inner_;
   std::optional<AppendedFile> file_;
   bool begun_ = false;
   int64_t last_step_ = -1;
@@ -105,7 +107,8 @@ TBXLoggerCallback::TBXLoggerCallback(TBXLoggerOptions options)
     : Tracker("TBXLoggerCallback", options.tracker), logdir_(std::move(options.logdir)) {}
 
 std::unique_ptr<TrackerSink> TBXLoggerCallback::make_sink(const RunInfo& run) {
-  return std::make_unique<train::TbxSink>(logdir_.empty() ? run.path + "/tensorboard" : logdir_);
+  if (logdir_.empty()) return std::make_unique<train::TbxSink>(run.path, "tensorboard/");
+  return std::make_unique<train::TbxSink>(logdir_, "");
 }
 
 }  // namespace manta

@@ -8,7 +8,7 @@
 
 #include "manta/base/deadline.h"
 #include "manta/base/error_internal.h"
-#include "manta/base/log.h"
+#include "manta/base/log_internal.h"
 #include "manta/base/start_thread_internal.h"
 
 namespace manta {

@@ -55,11 +55,12 @@ struct TrackerOptions {
   std::chrono::milliseconds patience_at_end = std::chrono::seconds(10);
 };
 
-/// A callback that tells somebody else what happens in a run, and is never in its way: the run only
-/// puts each event into a queue, and a thread for each run hands them to the sink. If the sink
-/// fails there is one warning, the run goes on, and the sink is tried again, after 1 s at first and
-/// then less and less often, up to every 30 s. What did not arrive in the end is counted in a
-/// second warning. One object may watch several runs at once, such as the trials of a Tuner.
+/// A callback that passes on what happens in a run, to a file or a server, without holding up the
+/// run: the run only puts each event into a queue, and a thread for each run hands them to the
+/// sink. If the sink fails, there is one warning, the run continues, and the sink is tried again:
+/// after 1 s at first, then less and less often, up to every 30 s. A second warning at the end says
+/// how many events were lost. One object may watch several runs at once, such as the trials of a
+/// Tuner.
 class Tracker : public Callback {
  public:
   /// Waits until the sinks have returned from what they are at, and forgets what is left.

@@ -9,6 +9,7 @@
 #include "manta/train/owned_folder_internal.h"
 #include "manta/train/result_internal.h"
 #include "manta/train/run_handle.h"
+#include "manta/train/run_storage_internal.h"
 #include "manta/train/started_workers_internal.h"
 #include "manta/train/training_internal.h"
 
@@ -44,6 +45,7 @@ Trainer::Trainer(const std::string& backend, TrainerOptions options)
                     .use_gpu = options.use_gpu,
                     .resources_per_worker = std::move(options.resources_per_worker)};
   common.run.name = std::move(options.name);
+  train::require_local_storage(options.storage_path, "Trainer");
   common.run.storage_path = std::move(options.storage_path);
   common.run.failure_config.max_failures = options.max_retries;
   common.run.verbose = options.verbose;

@@ -23,7 +23,7 @@ struct TrainerOptions {
   /// lost. What the function throws is not tried again. -1: without limit.
   int max_retries = 3;
   std::string name = {};  ///< The name of the folder of its runs. Default: made from the time.
-  std::string storage_path = {};  ///< Where that folder is. Default: ~/manta_results.
+  std::string storage_path = {};  ///< Where that folder is; no address. Default: ~/manta_results.
   int verbose = 1;                ///< As RunConfig::verbose.
 };
 
@@ -65,7 +65,7 @@ constexpr bool require_worker_function() {
 }  // namespace detail
 
 /// Starts workers, calls functions on all of them, and returns what each returned: the earlier
-/// style of Ray Train. Whoever begins anew uses TorchTrainer or DataParallelTrainer, whose runs can
+/// style of Ray Train. New programs should use TorchTrainer or DataParallelTrainer, whose runs can
 /// also be restored and tuned.
 ///
 ///     Trainer trainer("torch", {.num_workers = 4});

@@ -16,9 +16,9 @@ enum class Verdict {
   kStop,  ///< It ends now, and is complete.
 };
 
-/// Decides which trials are worth going on with. A policy: it returns values and does nothing else.
-/// When an experiment goes on later, a new one is told everything that happened, in the same order;
-/// what was decided then is obeyed, whatever it says now.
+/// Decides which trials are worth continuing. A policy: it returns values and does nothing else.
+/// When an experiment is restored, a new Scheduler is told everything that happened, in the same
+/// order. Earlier decisions stand, whatever it returns then.
 class Scheduler {
  public:
   virtual ~Scheduler() = default;

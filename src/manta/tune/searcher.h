@@ -20,8 +20,8 @@ struct SearchProblem {
   uint64_t seed = 0;  ///< Draw from Random(seed, number), so that a suggestion can be repeated.
 };
 
-/// Suggests what to try. A policy: it returns values and does nothing else. When an experiment goes
-/// on later, a new one is told everything that happened, in the same order, and asked for the
+/// Suggests what to try. A policy: it returns values and does nothing else. When an experiment is
+/// restored, a new Searcher is told everything that happened, in the same order, and asked for the
 /// suggestions that are not in the journal.
 class Searcher {
  public:

@@ -6,11 +6,12 @@
 #include <random>
 
 #include "manta/base/error_internal.h"
-#include "manta/base/log.h"
+#include "manta/base/log_internal.h"
 #include "manta/core/client_internal.h"
 #include "manta/core/init.h"
 #include "manta/core/resources_internal.h"
 #include "manta/core/session_folder_internal.h"
+#include "manta/train/run_storage_internal.h"
 #include "manta/train/training_internal.h"
 #include "manta/tune/experiment_internal.h"
 #include "manta/tune/function_trials_internal.h"
@@ -70,6 +71,7 @@ void check_run_of_function(const RunConfig& run) {
   if (!run.callbacks.empty()) refuse("callbacks");
   if (run.stop != defaults.stop) refuse("stop");
   if (run.checkpoint_config.fsync) refuse("checkpoint_config.fsync");
+  if (run.storage_timeout != defaults.storage_timeout) refuse("storage_timeout");
   if (run.failure_config.max_failures < -1)
     throw Error(ErrorKind::kInvalidArgument,
                 str("failure_config.max_failures must be -1 (no limit) or more (was ",
@@ -125,10 +127,12 @@ Tuner::Tuner(Parts parts, TuneConfig tune_config, RunConfig run_config) {
   settings.config = std::move(tune_config);
   settings.trainable = kFunction;
   settings.run = std::move(run_config);
+  train::require_local_storage(settings.run.storage_path, "Tuner");
   if (parts.trainer) {
     train::Training training = parts.trainer->training();
     settings.trainable = training.trainer;
     settings.run = run_config_of_trials(settings.run, training.run);
+    train::require_local_storage(settings.run.storage_path, "Tuner");
   } else {
     check_resources(parts.function->resources(), "the resources of a trial");
     check_run_of_function(settings.run);

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "manta/base/json_input_internal.h"
-#include "manta/base/log.h"
+#include "manta/base/log_internal.h"
 #include "manta/xgboost/booster_internal.h"
 #include "manta/xgboost/c_api_internal.h"
 #include "manta/xgboost/ubjson_internal.h"

@@ -1,4 +1,4 @@
-#include "manta/base/log.h"
+#include "manta/base/log_internal.h"
 #include "manta/xgboost/c_api_internal.h"
 #include "manta/xgboost/library_internal.h"
 

@@ -10,8 +10,12 @@ struct Deadline {};
 struct Frame {};
 struct Function {};
 struct Value {};
+struct JsonFields {};
+struct PredictorRef {};
 int str(int a) { return a; }
 int check(int a) { return a; }
+int log_info(int a) { return a; }
+void log_warning(const std::string& text) { std::cerr << text; }
 
 int add(int a, int b) { return a + b; }
 
@@ -22,8 +26,12 @@ int main(int argc, char** argv) {
   Frame frame;
   Function function;
   Value value;
-  (void)clock, (void)deadline, (void)frame, (void)function, (void)value;
+  JsonFields fields;
+  PredictorRef predictor;
+  (void)clock, (void)deadline, (void)frame, (void)function, (void)value, (void)fields,
+      (void)predictor;
+  log_warning("");
   // By DuckDB, which is loaded from the installation.
   auto rows = data::range(22).sort("id", {.descending = true}).materialize().count();
-  std::cout << check(str(get(remote(add, 20, static_cast<int>(rows))))) << "\n";
+  std::cout << log_info(check(str(get(remote(add, 20, static_cast<int>(rows)))))) << "\n";
 }

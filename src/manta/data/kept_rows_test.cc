@@ -1,0 +1,181 @@
+#include <arrow/api.h>
+#include <gmock/gmock.h>
+
+#include "manta/data/expression_internal.h"
+#include "manta/data/gather_internal.h"
+#include "manta/data/kept_rows_internal.h"
+#include "manta/data/parquet_fixture_internal.h"
+#include "manta/data/wide_internal.h"
+
+namespace manta::data {
+namespace {
+
+using ArrayPtr = std::shared_ptr<arrow::Array>;
+
+ArrayPtr array_of(const std::shared_ptr<arrow::DataType>& type, const char* values) {
+  return array_from_json(type, Json::parse(values));
+}
+
+// Batches of a column, a key, and the place.
+KeptRows rows_with(arrow::ArrayVector columns) {
+  auto type = columns[0]->type();
+  int64_t batch = 0;
+  return KeptRows({type}, [=]() mutable -> std::shared_ptr<arrow::RecordBatch> {
+    if (batch == std::ssize(columns)) return nullptr;
+    auto column = columns[static_cast<size_t>(batch)];
+    int64_t rows = column->length();
+    return lanes_batch({column, numbers_from(100 * batch, rows), KeptRows::places(batch++, rows)},
+                       rows);
+  });
+}
+
+ArrayPtr places_of(const std::vector<std::pair<int64_t, int64_t>>& rows) {
+  arrow::Int64Builder builder;
+  for (auto [batch, row] : rows) {
+    auto place = KeptRows::places(batch, row + 1);
+    check(batch < 0 ? builder.AppendNull()
+                    : builder.Append(static_cast<const arrow::Int64Array&>(*place).Value(row)),
+          "places");
+  }
+  return check(builder.Finish(), "places");
+}
+
+void expect_gathered(const arrow::ArrayVector& columns, const char* expected,
+                     const std::shared_ptr<arrow::DataType>& type) {
+  SCOPED_TRACE(columns[0]->type()->ToString());
+  KeptRows kept = rows_with(columns);
+  int64_t room = 1 << 20;
+  ASSERT_TRUE(kept.keep_all(room));
+  EXPECT_LT(room, 1 << 20);
+  EXPECT_EQ(kept.rows(), 5);
+  auto given = kept.gather({0}, *places_of({{1, 1}, {0, 2}, {0, 0}, {1, 0}, {0, 1}, {1, 1}}))[0];
+  check(given->ValidateFull(), "gathered");
+  EXPECT_TRUE(given->Equals(*array_of(type, expected))) << given->ToString();
+}
+
+TEST(KeptRowsTest, GathersByPlace) {
+  using namespace arrow;  // NOLINT
+  for (const auto& type : {int8(), uint16(), int32(), uint64(), int64(), float64()}) {
+    expect_gathered({array_of(type, "[1, 2, 3]"), array_of(type, "[4, 5]")}, "[5, 3, 1, 4, 2, 5]",
+                    type);
+    expect_gathered({array_of(type, "[1, null, 3]"), array_of(type, "[4, 5]")},
+                    "[5, 3, 1, 4, null, 5]", type);
+    // Views into longer columns, whose bits begin in the middle of a byte.
+    expect_gathered({array_of(type, "[9, null, 1, 2, null, 7]")->Slice(2, 3),
+                     array_of(type, "[8, 4, 5]")->Slice(1)},
+                    "[5, null, 1, 4, 2, 5]", type);
+  }
+  auto sixteen = fixed_size_binary(16);
+  expect_gathered({array_of(sixteen, R"(["0123456789abcdef", null, "fedcba9876543210"])"),
+                   array_of(sixteen, R"([null, "ABCDEFGHIJKLMNOP"])")},
+                  R"(["ABCDEFGHIJKLMNOP", "fedcba9876543210", "0123456789abcdef", null, null,
+                      "ABCDEFGHIJKLMNOP"])",
+                  sixteen);
+  for (const auto& type : {binary(), large_binary()}) {
+    expect_gathered({array_of(type, R"(["x", "", "a", null, "longer than twelve"])")->Slice(2),
+                     array_of(type, R"(["b", ""])")},
+                    R"(["", "longer than twelve", "a", "b", null, ""])", large_binary());
+  }
+}
+
+TEST(KeptRowsTest, NoPlaceIsNull) {
+  KeptRows kept = rows_with({array_of(arrow::int32(), "[1, 2]"), array_of(arrow::int32(), "[3]")});
+  int64_t room = 1 << 20;
+  ASSERT_TRUE(kept.keep_all(room));
+  EXPECT_TRUE(kept.gather({0}, *places_of({{-1, 0}, {1, 0}, {-1, 0}, {0, 1}}))[0]->Equals(
+      *array_of(arrow::int32(), "[null, 3, null, 2]")));
+  KeptRows empty({arrow::large_binary()}, [] { return nullptr; });
+  ASSERT_TRUE(empty.keep_all(room));
+  EXPECT_EQ(empty.next_keys(), nullptr);
+  auto nothing = empty.gather({0}, *places_of({{-1, 0}, {-1, 0}}))[0];
+  EXPECT_EQ(nothing->null_count(), 2);
+  EXPECT_EQ(nothing->type_id(), arrow::Type::LARGE_BINARY);
+}
+
+TEST(KeptRowsTest, GivesKeysOrAllOfWhatItKept) {
+  arrow::ArrayVector columns = {array_of(arrow::int64(), "[1, 2]"),
+                                array_of(arrow::int64(), "[3]")};
+  KeptRows kept = rows_with(columns);
+  int64_t room = 1 << 20;
+  ASSERT_TRUE(kept.keep_all(room));
+  EXPECT_EQ(kept.next_keys()->num_columns(), 2);
+  EXPECT_TRUE(kept.next_keys()->column(0)->Equals(*array_of(arrow::int64(), "[100]")));
+  EXPECT_EQ(kept.next_keys(), nullptr);
+
+  // More than there is room for: what was taken comes first, then the rest.
+  KeptRows more = rows_with(columns);
+  room = 1;
+  ASSERT_FALSE(more.keep_all(room));
+  EXPECT_EQ(room, 0);
+  EXPECT_EQ(more.rows(), 2);
+  EXPECT_TRUE(more.next()->column(0)->Equals(*columns[0]));
+  EXPECT_TRUE(more.next()->column(0)->Equals(*columns[1]));
+  EXPECT_EQ(more.next(), nullptr);
+}
+
+// More columns than a byte has bits, of all widths, and more rows than a block; against Arrow's
+// Take.
+TEST(KeptRowsTest, ColumnsOfARowStayTogether) {
+  constexpr int64_t kRows = 3000, kFirst = 1100;
+  std::vector<std::shared_ptr<arrow::DataType>> types;
+  arrow::ArrayVector columns;
+  for (int64_t i = 0; i < 18; ++i) {
+    types.push_back(std::vector{arrow::int8(), arrow::large_binary(), arrow::int64(),
+                                arrow::int16(), arrow::fixed_size_binary(16),
+                                arrow::int32()}[static_cast<size_t>(i % 6)]);
+    Json values = Json::array();
+    for (int64_t row = 0; row < kRows; ++row) {
+      if (i % 4 == 1 && (row + i) % 5 == 0) {
+        values.push_back(nullptr);
+      } else if (i % 6 == 1) {
+        values.push_back(std::string(static_cast<size_t>((row + i) % 20), 'a') + str(row % 10));
+      } else if (i % 6 == 4) {
+        values.push_back(str(1'000'000'000'000'000 + row * i));
+      } else {
+        values.push_back((row * 31 + i) % 100);
+      }
+    }
+    columns.push_back(array_from_json(types.back(), values));
+  }
+  int64_t batch = 0;
+  KeptRows kept(types, [&]() -> std::shared_ptr<arrow::RecordBatch> {
+    if (batch == 2) return nullptr;
+    arrow::ArrayVector lanes;
+    for (const auto& column : columns) {
+      lanes.push_back(batch == 0 ? column->Slice(0, kFirst) : column->Slice(kFirst));
+    }
+    int64_t rows = lanes[0]->length();
+    lanes.push_back(KeptRows::places(batch++, rows));
+    return lanes_batch(std::move(lanes), rows);
+  });
+  int64_t room = 64 << 20;
+  ASSERT_TRUE(kept.keep_all(room));
+  std::vector<std::pair<int64_t, int64_t>> places;
+  arrow::Int64Builder turned;
+  for (int64_t row = kRows; row-- > 0;) {
+    places.emplace_back(row < kFirst ? 0 : 1, row < kFirst ? row : row - kFirst);
+    check(turned.Append(row), "rows");
+  }
+  auto rows = check(turned.Finish(), "rows");
+  std::vector<int> numbers = {17, 1, 4, 0, 2, 3, 13, 5};
+  auto given = kept.gather(numbers, *places_of(places));
+  start_compute();
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    check(given[i]->ValidateFull(), "gathered");
+    auto expected = take_rows(*columns[static_cast<size_t>(numbers[i])], *rows);
+    EXPECT_TRUE(given[i]->Equals(*expected)) << numbers[i];
+  }
+}
+
+TEST(KeptRowsTest, CountsTextsThatAreNotInRows) {
+  auto bytes_of = [](const char* values) {
+    int64_t room = 1 << 20;
+    EXPECT_TRUE(rows_with({array_of(arrow::binary(), values)}).keep_all(room));
+    return (1 << 20) - room;
+  };
+  EXPECT_EQ(bytes_of(R"(["short", ""])"), bytes_of(R"(["", ""])"));
+  EXPECT_EQ(bytes_of(R"(["nine byte", ""])"), bytes_of(R"(["", ""])") + 9);
+}
+
+}  // namespace
+}  // namespace manta::data

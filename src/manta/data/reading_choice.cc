@@ -1,0 +1,68 @@
+#include <arrow/util/byte_size.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "manta/base/deadline.h"
+#include "manta/base/error_internal.h"
+#include "manta/base/names_internal.h"
+#include "manta/data/operation_internal.h"
+#include "manta/data/pipeline_internal.h"
+#include "manta/data/reading_choice_internal.h"
+
+namespace manta::data {
+namespace {
+
+constexpr int64_t kMeasuredWindows = 3;
+constexpr double kMeasuredSeconds = 0.1;
+constexpr double kWorthwhile = 0.8;  // measurements differ by so much
+
+}  // namespace
+
+MeasuredReading measure_reading(const std::shared_ptr<const Plan>& plan, const Position& from) {
+  Pipeline pipeline(plan);
+  auto windows = pipeline.windows(from.epoch);
+  auto count = static_cast<int64_t>(windows.size());
+  MeasuredReading measured;
+  measured.windows_left = std::max<int64_t>(count - from.window, 0);
+  std::atomic<int64_t> rows_decoded = 0;
+  auto begin = Clock::now();
+  for (int64_t i = from.window;
+       i < count && measured.windows < kMeasuredWindows && measured.seconds < kMeasuredSeconds;
+       ++i) {
+    auto batches = pipeline.run(windows[static_cast<size_t>(i)], from.epoch, i, rows_decoded);
+    measured.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    for (const auto& batch : batches) measured.bytes += arrow::util::TotalBufferSize(*batch);
+    ++measured.windows;
+  }
+  return measured;
+}
+
+ReadingChoice choose_reading(const MeasuredReading& measured, const ReadingFacts& facts) {
+  if (measured.windows_left < facts.nodes) {
+    return {false, str("there are fewer windows (", measured.windows_left, ") than hosts (",
+                       facts.nodes, ")")};
+  }
+  if (facts.bytes_per_second <= 0) return {false, "the connection to another host did not answer"};
+  double nodes = facts.nodes, windows = static_cast<double>(measured.windows);
+  double read = measured.seconds / windows / facts.threads;
+  double send = static_cast<double>(measured.bytes) / windows / facts.bytes_per_second;
+  // The host that has most of the windows reads this part of them.
+  auto left = static_cast<double>(measured.windows_left);
+  double part = static_cast<double>((measured.windows_left + facts.nodes - 1) / facts.nodes) / left;
+  // A host needs 1 / nodes of all rows, and the others have read all but 1 / nodes of these.
+  double split = read * part + 2 * send * (nodes - 1) / (nodes * nodes);
+  return {split < kWorthwhile * read,
+          fmt::format("a window takes a host {:.1f} ms to read and {:.1f} ms to send: {:.1f} ms if "
+                      "{} hosts share the windows",
+                      1e3 * read, 1e3 * send, 1e3 * split, facts.nodes)};
+}
+
+std::string why_not_split(const Plan& plan) {
+  auto place = plan.last_materialising();
+  if (!place) return "";
+  return str("each host needs all rows for ", plan.operations[*place]->to_string());
+}
+
+}  // namespace manta::data

@@ -1,0 +1,21 @@
+#include <algorithm>
+#include <thread>
+
+#include "manta/io/eager_wait_internal.h"
+
+namespace manta {
+
+// With one processor, whoever looks keeps the other from what it waits for.
+EagerWait::EagerWait(std::chrono::microseconds least)
+    : may_look_(std::thread::hardware_concurrency() > 1), least_(least) {}
+
+std::chrono::nanoseconds EagerWait::most_now() const {
+  if (!may_look_) return std::chrono::nanoseconds(0);
+  return is_short() ? std::chrono::nanoseconds(kMostSpin) : least_;
+}
+
+void EagerWait::add(std::chrono::nanoseconds wait) {
+  usual_ += (std::min<std::chrono::nanoseconds>(wait, 2 * kMostSpin) - usual_) / 4;
+}
+
+}  // namespace manta

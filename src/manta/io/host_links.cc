@@ -1,0 +1,417 @@
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "manta/base/random_token_internal.h"
+#include "manta/io/host_links_internal.h"
+#include "manta/io/poll_internal.h"
+
+namespace manta {
+namespace {
+
+constexpr uint32_t kLinkMagic = 0x314b4c4d;  // "MLK1"
+constexpr size_t kMostFailureText = 1024;
+// Who connects and has not yet proved itself.
+constexpr size_t kMostArriving = 64;
+constexpr std::chrono::seconds kArrivalDeadline{5};
+
+}  // namespace
+
+struct HostLinks::Header {
+  uint32_t magic = kLinkMagic;
+  int32_t from = 0;
+  uint64_t bytes = 0;   // that follow
+  int32_t failed = -1;  // an ErrorKind: what follows is its message
+  uint32_t reserved = 0;
+  CollectiveCall call = {};
+};
+
+struct HostLinks::Link {
+  std::unique_ptr<Transport> transport;
+  bool amid_message = false;  // of those that this side sends
+};
+
+// Accepts members; whoever does not prove that it holds the key is none of them, and keeps nobody
+// waiting.
+class HostLinks::Arrivals {
+ public:
+  Arrivals(const TlsKey& key, const std::string& address)
+      : key_(key), socket_(listen_tcp(address, 0)) {}
+
+  std::string address() const { return local_address(socket_.get()).text(); }
+
+  // The next one that has proved itself.
+  std::unique_ptr<Transport> next(Deadline deadline) {
+    while (true) {
+      for (size_t i = 0; i < arriving_.size(); ++i) {
+        if (auto transport = step(arriving_[i])) {
+          arriving_.erase(arriving_.begin() + static_cast<long>(i));
+          return transport;
+        }
+      }
+      std::erase_if(arriving_, [](const Arriving& each) { return !each.handshake; });
+      if (deadline.passed()) return nullptr;
+      wait(deadline);
+      accept_one();
+    }
+  }
+
+ private:
+  struct Arriving {
+    std::unique_ptr<TlsHandshake> handshake;
+    Deadline until;
+  };
+
+  static std::unique_ptr<Transport> step(Arriving& arriving) {
+    try {
+      if (arriving.handshake->step()) return arriving.handshake->finish();
+      if (!arriving.until.passed()) return nullptr;
+    } catch (const Error&) {
+    }
+    arriving.handshake.reset();
+    return nullptr;
+  }
+
+  void wait(Deadline deadline) {
+    std::vector<pollfd> polls{{socket_.get(), POLLIN, 0}};
+    for (const Arriving& each : arriving_) {
+      polls.push_back({each.handshake->fd(), each.handshake->waits_for(), 0});
+    }
+    bool sooner =
+        !arriving_.empty() && (deadline.is_never() || arriving_.front().until.at() < deadline.at());
+    if (sooner) deadline = arriving_.front().until;
+    ::poll(polls.data(), polls.size(), deadline.poll_milliseconds());
+  }
+
+  void accept_one() {
+    UniqueFd socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket) return;
+    if (arriving_.size() == kMostArriving) arriving_.erase(arriving_.begin());
+    set_tcp_options(socket.get(), {});
+    arriving_.push_back(
+        {std::make_unique<TlsHandshake>(key_, std::move(socket), TlsHandshake::kAccepts),
+         Deadline::after(kArrivalDeadline)});
+  }
+
+  const TlsKey key_;
+  UniqueFd socket_;
+  std::vector<Arriving> arriving_;
+};
+
+HostLinks::HostLinks(int member, int size, const std::string& address, const LinkMeeting& meeting,
+                     HostLinksOptions options)
+    : member_(member), size_(size), options_(std::move(options)) {
+  MANTA_CHECK(size > 0 && member >= 0 && member < size, "no such member");
+  for (int i = static_cast<int>(options_.names.size()); i < size; ++i) {
+    options_.names.push_back(str("member ", i));
+  }
+  doubling_ = static_cast<int>(std::bit_floor(static_cast<unsigned>(size)));
+  connect_all(address, meeting, Deadline::after(options_.timeout));
+}
+
+HostLinks::~HostLinks() = default;
+
+// Whom it exchanges with. Members beyond the power of two give their part to one below, and get the
+// result from it.
+std::vector<int> HostLinks::partners() const {
+  if (member_ >= doubling_) return {member_ - doubling_};
+  std::vector<int> all;
+  if (member_ + doubling_ < size_) all.push_back(member_ + doubling_);
+  for (int distance = 1; distance < doubling_; distance *= 2) all.push_back(member_ ^ distance);
+  return all;
+}
+
+void HostLinks::connect_all(const std::string& address, const LinkMeeting& meeting,
+                            Deadline deadline) {
+  if (size_ == 1) return;
+  if (member_ == 0) meeting.set("key", random_token());
+  TlsKey key(meeting.get("key"));
+  Arrivals arrivals(key, address);
+  meeting.set(str("at/", member_), arrivals.address());
+  size_t above = 0;
+  // To those below it connects, of those above it is connected to; so nobody waits in a circle.
+  for (int partner : partners()) {
+    if (partner > member_) {
+      ++above;
+      continue;
+    }
+    TcpAddress at = parse_address(meeting.get(str("at/", partner)));
+    links_[partner] = std::make_unique<Link>();
+    try {
+      links_[partner]->transport = connect_tls(key, at.host, at.port, deadline);
+    } catch (const Error& error) {
+      throw Error(error.kind(), str(name(member_), " cannot reach ", name(partner), " at ",
+                                    at.text(), ": ", error.what()));
+    }
+    Header hello;
+    hello.from = member_;
+    exchange(partner, &hello, {}, {}, nullptr, deadline);
+  }
+  while (above > 0) {
+    auto transport = arrivals.next(deadline);
+    if (!transport) {
+      std::string missing;
+      for (int partner : partners()) {
+        if (!links_.contains(partner)) missing += str(missing.empty() ? "" : ", ", name(partner));
+      }
+      throw Error(ErrorKind::kTimeout, str(missing, " did not connect to ", name(member_), " at ",
+                                           address, " within ", in_seconds(options_.timeout)));
+    }
+    auto link = std::make_unique<Link>();
+    link->transport = std::move(transport);
+    // It says who it is, at once.
+    Header hello;
+    auto into = std::as_writable_bytes(std::span(&hello, 1));
+    std::deque<UniqueFd> none;
+    for (size_t got = 0; got < into.size();) {
+      auto moved = link->transport->read(
+          {reinterpret_cast<char*>(into.data()) + got, into.size() - got}, none, Blocking::kNo);
+      got += moved.bytes;
+      if (moved.status == IoStatus::kClosed) break;
+      if (moved.status == IoStatus::kWouldBlock &&
+          !poll_until(link->transport->fd(), POLLIN, deadline)) {
+        break;
+      }
+    }
+    auto all = partners();
+    bool expected = hello.magic == kLinkMagic && hello.from > member_ &&
+                    std::find(all.begin(), all.end(), hello.from) != all.end() &&
+                    !links_.contains(hello.from);
+    if (!expected) continue;
+    links_[hello.from] = std::move(link);
+    --above;
+  }
+}
+
+std::string HostLinks::what_failed(const CollectiveCall& call, int partner) const {
+  return str(name_of(call.kind), " on ", name(member_), " of a group of ", size_,
+             " hosts: ", name(partner));
+}
+
+void HostLinks::check(const Header& header, int partner, const CollectiveCall& call) {
+  if (header.magic != kLinkMagic || header.from != partner || header.failed >= 0) {
+    fail_and_throw(ErrorKind::kCorrupt,
+                   str(what_failed(call, partner), " sent what is no message of a collective"));
+  }
+  const CollectiveCall& other = header.call;
+  if (other.kind == call.kind && other.bytes == call.bytes && other.type == call.type &&
+      other.reduce == call.reduce && other.root == call.root && other.sequence == call.sequence) {
+    return;
+  }
+  fail_and_throw(
+      ErrorKind::kInvalidArgument,
+      str("hosts made different calls at operation ", call.sequence,
+          " between them: ", name(partner), " called ", describe(other), " while ", name(member_),
+          " called ", describe(call), "; all ranks must make the same calls in the same order"));
+}
+
+void HostLinks::exchange(int partner, const Header* header, std::span<const std::byte> data,
+                         const CollectiveCall& call, const Take* take, Deadline deadline) {
+  Link& link = *links_.at(partner);
+  // One buffer, so that little data leaves in one record and one packet.
+  std::string out;
+  if (header) {
+    Header sent = *header;
+    sent.bytes = data.size();
+    out.append(reinterpret_cast<const char*>(&sent), sizeof(sent));
+    out.append(reinterpret_cast<const char*>(data.data()), data.size());
+    link.amid_message = true;
+  }
+  std::string_view rest = out;
+  bool closed = false;
+  Header got;
+  size_t have = 0;  // of the header, then of what follows
+  size_t wanted = take ? sizeof(Header) : 0;
+  std::deque<UniqueFd> none;
+
+  // One attempt each way; false if neither has moved anything.
+  auto step = [&] {
+    bool moved_any = false;
+    if (!rest.empty() || link.transport->has_unsent()) {
+      auto moved = link.transport->write(rest, {});
+      rest.remove_prefix(moved.bytes);
+      moved_any = moved.bytes > 0 || moved.status != IoStatus::kWouldBlock;
+      if (moved.status == IoStatus::kClosed) {  // what it said last may be why
+        rest = {};
+        closed = !take;
+      }
+    }
+    if (have < wanted) {
+      char* into = have < sizeof(Header)
+                       ? reinterpret_cast<char*>(&got) + have
+                       : reinterpret_cast<char*>(received_.data()) + (have - sizeof(Header));
+      size_t room = (have < sizeof(Header) ? sizeof(Header) : wanted) - have;
+      auto moved = link.transport->read({into, room}, none, Blocking::kNo);
+      have += moved.bytes;
+      moved_any = moved_any || moved.bytes > 0;
+      closed = closed || (moved.status == IoStatus::kClosed && have < wanted);
+      if (have == sizeof(Header) && wanted == sizeof(Header)) {
+        size_t most = got.failed >= 0 ? kMostFailureText : call.bytes;
+        if (got.magic != kLinkMagic || got.bytes > most) {
+          got.failed = -1;
+          check(got, partner, call);  // says what is wrong with it
+          fail_and_throw(ErrorKind::kCorrupt,
+                         str(what_failed(call, partner), " sent ", got.bytes, " bytes"));
+        }
+        wanted += got.bytes;
+        received_.resize(std::max(received_.size(), got.bytes));
+      }
+    }
+    return moved_any;
+  };
+
+  auto begin = Clock::now();
+  try {
+    while (!closed && (!rest.empty() || link.transport->has_unsent() || have < wanted)) {
+      if (step() || eager_.look(step)) continue;
+      auto events =
+          static_cast<short>((have < wanted ? POLLIN : 0) |
+                             (!rest.empty() || link.transport->has_unsent() ? POLLOUT : 0));
+      if (link.transport->has_more() || poll_until(link.transport->fd(), events, deadline))
+        continue;
+      fail_and_throw(
+          ErrorKind::kTimeout,
+          str(what_failed(call, partner), " did not arrive within ", in_seconds(options_.timeout),
+              " (the run's collective_timeout); it is stopped, slow, or did not make ",
+              "the same call"));
+    }
+  } catch (const Error& error) {
+    if (failure_) throw;
+    fail_and_throw(error.kind() == ErrorKind::kIo ? ErrorKind::kWorkerLost : error.kind(),
+                   str(what_failed(call, partner), " is lost: ", error.what()));
+  }
+  if (take) eager_.add(Clock::now() - begin);
+  if (closed) {
+    fail_and_throw(ErrorKind::kWorkerLost,
+                   str(what_failed(call, partner), " has ended: its connection is closed"));
+  }
+  if (header) link.amid_message = false;
+  if (!take) return;
+  if (got.failed >= 0) {
+    std::string cause(reinterpret_cast<const char*>(received_.data()), got.bytes);
+    auto kind = got.failed <= static_cast<int>(ErrorKind::kCancelled)
+                    ? static_cast<ErrorKind>(got.failed)
+                    : ErrorKind::kIo;
+    failure_.emplace(kind, str(what_failed(call, partner), " failed: ", cause));
+    fail(kind, cause);
+    throw *failure_;
+  }
+  check(got, partner, call);
+  (*take)(partner, std::span(received_.data(), got.bytes));
+}
+
+void HostLinks::run(CollectiveCall call,
+                    const std::function<std::span<const std::byte>(int to)>& give,
+                    const Take& take) {
+  if (failure_) throw *failure_;
+  call.sequence = sequence_++;
+  Deadline deadline = Deadline::after(options_.timeout);
+  Header header;
+  header.from = member_;
+  header.call = call;
+  int folded = member_ + doubling_;
+  if (member_ >= doubling_) {
+    int partner = member_ - doubling_;
+    exchange(partner, &header, give(partner), call, nullptr, deadline);
+    exchange(partner, nullptr, {}, call, &take, deadline);
+    return;
+  }
+  if (folded < size_) exchange(folded, nullptr, {}, call, &take, deadline);
+  for (int distance = 1; distance < doubling_; distance *= 2) {
+    int partner = member_ ^ distance;
+    exchange(partner, &header, give(partner), call, &take, deadline);
+  }
+  if (folded < size_) exchange(folded, &header, give(folded), call, nullptr, deadline);
+}
+
+void HostLinks::meet(CollectiveCall call) {
+  run(
+      call, [](int) { return std::span<const std::byte>(); },
+      [&](int from, std::span<std::byte> data) {
+        if (!data.empty()) {
+          fail_and_throw(ErrorKind::kCorrupt, str(what_failed(call, from), " sent data"));
+        }
+      });
+}
+
+void HostLinks::allreduce(void* data, const Elements& elements, ReduceKind kind) {
+  auto function = find_reduce(elements.type, kind);
+  if (!function) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("the ", reduce_name(kind), " over ranks is not defined for elements of ",
+                    element_name(elements.type)));
+  }
+  CollectiveCall call{.bytes = elements.bytes(),
+                      .kind = CollectiveKind::kAllreduce,
+                      .type = elements.type,
+                      .reduce = kind};
+  std::span<const std::byte> mine(static_cast<const std::byte*>(data), elements.bytes());
+  run(
+      call, [&](int) { return mine; },
+      [&](int from, std::span<std::byte> theirs) {
+        if (theirs.size() != elements.bytes()) {
+          fail_and_throw(ErrorKind::kCorrupt,
+                         str(what_failed(call, from), " sent ", theirs.size(), " bytes"));
+        }
+        if (elements.count == 0) return;
+        // The result for a member that was folded in is whole.
+        if (member_ >= doubling_) {
+          std::memcpy(data, theirs.data(), theirs.size());
+          return;
+        }
+        // In the same order on both sides, so that both have the same bits.
+        const void* sources[] = {data, theirs.data()};
+        if (from < member_) std::swap(sources[0], sources[1]);
+        function(data, sources, 2, elements.count);
+      });
+}
+
+void HostLinks::broadcast(void* data, const Elements& elements, int root) {
+  CollectiveCall call{.bytes = elements.bytes(),
+                      .root = static_cast<int16_t>(root),
+                      .kind = CollectiveKind::kBroadcast,
+                      .type = elements.type};
+  bool has_it = member_ == root;
+  std::span<const std::byte> bytes(static_cast<const std::byte*>(data), elements.bytes());
+  run(
+      call, [&](int to) { return has_it && to != root ? bytes : std::span<const std::byte>(); },
+      [&](int from, std::span<std::byte> theirs) {
+        if (theirs.empty()) return;
+        if (theirs.size() != elements.bytes()) {
+          fail_and_throw(ErrorKind::kCorrupt,
+                         str(what_failed(call, from), " sent ", theirs.size(), " bytes"));
+        }
+        std::memcpy(data, theirs.data(), theirs.size());
+        has_it = true;
+      });
+}
+
+// Tells the others as far as they take it at once, and hangs up.
+void HostLinks::fail(ErrorKind kind, const std::string& message) {
+  if (!failure_) failure_.emplace(kind, message);
+  std::string text = message.substr(0, kMostFailureText);
+  Header header;
+  header.from = member_;
+  header.failed = static_cast<int32_t>(kind);
+  header.bytes = text.size();
+  std::string out(reinterpret_cast<const char*>(&header), sizeof(header));
+  out += text;
+  for (auto& [partner, link] : links_) {
+    if (link->amid_message || !link->transport) continue;
+    try {
+      link->transport->write(out, {});
+    } catch (const Error&) {
+    }
+  }
+  links_.clear();
+}
+
+void HostLinks::fail_and_throw(ErrorKind kind, const std::string& message) {
+  fail(kind, message);
+  throw *failure_;
+}
+
+}  // namespace manta

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <string>
+
+namespace manta::train {
+
+/// What is known when a rank joins its group, or asks for its device.
+struct BackendFacts {
+  std::string asked = "auto";  ///< TorchConfig::backend.
+  /// The GPUs that this worker was given, as CUDA_VISIBLE_DEVICES has them; empty: none.
+  std::string gpus = {};
+  bool sees_gpu = false;       ///< libtorch sees one of them.
+  bool built_for_gpu = false;  ///< libtorch has CUDA.
+  bool has_nccl = false;
+  bool one_node = true;          ///< All ranks are on one.
+  bool shared_memory = true;     ///< Ranks of a node may use it.
+  std::string libtorch = "2.0";  ///< Its version.
+};
+
+/// What tensors are exchanged through, by where they are.
+struct BackendChoice {
+  enum OnCpu { kShm, kGloo, kHosts };
+  OnCpu cpu = kShm;
+  /// Tensors on CUDA go over NCCL. Otherwise they cannot be exchanged.
+  bool nccl = false;
+  bool operator==(const BackendChoice&) const = default;
+};
+
+/// Throws Error(kInvalidArgument) if what was asked for is not there.
+BackendChoice choose_backends(const BackendFacts& facts);
+
+/// The first of the GPUs that the worker was given, or the CPU if none was. Throws
+/// Error(kResources) if it was given one that libtorch cannot use: to train on the CPU instead
+/// would be no answer.
+c10::Device choose_device(const BackendFacts& facts);
+
+/// Of this process and its libtorch.
+BackendFacts backend_facts();
+
+}  // namespace manta::train

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "manta/base/json.h"
+#include "manta/io/remote_files_internal.h"
+#include "manta/train/checkpoint.h"
+
+namespace manta::train {
+
+/// A run in a store, at an address such as s3://bucket/runs/x, and who may write there.
+///
+/// | owner.json | who may commit: a token, and where the journal is |
+/// |---|---|
+/// | params.json | as in a run folder |
+/// | journal/000001-<token>/000000.jsonl, ... | in parts that end with lines; a folder per owner |
+/// | checkpoint_000007/ | files first, manifest.json last: without it there is no checkpoint |
+/// | everything else | as in the run folder: result files, those of trackers, logs |
+///
+/// A store has no locks. Instead, whoever takes a run over writes another token to owner.json, and
+/// every owner reads its token again immediately before anything appears or goes. One whose token
+/// is gone has been superseded and writes nothing any more. What a superseded owner had sent at
+/// that very moment can still arrive. It cannot get into the journal of the other, whose folder has
+/// another name; a file of a checkpoint that both write at that moment would not fit its manifest,
+/// which shows when it is read.
+///
+/// Nobody vouches for what is in a store: everything that is read is checked, within the limits of
+/// a run folder.
+class RemoteRun {
+ public:
+  /// Makes a run at an address. Throws Error(kInvalidArgument) if there is one already or access is
+  /// refused, Error(kNotFound) if the bucket does not exist, each saying what to change; Error(kIo)
+  /// if the store does not answer.
+  static RemoteRun create(const RemoteAddress& address);
+  /// Takes over the run at an address. Whoever owned it until now, if that still runs, notices when
+  /// it commits the next time. With a token, only from the owner that has it: Error(kIo) names
+  /// another. Throws Error(kNotFound) if there is no run, Error(kCorrupt), Error(kIo).
+  static RemoteRun take_over(const RemoteAddress& address, const std::string& from_token = "");
+
+  /// Whether there is a run. Throws Error(kInvalidArgument) if access is refused, Error(kIo).
+  static bool exists(const RemoteAddress& address);
+  /// The text of params.json. Throws Error(kNotFound) if there is no run, Error(kCorrupt) if it is
+  /// larger than that of a run folder.
+  static std::string read_params(const RemoteAddress& address);
+  /// The checkpoints that have a valid manifest, by report; their files are not looked at. Warns of
+  /// those whose manifest is damaged. These, and those that have none, are `others`. Throws
+  /// Error(kIo).
+  static std::map<int64_t, Checkpoint> checkpoints(const RemoteAddress& address,
+                                                   std::set<int64_t>* others = nullptr);
+
+  const RemoteAddress& address() const { return address_; }
+  const std::string& token() const { return token_; }
+
+  /// Writes the run that was taken over into a folder: everything but checkpoints. Throws
+  /// Error(kCorrupt) if it has a name that would lead out of the folder.
+  void download(const std::string& folder) const;
+
+  /// Reads the owner again, unless that was less than `fresh_for` ago. Throws Error(kIo) naming the
+  /// new one if this has been superseded, and remembers it. Everything below calls it.
+  void require_owner(std::chrono::milliseconds fresh_for = {});
+  bool superseded() const { return superseded_; }
+
+  void put_params(std::string_view text);
+  /// Part `number` of this owner's journal, in the place of a shorter one.
+  void put_journal(int64_t number, std::string_view lines);
+  /// The journal of this owner has everything that those before it had: theirs are removed.
+  void journal_is_whole();
+  /// From a folder that has all its files; `at_times` is called every few megabytes.
+  void put_checkpoint(int64_t index, const std::string& folder,
+                      const std::function<void()>& at_times);
+  /// The manifest first: whatever happens meanwhile, it does not look like one. Nothing to do if
+  /// there is none.
+  void remove_checkpoint(int64_t index);
+  void put_file(const std::string& folder, const std::string& name,
+                const std::function<void()>& at_times);
+  /// Of a run that could not begin: its name can be used again. `files` are those of put_file.
+  void forget(const std::vector<std::string>& files = {});
+
+ private:
+  explicit RemoteRun(RemoteAddress address);
+  void claim(int64_t generation, const std::string& before);
+  std::function<void(bool)> as_owner(const std::function<void()>& at_times);
+  RemoteAddress checkpoint_at(int64_t index) const;
+
+  RemoteAddress address_;
+  std::string token_;
+  int64_t generation_ = 1;
+  std::string before_;  // the folder of the journal to go on with; empty: this owner's own is whole
+  std::chrono::steady_clock::time_point looked_at_;
+  bool superseded_ = false;
+};
+
+}  // namespace manta::train

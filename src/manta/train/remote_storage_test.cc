@@ -1,0 +1,426 @@
+// Runs whose storage_path is an address, against a real server of S3.
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "manta/base/error_internal.h"
+#include "manta/base/error_of_internal.h"
+#include "manta/base/eventually_internal.h"
+#include "manta/base/temporary_folder_internal.h"
+#include "manta/data/s3_server_internal.h"
+#include "manta/train/data_parallel_trainer.h"
+#include "manta/train/file_internal.h"
+#include "manta/train/loggers.h"
+#include "manta/train/remote_run_internal.h"
+#include "manta/train/run_handle.h"
+#include "manta/train/session.h"
+#include "manta/train/test_training_internal.h"
+#include "manta/train/trainer.h"
+
+namespace manta::train {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsSupersetOf;
+using testing::Not;
+namespace fs = std::filesystem;
+
+// Counts to config["limit"], each with a checkpoint that holds the number. Throws at "break_at".
+// After report "wait_at" it waits until there is a file "gate"; how far it is, is in "progress".
+void count_up_remotely(const Json& config) {
+  Context context = get_context();
+  Checkpoint from = get_checkpoint();
+  TemporaryFolder files;
+  for (int n = from ? std::stoi(read_text(from.file("state"))) + 1 : 0; n < config.at("limit");
+       ++n) {
+    if (config.value("break_at", -1) == n) throw std::runtime_error("broken");
+    if (context.world_rank == 0) {
+      fs::create_directories(files / "sub");
+      std::ofstream(files / "state") << n;
+      std::ofstream(files / "sub/large") << std::string(300'000, static_cast<char>('a' + n % 26));
+      train::report({{"n", n}, {"workers", context.world_size}, {"who", config.value("who", "")}},
+                    files.path());
+    } else {
+      train::report({{"n", n}});
+    }
+    if (config.contains("progress")) replace_file(config["progress"], std::to_string(n));
+    if (config.value("wait_at", -1) == n)
+      eventually([&] { return fs::exists(config["gate"].get<std::string>()); });
+  }
+}
+
+class RemoteStorageTest : public testing::Test {
+ protected:
+  RemoteStorageTest() : old_home_(std::getenv("HOME") ? std::getenv("HOME") : "") {
+    set_home(home_);
+  }
+  ~RemoteStorageTest() override { ::setenv("HOME", old_home_.c_str(), 1); }
+
+  static void set_home(const TemporaryFolder& home) { ::setenv("HOME", home.path().c_str(), 1); }
+  RemoteAddress address(const std::string& path) const {
+    return *remote_address(server_.address(path));
+  }
+  std::string uri() const { return server_.address("runs/toy"); }
+  Training toy(const Json& config) const {
+    Training training = test_training(server_.address("runs"), count_up_remotely, config);
+    training.scaling.resources_per_worker = {.cpus = 0.5};
+    return training;
+  }
+  Training restored(const std::string& from, const Json& config) const {
+    RestoreChanges changes;
+    changes.config = config;
+    Training training = restore_training(from, "ToyTrainer", changes);
+    TrainLoop loop = count_up_remotely;
+    training.loop = loop.function();
+    training.loop_takes_config = true;
+    return training;
+  }
+  // What is below the run's address.
+  std::set<std::string> names() const {
+    std::set<std::string> names;
+    RemoteAddress run = address("runs/toy");
+    for (const auto& file : list_files_below(run))
+      names.insert(file.address.path.substr(run.path.size() + 1));
+    return names;
+  }
+  bool has(const std::string& name) const {
+    return look_at(address("runs/toy/" + name)).kind == RemoteEntry::kFile;
+  }
+  static std::vector<std::string> spools(const TemporaryFolder& home) {
+    std::vector<std::string> found;
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(home / "manta_results/.remote", error))
+      found.push_back(entry.path());
+    return found;
+  }
+  static std::vector<int> numbers(const Result& result) {
+    std::vector<int> numbers;
+    for (const Json& metrics : result.metrics_history) numbers.push_back(metrics.at("n"));
+    return numbers;
+  }
+
+  data::S3Server server_;
+  TemporaryFolder home_, gates_;
+  const std::string old_home_;
+};
+
+TEST_F(RemoteStorageTest, EverythingIsAtTheAddress) {
+  Training training = toy({{"limit", 5}});
+  training.run.checkpoint_config.num_to_keep = 2;
+  training.run.callbacks = {std::make_shared<JsonLoggerCallback>()};
+  Result result = run_training(training);
+  EXPECT_EQ(result.path, uri());
+  EXPECT_THAT(numbers(result), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_THAT(spools(home_), ElementsAre());
+  auto stored = names();
+  EXPECT_THAT(stored, IsSupersetOf({"owner.json", "params.json", "checkpoint_000003/manifest.json",
+                                    "checkpoint_000004/manifest.json", "checkpoint_000004/state",
+                                    "checkpoint_000004/sub/large", "result.json", "progress.csv",
+                                    "events.jsonl", "logs/rank-0.log"}));
+  for (const std::string& name : stored) {
+    EXPECT_THAT(name, Not(HasSubstr("checkpoint_000000")));
+    EXPECT_THAT(name, Not(HasSubstr("checkpoint_000002")));
+  }
+  EXPECT_THAT(read_remote(address("runs/toy/result.json"), 1 << 20), HasSubstr("\"n\":4"));
+
+  // There is nothing of it on this machine: it is fetched.
+  EXPECT_EQ(result.checkpoint.uri(), server_.address("runs/toy/checkpoint_000004"));
+  EXPECT_EQ(result.checkpoint.metrics().at("n"), 4);
+  EXPECT_EQ(read_text(result.checkpoint.file("state")), "4");
+  EXPECT_EQ(read_text(result.checkpoint.to_directory(gates_ / "copy").file("state")), "4");
+  ASSERT_EQ(result.best_checkpoints.size(), 2u);
+  EXPECT_EQ(read_text(result.best_checkpoints.front().first.file("state")), "3");
+
+  // Who restores what has finished gets the same.
+  EXPECT_TRUE(BaseTrainer::can_restore(uri()));
+  EXPECT_FALSE(BaseTrainer::can_restore(server_.address("runs/other")));
+  Result again = run_training(restored(uri(), {{"limit", 5}}));
+  EXPECT_EQ(again.path, uri());
+  EXPECT_EQ(again.metrics_history, result.metrics_history);
+  EXPECT_EQ(again.best_checkpoints.size(), 2u);
+  EXPECT_EQ(read_text(again.checkpoint.file("state")), "4");
+  EXPECT_THAT(spools(home_), ElementsAre());
+  EXPECT_EQ(names().size(), stored.size());  // the journal of the first owner is gone
+}
+
+TEST_F(RemoteStorageTest, ATrainerListsWhatIsStored) {
+  RunConfig run{.name = "toy", .storage_path = server_.address("runs"), .verbose = false};
+  DataParallelTrainer trainer({.train_loop_per_worker = count_up_remotely,
+                               .train_loop_config = {{"limit", 3}},
+                               .run_config = run});
+  trainer.fit();
+  auto checkpoints = trainer.get_checkpoints();
+  ASSERT_EQ(checkpoints.size(), 3u);
+  EXPECT_EQ(read_text(checkpoints[1].file("state")), "1");
+  // One of them is where another run begins; another process would find it, too.
+  run.name = "next";
+  DataParallelTrainer next({.train_loop_per_worker = count_up_remotely,
+                            .train_loop_config = {{"limit", 4}},
+                            .run_config = run,
+                            .resume_from_checkpoint = checkpoints[1]});
+  EXPECT_THAT(numbers(next.fit()), ElementsAre(2, 3));
+  EXPECT_THAT(read_remote(address("runs/next/params.json"), 1 << 20),
+              HasSubstr("s3://bucket/runs/toy/checkpoint_000001"));
+}
+
+TEST_F(RemoteStorageTest, AnotherMachineGoesOnWithOtherWorkers) {
+  Training training = toy({{"limit", 6}, {"break_at", 3}});
+  training.run.checkpoint_config.num_to_keep = 3;
+  training.run.callbacks = {std::make_shared<JsonLoggerCallback>()};
+  EXPECT_THAT(message_of([&] { run_training(training); }),
+              AllOf(HasSubstr("broken"), HasSubstr("the run: s3://bucket/runs/toy")));
+  EXPECT_EQ(spools(home_).size(), 1u);  // with the log that the message names
+
+  TemporaryFolder other;
+  set_home(other);
+  Training next = restored(uri(), {{"limit", 6}});
+  next.scaling.num_workers = 2;
+  next.run.callbacks = {std::make_shared<JsonLoggerCallback>()};
+  Result result = run_training(next);
+  EXPECT_THAT(numbers(result), ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_EQ(result.metrics.at("workers"), 2);
+  EXPECT_EQ(result.metrics_history[2].at("workers"), 1);
+  // Those of the first machine count among those to keep, and go.
+  EXPECT_EQ(result.best_checkpoints.size(), 3u);
+  EXPECT_FALSE(has("checkpoint_000002/manifest.json"));
+  EXPECT_TRUE(has("checkpoint_000003/manifest.json"));
+  EXPECT_THAT(spools(other), ElementsAre());
+  // The tracker went on with its file.
+  EXPECT_THAT(read_remote(address("runs/toy/events.jsonl"), 1 << 20),
+              AllOf(HasSubstr("\"n\":0"), HasSubstr("\"n\":5")));
+}
+
+TEST_F(RemoteStorageTest, DamagedCheckpointsAreSteppedOver) {
+  message_of([&] { run_training(toy({{"limit", 6}, {"break_at", 4}})); });
+  // One whose file is another, one without a manifest, one with another manifest.
+  write_remote(address("runs/toy/checkpoint_000003/state"), "7");
+  write_remote(address("runs/toy/checkpoint_000004/state"), "4");
+  write_remote(address("runs/toy/checkpoint_000005/manifest.json"), "{}");
+  testing::internal::CaptureStderr();
+  Result result = run_training(restored(uri(), {{"limit", 6}, {"who", "next"}}));
+  std::string warnings = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(warnings, AllOf(HasSubstr("checkpoint_000003"), HasSubstr("'state'"),
+                              HasSubstr("the one before it is used"),
+                              HasSubstr("checkpoint_000005"), HasSubstr("it is not used")));
+  EXPECT_THAT(numbers(result), ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_EQ(result.metrics_history[2].at("who"), "");
+  EXPECT_EQ(result.metrics_history[3].at("who"), "next");
+  // They are whole now.
+  for (int n = 0; n < 6; ++n)
+    EXPECT_EQ(read_text(Checkpoint::from_uri(server_.address(str("runs/toy/checkpoint_00000", n)))
+                            .file("state")),
+              std::to_string(n));
+}
+
+TEST_F(RemoteStorageTest, WhatIsWrongWithTheStoreIsSaidAtTheStart) {
+  Training training = toy({{"limit", 1}});
+  auto refused = [&](const std::string& storage, ErrorKind kind) {
+    training.run.storage_path = storage;
+    Error error = error_of([&] { run_training(training); });
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    EXPECT_THAT(spools(home_), ElementsAre());
+    return std::string(error.what());
+  };
+  EXPECT_THAT(refused(server_.address("runs", "none"), ErrorKind::kNotFound),
+              AllOf(HasSubstr("s3://none/runs/toy"), HasSubstr("make the bucket")));
+  EXPECT_THAT(refused(server_.address("runs", "anonymous@bucket"), ErrorKind::kInvalidArgument),
+              HasSubstr("access is refused"));
+  EXPECT_THAT(refused("s3://key:secret@bucket/runs", ErrorKind::kInvalidArgument),
+              AllOf(HasSubstr("secret key"), Not(HasSubstr("key:secret"))));
+  EXPECT_THAT(refused("s3:///runs", ErrorKind::kInvalidArgument), HasSubstr("no bucket"));
+  EXPECT_THAT(refused("s4://bucket/runs", ErrorKind::kInvalidArgument), HasSubstr("s4"));
+  training.run.name = "a?b";
+  EXPECT_THAT(refused(server_.address("runs"), ErrorKind::kInvalidArgument), HasSubstr("'a?b'"));
+  training.run.name = "toy";
+  training.run.storage_timeout = std::chrono::milliseconds(0);
+  EXPECT_THAT(refused(server_.address("runs"), ErrorKind::kInvalidArgument),
+              HasSubstr("storage_timeout"));
+  training.run.storage_timeout = std::chrono::seconds(10);
+  server_.go_down();
+  EXPECT_THAT(refused(server_.address("runs"), ErrorKind::kIo), HasSubstr("s3://bucket/runs/toy"));
+  EXPECT_EQ(error_of([&] { restored(uri(), {}); }).kind(), ErrorKind::kIo);
+  server_.come_back();
+  EXPECT_EQ(error_of([&] { restored(uri(), {}); }).kind(), ErrorKind::kNotFound);
+  EXPECT_THAT(names(), ElementsAre());
+}
+
+struct ThrowsAtStart : Callback {
+  void on_run_start(const RunInfo&) override { throw std::runtime_error("not today"); }
+};
+
+TEST_F(RemoteStorageTest, ANameIsUsedOnce) {
+  Training training = toy({{"limit", 1}});
+  training.run.callbacks = {std::make_shared<ThrowsAtStart>()};
+  EXPECT_THAT(message_of([&] { run_training(training); }), HasSubstr("not today"));
+  EXPECT_THAT(names(), ElementsAre());  // it never was
+  EXPECT_THAT(spools(home_), ElementsAre());
+  training.run.callbacks.clear();
+  run_training(training);
+  Error error = error_of([&] { run_training(training); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.what(),
+              AllOf(HasSubstr("there is a run at 's3://bucket/runs/toy"), HasSubstr("restore")));
+  // Names of their own.
+  training.run.name = "";
+  std::string first = run_training(training).path;
+  EXPECT_THAT(first, HasSubstr("s3://bucket/runs/ToyTrainer_"));
+  EXPECT_NE(run_training(training).path, first);
+  EXPECT_THAT(spools(home_), ElementsAre());
+}
+
+TEST_F(RemoteStorageTest, AStoreThatIsAwayForAWhileDoesNotHoldUpTheLoop) {
+  std::string gate = gates_ / "gate", progress = gates_ / "progress";
+  Training training = toy({{"limit", 6}, {"wait_at", 1}, {"gate", gate}, {"progress", progress}});
+  training.run.checkpoint_config.num_to_keep = 2;
+  testing::internal::CaptureStderr();
+  RunHandle run(training);
+  ASSERT_TRUE(eventually([&] { return has("checkpoint_000001/manifest.json"); }));
+  server_.go_down();
+  std::ofstream(gate) << "open";
+  ASSERT_TRUE(eventually([&] { return fs::exists(progress) && read_text(progress) == "5"; }));
+  server_.come_back();
+  Result result = run.result();
+  std::string warnings = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(numbers(result), ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_EQ(read_text(result.checkpoint.file("state")), "5");
+  EXPECT_FALSE(has("checkpoint_000001/manifest.json"));
+  EXPECT_FALSE(has("checkpoint_000003/manifest.json"));
+  EXPECT_TRUE(has("checkpoint_000004/manifest.json"));
+  EXPECT_THAT(spools(home_), ElementsAre());
+}
+
+TEST_F(RemoteStorageTest, WhatIsNotStoredAtTheEndIsSaidAndStoredLater) {
+  std::string gate = gates_ / "gate";
+  Training training = toy({{"limit", 4}, {"wait_at", 1}, {"gate", gate}});
+  training.run.storage_timeout = std::chrono::seconds(1);
+  RunHandle run(training);
+  ASSERT_TRUE(eventually([&] { return has("checkpoint_000001/manifest.json"); }));
+  server_.go_down();
+  std::ofstream(gate) << "open";
+  Error error = error_of([&] { run.result(); });
+  ASSERT_EQ(spools(home_).size(), 1u);
+  std::string folder = spools(home_).front() + "/toy";
+  EXPECT_EQ(error.kind(), ErrorKind::kIo);
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("the run has finished, but not all of it is stored"),
+                                  HasSubstr("checkpoint_000003"), HasSubstr("storage_timeout"),
+                                  Not(HasSubstr("checkpoint_000001")), HasSubstr(folder)));
+  EXPECT_NO_THROW(Checkpoint::from_directory(folder + "/checkpoint_000003"));
+  // Still down: nothing is lost.
+  EXPECT_THROW(run_training(restored(folder, {{"limit", 4}})), Error);
+  server_.come_back();
+  EXPECT_FALSE(has("checkpoint_000003/manifest.json"));
+  Result result = run_training(restored(folder, {{"limit", 4}}));
+  EXPECT_EQ(result.path, uri());
+  EXPECT_THAT(numbers(result), ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(read_text(result.checkpoint.file("state")), "3");
+  EXPECT_TRUE(has("checkpoint_000003/manifest.json"));
+  EXPECT_TRUE(has("result.json"));
+  EXPECT_THAT(spools(home_), ElementsAre());
+}
+
+TEST_F(RemoteStorageTest, ADriverThatWasSupersededEnds) {
+  std::string gate = gates_ / "gate";
+  Training training = toy({{"limit", 1000}, {"wait_at", 1}, {"gate", gate}, {"who", "first"}});
+  training.run.failure_config.max_failures = -1;
+  RunHandle first(training);
+  ASSERT_TRUE(eventually([&] { return has("checkpoint_000001/manifest.json"); }));
+  std::string spool = spools(home_).front();
+  Result second = run_training(restored(uri(), {{"limit", 4}, {"who", "second"}}));
+  EXPECT_THAT(numbers(second), ElementsAre(0, 1, 2, 3));
+  auto stored = names();
+  std::ofstream(gate) << "open";
+  Error error = error_of([&] { first.result(); });
+  EXPECT_EQ(error.kind(), ErrorKind::kIo);
+  EXPECT_THAT(error.what(), AllOf(HasSubstr(str("process ", ::getpid(), " on ")),
+                                  HasSubstr("has taken it over"), HasSubstr(spool)));
+  // Of what it did since, nothing is there.
+  EXPECT_EQ(names(), stored);
+  Result again = run_training(restored(uri(), {{"limit", 4}}));
+  EXPECT_EQ(again.metrics_history, second.metrics_history);
+  EXPECT_EQ(again.metrics.at("who"), "second");
+  EXPECT_EQ(read_text(again.checkpoint.file("state")), "3");
+  // Nor may its folder be stored any more.
+  EXPECT_THAT(message_of([&] {
+                run_training(restored(spool + "/toy", {{"limit", 4}}));
+              }),
+              HasSubstr("has been taken over"));
+}
+
+TEST_F(RemoteStorageTest, ARunThatIsStoppedIsStored) {
+  std::string gate = gates_ / "gate";
+  RunHandle run(toy({{"limit", 1000}, {"wait_at", 2}, {"gate", gate}}));
+  ASSERT_TRUE(eventually([&] { return has("checkpoint_000002/manifest.json"); }));
+  run.stop();
+  Error error = error_of([&] { run.result(); });
+  EXPECT_EQ(error.kind(), ErrorKind::kCancelled);
+  EXPECT_THAT(error.what(), HasSubstr("::restore(\"s3://bucket/runs/toy"));
+  EXPECT_THAT(spools(home_), ElementsAre());
+  EXPECT_TRUE(has("logs/rank-0.log"));
+  EXPECT_THAT(numbers(run_training(restored(uri(), {{"limit", 4}}))), ElementsAre(0, 1, 2, 3));
+}
+
+TEST_F(RemoteStorageTest, NothingInAStoreIsTrusted) {
+  run_training(toy({{"limit", 2}}));
+  auto refused = [&](ErrorKind kind) {
+    Error error = error_of([&] { run_training(restored(uri(), {{"limit", 2}})); });
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    EXPECT_THAT(spools(home_), ElementsAre());
+    return std::string(error.what());
+  };
+  auto file = [&](const std::string& name) { return address("runs/toy/" + name); };
+  std::string owner = read_remote(file("owner.json"), 1 << 20);
+  for (const auto& [from, to] :
+       {std::pair<std::string, std::string>{"\"token\": \"", "\"token\": \"../"},
+        {"\"before\": \"", "\"before\": \"../x"},
+        {"{", "["},
+        {"\"generation\"", "\"generations\""}}) {
+    std::string other = owner;
+    other.replace(other.find(from), from.size(), to);
+    write_remote(file("owner.json"), other);
+    EXPECT_THAT(refused(ErrorKind::kCorrupt), HasSubstr("runs/toy/owner.json"));
+  }
+  write_remote(file("owner.json"), owner);
+  std::string params = read_remote(file("params.json"), 1 << 20);
+  write_remote(file("params.json"), "{\"trainer\": 1}");
+  EXPECT_THAT(refused(ErrorKind::kCorrupt), HasSubstr("params.json"));
+  // It is where it was found, whatever it says.
+  std::string other = params;
+  size_t at = other.find("s3://bucket/runs");
+  other.replace(at, 16, "s3://elsewhere/x");
+  write_remote(file("params.json"), other);
+  EXPECT_EQ(run_training(restored(uri(), {{"limit", 2}})).path, uri());
+  // A journal that lacks a part, or has another line.
+  std::string part;
+  for (const std::string& name : names())
+    if (name.starts_with("journal/")) part = name;
+  std::string lines = read_remote(file(part), 1 << 20);
+  write_remote(file(part), lines.substr(0, 50) + "\n" + lines);
+  EXPECT_THAT(refused(ErrorKind::kCorrupt), HasSubstr("line 1 of"));
+}
+
+TEST_F(RemoteStorageTest, OtherStoresTakeRunsToo) {
+  TemporaryFolder store;
+  Training training = toy({{"limit", 4}, {"break_at", 2}});
+  training.run.storage_path = "file://" + store.path() + "/runs";
+  training.run.checkpoint_config.num_to_keep = 1;
+  message_of([&] { run_training(training); });
+  EXPECT_TRUE(fs::exists(store / "runs/toy/checkpoint_000001/manifest.json"));
+  EXPECT_FALSE(fs::exists(store / "runs/toy/checkpoint_000000"));
+  Result result = run_training(restored("file://" + store.path() + "/runs/toy", {{"limit", 4}}));
+  EXPECT_THAT(numbers(result), ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(read_text(result.checkpoint.file("state")), "3");
+}
+
+TEST_F(RemoteStorageTest, TheEarlierStyleNeedsAFolder) {
+  EXPECT_THAT(
+      message_of([&] { Trainer("none", {.storage_path = "s3://bucket/runs"}); }),
+      AllOf(HasSubstr("Trainer keeps its runs in a local folder"), HasSubstr("s3://bucket/runs")));
+}
+
+}  // namespace
+}  // namespace manta::train

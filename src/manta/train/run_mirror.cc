@@ -1,0 +1,507 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <set>
+#include <utility>
+
+#include "manta/base/error_internal.h"
+#include "manta/base/log_internal.h"
+#include "manta/base/start_thread_internal.h"
+#include "manta/train/file_internal.h"
+#include "manta/train/journal_internal.h"
+#include "manta/train/params_internal.h"
+#include "manta/train/remote_checkpoint_internal.h"
+#include "manta/train/run_mirror_internal.h"
+
+namespace manta::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kUploads = ".upload";
+// In the place of a version: some of its files may be there.
+constexpr uint64_t kParts = UINT64_MAX;
+constexpr const char* kMirroredJournal = "journal.jsonl";
+constexpr std::chrono::seconds kJournalInterval{5}, kFilesInterval{15};
+// A file that changes all the time is stored so often; one of so many bytes half as often.
+constexpr std::chrono::seconds kFileAgain{60};
+constexpr uint64_t kLargeFile = uint64_t{16} << 20;
+constexpr std::chrono::milliseconds kFirstRetry{500}, kLastRetry{10'000}, kLastRetryAtEnd{1000};
+// A part of the journal that has so many bytes is not written again.
+constexpr size_t kFullPart = size_t{256} << 10;
+// So much at a time; a line is no longer than half of it.
+constexpr size_t kMostOfPart = 2 * kLongestEvent;
+// How often `finish` says what it waits for.
+constexpr std::chrono::seconds kSayEvery{5};
+
+// Whole lines from an offset, at most kMostOfPart bytes.
+std::string lines_from(const std::string& folder, uint64_t begin) {
+  UniqueFd fd = open_file(folder, kMirroredJournal, O_RDONLY);
+  std::string text(kMostOfPart, '\0');
+  size_t done = 0;
+  while (done < text.size()) {
+    ssize_t got =
+        ::pread(fd.get(), text.data() + done, text.size() - done, static_cast<off_t>(begin + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw_errno(str("reading '", folder, "/", kMirroredJournal, "'"));
+    if (got == 0) break;
+    done += static_cast<size_t>(got);
+  }
+  text.resize(done);
+  size_t end = text.rfind('\n');
+  text.resize(end == std::string::npos ? 0 : end + 1);
+  return text;
+}
+
+uint64_t size_of(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 ? static_cast<uint64_t>(info.st_size) : 0;
+}
+
+// A second name for each file, so that what is removed meanwhile stays; a copy where the file
+// system has no second names.
+void link_files(const std::string& from, const std::string& to) try {
+  std::error_code ignored, error;
+  fs::remove_all(to, ignored);
+  make_folders(to);
+  for (const auto& entry : fs::recursive_directory_iterator(from)) {
+    std::string target = to + "/" + fs::path(entry.path()).lexically_relative(from).string();
+    if (entry.is_directory()) {
+      make_folders(target);
+    } else if (fs::create_hard_link(entry.path(), target, error); error) {
+      fs::copy_file(entry.path(), target);
+    }
+  }
+} catch (const fs::filesystem_error& error) {
+  throw Error(ErrorKind::kIo, str("keeping '", from, "' to be stored: ", error.what()));
+}
+
+// What a run folder holds besides what is stored as it comes.
+std::vector<std::string> other_files(const std::string& folder, bool warn) {
+  std::vector<std::string> names;
+  for (fs::recursive_directory_iterator it(folder), end; it != end; ++it) {
+    std::string name = fs::path(it->path()).lexically_relative(folder);
+    bool is_top = it.depth() == 0;
+    bool is_mine = is_top && (name.starts_with(".") || name.starts_with("checkpoint_") ||
+                              name == kMirroredJournal || name == "params.json");
+    if (it->is_symlink() || is_mine) {
+      it.disable_recursion_pending();
+      continue;
+    }
+    if (is_top && (name == "journal" || name == "owner.json")) {
+      if (warn)
+        log_warning(str("'", it->path().string(),
+                        "' is not stored: the store has something else of "
+                        "that name; give it another one"));
+      it.disable_recursion_pending();
+      continue;
+    }
+    if (it->is_regular_file()) names.push_back(std::move(name));
+  }
+  return names;
+}
+
+}  // namespace
+
+struct RunMirror::Next {
+  enum Kind { kParams, kUpload, kRemove, kJournal, kFiles, kLastFiles, kEnd };
+  Kind kind = kEnd;
+  int64_t index = 0;
+  Copy copy = {};
+};
+
+RunMirror::RunMirror(RemoteRun remote, std::string folder, bool is_ahead,
+                     std::function<void()> on_superseded)
+    : remote_(std::move(remote)),
+      folder_(std::move(folder)),
+      on_superseded_(std::move(on_superseded)),
+      journal_waits_(is_ahead),
+      progress_(Clock::now()) {
+  std::error_code ignored;
+  fs::remove_all(folder_ + "/" + kUploads, ignored);  // of a driver that died
+  remote_.put_params(read_text(folder_ + "/params.json", kMostParamsBytes));
+  if (!is_ahead) store_journal();
+  thread_ = start_thread("the thread that stores a run", [this] { work(); });
+}
+
+RunMirror::~RunMirror() { stop(); }
+
+void RunMirror::stop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void RunMirror::params_changed() {
+  std::lock_guard lock(mutex_);
+  params_changed_ = true;
+  changed_.notify_all();
+}
+
+std::map<int64_t, Checkpoint> RunMirror::find_copies(const std::map<int64_t, Checkpoint>& here) {
+  std::set<int64_t> unfinished;
+  auto found = RemoteRun::checkpoints(remote_.address(), &unfinished);
+  std::map<int64_t, Copy> lacking;
+  for (const auto& [index, checkpoint] : here) {
+    auto copy = found.find(index);
+    if (copy == found.end() || copy->second.manifest() != checkpoint.manifest())
+      lacking[index] = linked(index, checkpoint.path());
+  }
+  std::lock_guard lock(mutex_);
+  for (int64_t index : unfinished) copies_[index] = {/*wanted=*/0, /*stored=*/1, "", 0};
+  for (const auto& [index, copy] : found) copies_[index] = {/*wanted=*/1, /*stored=*/1, "", 0};
+  for (auto& [index, copy] : lacking) {
+    copy.stored = copies_[index].stored;
+    copies_[index] = std::move(copy);
+  }
+  journal_waits_ = false;
+  changed_.notify_all();
+  return found;
+}
+
+void RunMirror::fetch(int64_t index, const std::string& folder) {
+  download_checkpoint(remote_.address().child(checkpoint_name(index)), folder);
+}
+
+// To be uploaded; the journal of before the run was opened counts as later.
+RunMirror::Copy RunMirror::linked(int64_t index, const std::string& folder) {
+  uint64_t version = ++versions_;
+  std::string links = str(folder_, "/", kUploads, "/", checkpoint_name(index), "-", version);
+  link_files(folder, links);
+  return {version, /*stored=*/0, std::move(links), /*journal=*/0};
+}
+
+void RunMirror::committed(int64_t index, const std::string& folder) {
+  Copy fresh = linked(index, folder);
+  fresh.journal = size_of(folder_ + "/" + kMirroredJournal);
+  std::lock_guard lock(mutex_);
+  Copy& copy = copies_[index];
+  if (!copy.folder.empty()) doomed_.push_back(copy.folder);
+  fresh.stored = copy.stored;
+  copy = std::move(fresh);
+  changed_.notify_all();
+}
+
+void RunMirror::discarded(int64_t index) {
+  std::lock_guard lock(mutex_);
+  auto found = copies_.find(index);
+  if (found == copies_.end()) return;
+  found->second.wanted = 0;
+  changed_.notify_all();
+}
+
+std::string RunMirror::superseded() const {
+  std::lock_guard lock(mutex_);
+  return superseded_;
+}
+
+Checkpoint RunMirror::stored(const Checkpoint& checkpoint) const {
+  if (!checkpoint) return checkpoint;
+  std::string name = checkpoint_name(checkpoint.manifest().at("report").get<int64_t>());
+  return StoredCheckpoint::at(remote_.address().child(name).text(), checkpoint.manifest());
+}
+
+void RunMirror::forget() {
+  stop();
+  try {
+    std::vector<std::string> files;
+    for (const auto& [name, sent] : sent_) files.push_back(name);
+    remote_.forget(files);
+  } catch (const Error& error) {
+    log_warning(str("the run could not begin, and its name stays in use: ", error.what()));
+  }
+}
+
+// With the lock.
+std::optional<RunMirror::Next> RunMirror::next() {
+  if (params_changed_) return Next{Next::kParams};
+  if (journal_due_) return Next{Next::kJournal};
+  int64_t latest_stored = -1;
+  for (const auto& [index, copy] : copies_)
+    if (copy.wanted != 0 && copy.wanted == copy.stored) latest_stored = index;
+  for (auto it = copies_.begin(); it != copies_.end();) {
+    auto& [index, copy] = *it;
+    if (copy.wanted != 0) {
+      ++it;
+    } else if (copy.stored == 0) {
+      if (!copy.folder.empty()) doomed_.push_back(copy.folder);
+      it = copies_.erase(it);
+    } else if (index < latest_stored) {
+      return Next{Next::kRemove, index, copy};
+    } else {
+      ++it;
+    }
+  }
+  for (const auto& [index, copy] : copies_) {
+    if (copy.wanted == 0 || copy.wanted == copy.stored) continue;
+    // Whoever goes on from it knows its own report, by the manifest, and no other.
+    bool lacks_reports = copy.journal > journal_stored_ && journal_limit() > journal_stored_;
+    return lacks_reports ? Next{Next::kJournal} : Next{Next::kUpload, index, copy};
+  }
+  if (all_stored_) return std::nullopt;
+  if (ending_) return Next{files_stored_ ? Next::kEnd : Next::kLastFiles};
+  if (files_due_) return Next{Next::kFiles};
+  return std::nullopt;
+}
+
+void RunMirror::work() {
+  auto pause = kFirstRetry;
+  auto journal_looked_at = Clock::now();
+  auto files_looked_at = journal_looked_at - kFilesInterval + kJournalInterval;
+  std::unique_lock lock(mutex_);
+  while (!stopping_ && superseded_.empty()) {
+    if (!journal_due_ && Clock::now() - journal_looked_at >= kJournalInterval) {
+      journal_looked_at = Clock::now();
+      journal_due_ = size_of(folder_ + "/" + kMirroredJournal) > journal_stored_;
+    }
+    if (Clock::now() - files_looked_at >= kFilesInterval) {
+      files_looked_at = Clock::now();
+      files_due_ = true;
+    }
+    auto task = next();
+    if (auto doomed = std::exchange(doomed_, {}); !doomed.empty()) {
+      lock.unlock();
+      std::error_code ignored;
+      for (const std::string& folder : doomed) fs::remove_all(folder, ignored);
+      lock.lock();
+      continue;
+    }
+    if (!task) {
+      changed_.wait_until(lock, journal_looked_at + kJournalInterval);
+      continue;
+    }
+    lock.unlock();
+    std::optional<Error> error;
+    try {
+      perform(*task);
+    } catch (const Error& thrown) {
+      error = thrown;
+    } catch (const std::exception& thrown) {
+      error.emplace(ErrorKind::kIo, thrown.what());
+    }
+    if (error) {
+      failed(*error, pause);
+    } else {
+      made_progress();
+    }
+    pause = error ? std::min(2 * pause, kLastRetry) : kFirstRetry;
+    lock.lock();
+  }
+  lock.unlock();
+  if (!superseded().empty() && on_superseded_) on_superseded_();
+}
+
+void RunMirror::perform(const Next& next) {
+  switch (next.kind) {
+    case Next::kParams: {
+      {
+        std::lock_guard lock(mutex_);
+        params_changed_ = false;  // again, if it changes while it is read
+      }
+      try {
+        remote_.put_params(read_text(folder_ + "/params.json", kMostParamsBytes));
+      } catch (...) {
+        std::lock_guard lock(mutex_);
+        params_changed_ = true;
+        throw;
+      }
+      return;
+    }
+    case Next::kUpload: {
+      if (next.copy.stored != 0) remove_from_store(next.index);
+      set_stored(next.index, kParts);
+      remote_.put_checkpoint(next.index, next.copy.folder, [this] { touch(); });
+      set_stored(next.index, next.copy.wanted);
+      std::lock_guard lock(mutex_);
+      Copy& copy = copies_[next.index];
+      if (copy.folder == next.copy.folder) copy.folder.clear();
+      doomed_.push_back(next.copy.folder);
+      journal_due_ = true;
+      return;
+    }
+    case Next::kRemove:
+      remove_from_store(next.index);
+      set_stored(next.index, 0);
+      return;
+    case Next::kJournal:
+      store_journal();
+      return;
+    case Next::kFiles:
+      store_files(/*all=*/false);
+      return;
+    case Next::kLastFiles:
+      store_files(/*all=*/true);
+      return;
+    case Next::kEnd: {
+      store_journal();
+      std::lock_guard lock(mutex_);
+      all_stored_ = !params_changed_;
+      changed_.notify_all();
+      return;
+    }
+  }
+}
+
+void RunMirror::set_stored(int64_t index, uint64_t version) {
+  std::lock_guard lock(mutex_);
+  copies_[index].stored = version;
+}
+
+// Whoever may write to a store may not always remove: then it stays.
+void RunMirror::remove_from_store(int64_t index) {
+  try {
+    remote_.remove_checkpoint(index);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kIo) throw;
+    log_warning(str("a checkpoint that is not needed any more stays: ", error.what()));
+  }
+}
+
+// With the lock.
+uint64_t RunMirror::journal_limit() const {
+  uint64_t limit = journal_waits_ ? 0 : UINT64_MAX;
+  for (const auto& [index, copy] : copies_)
+    if (copy.wanted != 0 && copy.wanted != copy.stored) limit = std::min(limit, copy.journal);
+  return limit;
+}
+
+void RunMirror::store_journal() {
+  for (;;) {
+    std::string lines = lines_from(folder_, part_begin_);
+    {
+      std::lock_guard lock(mutex_);
+      journal_due_ = false;
+      // What is below the limit ends with a line: each is one write.
+      uint64_t limit = journal_limit();
+      if (limit < part_begin_ + lines.size())
+        lines.resize(limit > part_begin_ ? static_cast<size_t>(limit - part_begin_) : 0);
+      if (part_begin_ + lines.size() <= journal_stored_) {
+        if (limit != UINT64_MAX || journal_is_whole_) return;
+        lines.clear();
+      }
+    }
+    if (lines.empty()) break;
+    try {
+      remote_.put_journal(part_, lines);
+    } catch (...) {
+      std::lock_guard lock(mutex_);
+      journal_due_ = true;
+      throw;
+    }
+    std::lock_guard lock(mutex_);
+    journal_stored_ = part_begin_ + lines.size();
+    if (lines.size() < kFullPart) continue;
+    ++part_;
+    part_begin_ = journal_stored_;
+  }
+  remote_.journal_is_whole();
+  std::lock_guard lock(mutex_);
+  journal_is_whole_ = true;
+}
+
+void RunMirror::store_files(bool all) {
+  for (const std::string& name : other_files(folder_, /*warn=*/all)) {
+    std::string path = folder_ + "/" + name;
+    std::error_code error;
+    Sent now{size_of(path), fs::last_write_time(path, error), Clock::now()};
+    const Sent& last = sent_[name];
+    if (last.size == now.size && last.time == now.time) continue;
+    bool is_known = last.at != Clock::time_point{};
+    if (!all && is_known &&
+        now.at - last.at < kFileAgain * (1 + static_cast<int64_t>(now.size / kLargeFile)))
+      continue;
+    try {
+      remote_.put_file(folder_, name, [this] { touch(); });
+    } catch (const Error&) {
+      if (fs::exists(path, error)) throw;
+      continue;  // it was of a moment only
+    }
+    sent_[name] = now;
+  }
+  std::lock_guard lock(mutex_);
+  files_due_ = false;
+  files_stored_ = all;
+}
+
+void RunMirror::touch() {
+  std::lock_guard lock(mutex_);
+  if (stopping_) throw Error(ErrorKind::kCancelled, "the rest is not stored");
+  progress_ = Clock::now();
+}
+
+void RunMirror::made_progress() {
+  bool was_failing = false;
+  {
+    std::lock_guard lock(mutex_);
+    progress_ = Clock::now();
+    was_failing = !last_error_.empty();
+    last_error_.clear();
+    changed_.notify_all();
+  }
+  if (was_failing) log_warning(str("the run is stored at '", address(), "' again"));
+}
+
+void RunMirror::failed(const Error& error, std::chrono::milliseconds pause) {
+  std::unique_lock lock(mutex_);
+  if (remote_.superseded()) {
+    superseded_ = error.what();
+    changed_.notify_all();
+    return;
+  }
+  bool is_first = last_error_.empty();
+  last_error_ = error.what();
+  bool ending = ending_;
+  lock.unlock();
+  if (is_first && !ending)
+    log_warning(str("the run cannot be stored at '", address(), "' at the moment: ", error.what(),
+                    "; it goes on, and storing it is tried again"));
+  lock.lock();
+  changed_.wait_for(lock, ending ? std::min(pause, kLastRetryAtEnd) : pause,
+                    [&] { return stopping_ || ending_ != ending; });
+}
+
+std::string RunMirror::what_is_missing() const {
+  std::vector<std::string> parts;
+  for (const auto& [index, copy] : copies_)
+    if (copy.wanted != 0 && copy.wanted != copy.stored) parts.push_back(checkpoint_name(index));
+  if (params_changed_) parts.push_back("params.json");
+  if (!files_stored_) parts.push_back("result files and logs");
+  parts.push_back("the end of the journal");
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : ", ") + part;
+  return text;
+}
+
+std::string RunMirror::finish(std::chrono::milliseconds patience,
+                              const std::function<void(const std::string&)>& say) {
+  std::unique_lock lock(mutex_);
+  ending_ = true;
+  progress_ = Clock::now();
+  changed_.notify_all();
+  for (auto said = Clock::now();;) {
+    if (all_stored_) return "";
+    if (!superseded_.empty()) return str(superseded_, "; not stored: ", what_is_missing());
+    if (Clock::now() - progress_ >= patience) {
+      return str("'", address(), "' does not have: ", what_is_missing(), "; the store has taken ",
+                 "nothing for ", patience.count(), " ms (RunConfig::storage_timeout)",
+                 last_error_.empty() ? "" : ": ", last_error_);
+    }
+    changed_.wait_until(lock, std::min(progress_ + patience, said + kSayEvery));
+    if (Clock::now() - said < kSayEvery || all_stored_) continue;
+    said = Clock::now();
+    std::string text =
+        str("storing ", what_is_missing(), last_error_.empty() ? "" : "; ", last_error_);
+    lock.unlock();
+    say(text);
+    lock.lock();
+  }
+}
+
+}  // namespace manta::train

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstring>
+#include <iostream>
+#include <optional>
+
+/// What main returns at once: nothing if there are `least` to `most` arguments, and the first is no
+/// option. Else the usage is printed; it is no mistake to ask for it with --help. Call it after
+/// manta::init, which does not return in workers.
+inline std::optional<int> usage(int argc, char** argv, const char* text, int least, int most) {
+  int given = argc - 1;
+  bool option = given > 0 && std::strncmp(argv[1], "-", 1) == 0;
+  if (given >= least && given <= most && !option) return std::nullopt;
+  bool help = given == 1 && std::strcmp(argv[1], "--help") == 0;
+  (help ? std::cout : std::cerr) << "usage: " << text << std::endl;
+  return help ? 0 : 2;
+}
