@@ -60,8 +60,7 @@ class Start {
  public:
   Start(const Example& example, const std::string& home, const std::string& temporary,
         const std::string& restore = "")
-      : home_(home),
-        before_(entries(temporary)),
+      : before_(entries(temporary)),
         temporary_(temporary),
         began_(std::chrono::steady_clock::now()) {
     std::vector<std::string> words{str(MANTA_EXAMPLES, "/", example.name)};
@@ -84,16 +83,10 @@ class Start {
   }
   microseconds took() const { return std::chrono::duration_cast<microseconds>(took_); }
 
-  /// Nothing of it is left but its results. If the driver was killed before the process that cleans
-  /// up after it had begun, the next run does that.
-  void expect_nothing_left(bool driver_was_killed) const {
+  /// Nothing of it is left but its results.
+  void expect_nothing_left() const {
     EXPECT_TRUE(eventually([&] { return of_this_home().empty(); }))
         << "processes are left: " << testing::PrintToString(of_this_home()) << said();
-    if (driver_was_killed && entries(temporary_) != before_) {
-      Running next({str(MANTA_EXAMPLES, "/quick_start")},
-                   {{"HOME", home_ + "/next"}, {"TMPDIR", temporary_}}, home_ + "/next_output");
-      EXPECT_EQ(next.exit_code(), 0) << next.said();
-    }
     EXPECT_TRUE(eventually([&] { return entries(temporary_) == before_; }))
         << "files are left: " << testing::PrintToString(entries(temporary_)) << said();
   }
@@ -118,7 +111,6 @@ class Start {
     return found;
   }
 
-  std::string home_;
   std::vector<std::string> before_;
   std::string temporary_;
   std::chrono::steady_clock::time_point began_;
@@ -164,7 +156,7 @@ class ExampleKills : public testing::Test {
     TemporaryFolder home, temporary;
     Start start(example, home.path(), temporary.path());
     EXPECT_EQ(start.wait(), 0) << start.said();
-    start.expect_nothing_left(false);
+    start.expect_nothing_left();
     known = {matches(without_progress(start.said()), example.result), start.took()};
     EXPECT_FALSE(known.result.empty()) << example.name << " said: " << start.said();
     return known;
@@ -185,7 +177,7 @@ class ExampleKills : public testing::Test {
       seen_["workers, readers and others killed"] += killed.others;
       int code = start.wait();
       std::string said = start.said();
-      start.expect_nothing_left(killed.driver > 0);
+      start.expect_nothing_left();
       auto runs = expect_nothing_lost(home.path(), said);
       if (killed.driver) {
         ++seen_["drivers killed"];

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <thread>
 
 #include "manta/base/temporary_folder_internal.h"
 #include "process_tree.h"
@@ -57,6 +58,21 @@ TEST(Lifetimes, SigkillOfTheDriverLeavesNothing) {
   driver.program.send(SIGKILL);
   driver.program.wait();
   driver.expect_nothing_left();
+}
+
+// While it makes its folder and starts its processes.
+TEST(Lifetimes, SigkillOfTheDriverAtItsBeginningLeavesNothing) {
+  constexpr int kTimes = 60;
+  for (int time = 0; time < kTimes; ++time) {
+    TemporaryFolder folder, files;
+    Program program(test_program("driver"), {"busy", files.path()}, folder.path());
+    std::this_thread::sleep_for(std::chrono::microseconds(1000 * time));
+    program.send(SIGKILL);
+    program.wait();
+    EXPECT_TRUE(eventually([&] { return folder.entries().empty(); }))
+        << folder.entries().front() << " is left, of a driver that was killed after " << time
+        << " ms";
+  }
 }
 
 TEST(Lifetimes, SigkillOfTheDriverEndsStoppedWorkersToo) {

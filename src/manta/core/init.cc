@@ -75,18 +75,12 @@ class DriverLink : public HubLink {
 /// The driver's side of a run.
 struct Runtime {
   explicit Runtime(const InitOptions& options, std::vector<std::string> argv)
-      : folder(options.temporary_folder) {
+      : folder(options.temporary_folder, SessionFolder::kNotYet) {
     HubOptions hub_options;
     hub_options.session_folder = folder.path();
     hub_options.log_folder = options.log_folder.empty()
                                  ? folder.path() + "/logs"
                                  : std::filesystem::absolute(options.log_folder).string();
-    std::error_code error;
-    std::filesystem::create_directories(hub_options.log_folder, error);
-    if (error) {
-      throw Error(ErrorKind::kIo,
-                  str("making the log folder '", hub_options.log_folder, "': ", error.message()));
-    }
     hub_options.address = {folder.path() + "/hub.sock", random_token()};
     hub_options.log_to_driver = options.log_to_driver;
     hub_options.fold_repeated_lines = options.fold_repeated_lines;
@@ -105,6 +99,14 @@ struct Runtime {
     check_labels(options.labels, "InitOptions::labels");
     node.labels = options.labels;
     LocalEngineOptions local{node, hub_options.address, folder.path(), std::move(argv)};
+    local.zygote = std::make_shared<ZygoteProcess>(local.for_zygote());
+    folder.make();
+    std::error_code error;
+    std::filesystem::create_directories(hub_options.log_folder, error);
+    if (error) {
+      throw Error(ErrorKind::kIo,
+                  str("making the log folder '", hub_options.log_folder, "': ", error.message()));
+    }
     ClusterEngine* cluster = nullptr;
     if (cluster_text.empty()) {
       hub_options.make_engine = [local](EventLoop& loop, EngineEvents& events) {

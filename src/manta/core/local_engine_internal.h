@@ -7,6 +7,7 @@
 
 #include "manta/base/names_internal.h"
 #include "manta/core/zygote_internal.h"
+#include "manta/core/zygote_process_internal.h"
 #include "manta/io/async_channel_internal.h"
 
 namespace manta {
@@ -18,12 +19,16 @@ struct LocalEngineOptions {
   std::vector<std::string> argv;  ///< Of the zygote, so that `ps` shows what it belongs to.
   /// Its processes take no notice of SIGTERM. For a node's agent, which decides what that means.
   bool outlives_sigterm = false;
+  /// One that was started before; null: the engine starts it.
+  std::shared_ptr<ZygoteProcess> zygote = {};
+
+  ZygoteOptions for_zygote() const;
 };
 
 /// This machine as a node: starts processes on it through a zygote. Uses an event loop.
 class LocalEngine final : public Engine {
  public:
-  /// Starts the zygote and does not wait for it.
+  /// Starts the zygote, if there is none, and does not wait for it.
   LocalEngine(EventLoop& loop, LocalEngineOptions options, EngineEvents& events);
   ~LocalEngine() override;
 
@@ -39,15 +44,12 @@ class LocalEngine final : public Engine {
   void start_zygote();
   void on_frame(Frame& frame);
   void on_zygote_gone(const std::string& why);
-  std::string reap_zygote(std::chrono::milliseconds patience);
-  std::string zygote_log() const { return options_.session_folder + "/zygote.log"; }
 
   EventLoop& loop_;
   LocalEngineOptions options_;
   EngineEvents& events_;
   std::shared_ptr<AsyncChannel> zygote_;
-  pid_t zygote_pid_ = 0;
-  uintmax_t zygote_log_begin_ = 0;  // of what this zygote writes
+  std::shared_ptr<ZygoteProcess> process_;  // the last one
   std::unique_ptr<EventLoop::Timer> ready_timer_;
   uint64_t times_lost_ = 0;
   ProcessId next_process_ = 1;

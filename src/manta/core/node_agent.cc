@@ -33,7 +33,7 @@ NodeAgent::NodeAgent(const AgentOrder& order, std::vector<std::string> argv)
     : order_(order),
       argv_(std::move(argv)),
       key_(order.token),
-      folder_(""),
+      folder_("", SessionFolder::kNotYet),
       local_token_(random_token()),
       connector_(key_, order.host, order.port) {}
 
@@ -148,6 +148,11 @@ void NodeAgent::on(AgentWelcome welcome) {
   fetcher_ = std::make_unique<MemoryMover>(key_, kMostFetches, welcome.encrypt_objects);
   server_ = std::make_unique<MemoryMover>(key_, kMostServed, welcome.encrypt_objects);
   memory_ = std::make_shared<NodeMemory>(node_.id);
+  RunAddress address{folder_.path() + "/hub.sock", local_token_};
+  // Slurm sends SIGTERM to all processes of a job that is to end; here that means draining.
+  LocalEngineOptions options{node_, address, folder_.path(), argv_, /*outlives_sigterm=*/true};
+  options.zygote = std::make_shared<ZygoteProcess>(options.for_zygote());
+  folder_.make();
   std::filesystem::create_directories(folder_.path() + "/logs");
   logs_ = std::make_unique<WorkerLogs>(
       loop_, welcome.show_output, welcome.fold_repeated_lines, [this](std::string& lines) {
@@ -157,15 +162,12 @@ void NodeAgent::on(AgentWelcome welcome) {
         return true;
       });
   streams_ = std::make_unique<LogStreams>(loop_, driver_);
-  RunAddress address{folder_.path() + "/hub.sock", local_token_};
   worker_listener_ =
       std::make_unique<UnixListener>(loop_, address.socket_path,
                                      [this](const std::shared_ptr<AsyncChannel>& channel,
                                             Frame& first) { on_worker(channel, first); });
   status_socket_ = std::make_unique<StatusSocket>(loop_, folder_.path() + "/" + kStatusSocket,
                                                   [this] { return status(); });
-  // Slurm sends SIGTERM to all processes of a job that is to end; here that means draining.
-  LocalEngineOptions options{node_, address, folder_.path(), argv_, /*outlives_sigterm=*/true};
   engine_ = std::make_unique<LocalEngine>(loop_, options, *this);
 }
 

@@ -6,7 +6,10 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
+#include <random>
+#include <string_view>
 
 #include "manta/base/error_internal.h"
 #include "manta/core/session_folder_internal.h"
@@ -17,6 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kPrefix = "manta-";
+constexpr int kSuffixLength = 6;
+constexpr time_t kSecondsToLock = 60;
 
 // Folders are named manta-<pid>-XXXXXX. One is left over if its process is gone and nobody holds
 // its lock (a process of another container may have a pid that is free here).
@@ -27,7 +32,8 @@ void remove_leftovers(const fs::path& parent) {
     if (name.rfind(kPrefix, 0) != 0) continue;
     char* rest = nullptr;
     long pid = std::strtol(name.c_str() + 6, &rest, 10);
-    if (pid <= 0 || *rest != '-' || name.size() != static_cast<size_t>(rest - name.c_str()) + 7)
+    if (pid <= 0 || *rest != '-' ||
+        name.size() != static_cast<size_t>(rest - name.c_str()) + 1 + kSuffixLength)
       continue;
     struct stat info {};
     if (::lstat(it->path().c_str(), &info) != 0 || !S_ISDIR(info.st_mode) ||
@@ -35,32 +41,52 @@ void remove_leftovers(const fs::path& parent) {
       continue;
     if (::kill(static_cast<pid_t>(pid), 0) == 0 || errno != ESRCH) continue;
     UniqueFd lock(::open((it->path() / "lock").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    // Its process died before it could lock it; or it is of another container, and about to.
+    if (!lock && errno == ENOENT && ::time(nullptr) - info.st_mtime > kSecondsToLock)
+      ::rmdir(it->path().c_str());  // only if it is empty
     if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) continue;
     std::error_code ignored;
     fs::remove_all(it->path(), ignored);
   }
 }
 
+std::string random_suffix() {
+  static constexpr std::string_view kCharacters = "abcdefghijklmnopqrstuvwxyz0123456789";
+  std::random_device random;
+  std::uniform_int_distribution<size_t> place(0, kCharacters.size() - 1);
+  std::string suffix;
+  for (int i = 0; i < kSuffixLength; ++i) suffix += kCharacters[place(random)];
+  return suffix;
+}
+
+constexpr const char* kAdvice =
+    "; set TMPDIR or InitOptions::temporary_folder to a folder that can be written";
+
 }  // namespace
 
-SessionFolder::SessionFolder(const std::string& parent) {
+SessionFolder::SessionFolder(const std::string& parent) : SessionFolder(parent, kNotYet) { make(); }
+
+SessionFolder::SessionFolder(const std::string& parent, NotYet) {
   std::error_code error;
   fs::path folder = parent.empty() ? fs::temp_directory_path(error) : fs::absolute(parent, error);
   if (!error && !parent.empty()) fs::create_directories(folder, error);
-  const std::string advice =
-      "; set TMPDIR or InitOptions::temporary_folder to a folder that can be written";
   if (error) {
     const char* variable = std::getenv("TMPDIR");
     std::string name = !parent.empty() ? parent : variable ? variable : "/tmp";
-    throw Error(ErrorKind::kIo,
-                str("the temporary folder '", name, "' cannot be used: ", error.message(), advice));
+    throw Error(ErrorKind::kIo, str("the temporary folder '", name,
+                                    "' cannot be used: ", error.message(), kAdvice));
   }
   remove_leftovers(folder);
-  path_ = (folder / str(kPrefix, ::getpid(), "-XXXXXX")).string();
-  if (!::mkdtemp(path_.data())) {
-    throw Error(ErrorKind::kIo, str("the temporary folder '", folder.string(),
-                                    "' cannot be used: ", errno_text(errno), advice));
+  path_ = (folder / str(kPrefix, ::getpid(), "-", random_suffix())).string();
+}
+
+void SessionFolder::make() {
+  if (::mkdir(path_.c_str(), 0700) != 0) {
+    throw Error(ErrorKind::kIo,
+                str("the temporary folder '", fs::path(path_).parent_path().string(),
+                    "' cannot be used: ", errno_text(errno), kAdvice));
   }
+  made_ = true;
   lock_ = UniqueFd(::open((path_ + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock_ || ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0)
     throw_errno(str("locking '", path_, "/lock'"));
@@ -68,7 +94,7 @@ SessionFolder::SessionFolder(const std::string& parent) {
 
 SessionFolder::~SessionFolder() {
   std::error_code ignored;
-  fs::remove_all(path_, ignored);
+  if (made_) fs::remove_all(path_, ignored);
 }
 
 }  // namespace manta

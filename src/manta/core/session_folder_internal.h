@@ -8,18 +8,24 @@
 namespace manta {
 
 /// A run's temporary folder, readable by this user only. Removed when the run ends; by the zygote
-/// if the driver dies; and if both die at once, by the next run in the same place.
+/// if the driver dies; and if both die at once, by the next run in the same place (after a minute,
+/// if they died before it had its lock).
 class SessionFolder {
  public:
   /// `parent` empty: the system's temporary folder. Throws Error(kIo) that names it if that is not
   /// possible.
   explicit SessionFolder(const std::string& parent);
+  enum NotYet { kNotYet };
+  /// Only chooses a name. `make` makes the folder, once there is a zygote that would remove it.
+  SessionFolder(const std::string& parent, NotYet);
+  void make();
   ~SessionFolder();
 
   const std::string& path() const { return path_; }
 
  private:
   std::string path_;
+  bool made_ = false;
   UniqueFd lock_;  // held for as long as the run lives
 };
 
