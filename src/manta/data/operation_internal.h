@@ -134,6 +134,8 @@ struct AllRows {
   std::string progress = {};
 };
 
+class StoredRows;
+
 /// Where it puts the rows that it gives.
 class RowSink {
  public:
@@ -145,15 +147,16 @@ class RowSink {
   /// From now on fragments end there only. `add` throws Error(kInvalidArgument) if one would have
   /// more bytes.
   virtual void cut_only_where_told(int64_t most_bytes) = 0;
+  /// Instead of all that: these are the rows, in fragments as `add` would have cut them.
+  virtual void use(std::shared_ptr<const StoredRows> rows) = 0;
 };
 
-class StoredRows;
-
 /// Must see all rows before it gives the first one, as a sort does. It ends a stage of the plan:
-/// what comes before it runs as a stream of its own, and the rows that it gives, in a temporary
-/// file, are the source of what follows (stage_internal.h). The data reader of a training run runs
-/// it once, however many workers and epochs it feeds, unless its rows depend on the epoch; in the
-/// driver each pass runs it, and keeps its rows to the end of the pass, unless they are held.
+/// what comes before it runs as a stream of its own, and the rows that it gives, in memory or in a
+/// temporary file, are the source of what follows (stage_internal.h). The data reader of a training
+/// run runs it once, however many workers and epochs it feeds, unless its rows depend on the epoch;
+/// in the driver each pass runs it, and keeps its rows to the end of the pass, unless they are
+/// held.
 ///
 /// Filters that follow rule out fragments of the files only if `add_bounds` says so. An operation
 /// that knows the rows of each fragment, such as a split, cannot follow.

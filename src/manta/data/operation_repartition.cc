@@ -38,7 +38,7 @@ class Repartition final : public MaterialisingOperation {
     if (!stored->schema()) return;
     sink.cut_only_where_told(kMostBlockBytes);
     int64_t block = 0, left = block_rows(0, stored->rows());
-    for (size_t i = 0; i < stored->extents().size(); ++i) {
+    for (size_t i = 0; i < stored->fragments().size(); ++i) {
       for (const auto& batch : stored->read(i, stored->schema()->field_names())) {
         for (int64_t row = 0; row < batch->num_rows();) {
           while (left == 0) {

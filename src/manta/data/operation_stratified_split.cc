@@ -74,7 +74,7 @@ class StratifiedSplit final : public MaterialisingOperation {
     auto stored = kept.finish();
     if (stored->rows() == 0) return;
     auto draws = begin_draws(counts, test_rows(stored->rows()));
-    for (size_t i = 0; i < stored->extents().size(); ++i) {
+    for (size_t i = 0; i < stored->fragments().size(); ++i) {
       for (const auto& batch : stored->read(i, stored->schema()->field_names())) {
         std::vector<uint8_t> bits(static_cast<size_t>(batch->num_rows()) / 8 + 1, 0);
         for_each_stratum(*batch, strata, [&](int64_t row, size_t stratum) {

@@ -59,6 +59,11 @@ class DescriptorStream final : public arrow::io::OutputStream {
   int64_t at_;
 };
 
+int64_t bytes_of_value(const arrow::DataType& type) {
+  int width = type.bit_width();
+  return width > 0 ? std::max(width / 8, 1) : 32;
+}
+
 // About how many bytes the rows [first, end) of a column take. The same rows give the same number
 // in whatever batch they are.
 int64_t bytes_of_rows(const arrow::ArrayData& data, int64_t first, int64_t end) {
@@ -102,8 +107,7 @@ int64_t bytes_of_rows(const arrow::ArrayData& data, int64_t first, int64_t end) 
       return bytes;
     }
     default: {
-      int width = data.type->bit_width();
-      return (to - from) * (width > 0 ? std::max(width / 8, 1) : 32);
+      return (to - from) * bytes_of_value(*data.type);
     }
   }
 }
@@ -138,10 +142,46 @@ int64_t bytes_of_rows(const arrow::RecordBatch& batch, int64_t first, int64_t en
 
 }  // namespace
 
-Batches StoredRows::read(size_t fragment, const std::vector<std::string>& columns) const {
+void StoredRows::add_fragment(int64_t rows, int64_t bytes) {
+  fragments_.push_back(rows);
+  rows_ += rows;
+  bytes_ += bytes;
+}
+
+/// As Arrow IPC in a file without a name, so that it goes away with the last who reads it, also if
+/// the process is killed. A fragment is mapped while somebody holds its rows, and costs memory only
+/// as the page cache does.
+class RowStore::FileRows final : public StoredRows {
+ public:
+  FileRows(SchemaPtr schema, const std::string& folder) : file_(std::make_shared<NewFile>(folder)) {
+    schema_ = std::move(schema);
+  }
+
+  void set_schema(SchemaPtr schema) { schema_ = std::move(schema); }
+  int fd() const { return file_->fd(); }
+  /// Where the next fragment may begin.
+  int64_t end() const {
+    return extents_.empty() ? 0 : extents_.back().offset + extents_.back().size;
+  }
+  void add(int64_t offset, int64_t size, int64_t rows) {
+    extents_.push_back({offset, size});
+    add_fragment(rows, size);
+  }
+  Batches read(size_t fragment, const std::vector<std::string>& columns) const override;
+
+ private:
+  struct Extent {
+    int64_t offset = 0, size = 0;
+  };
+  const std::shared_ptr<const NewFile> file_;
+  std::vector<Extent> extents_;
+};
+
+Batches RowStore::FileRows::read(size_t fragment, const std::vector<std::string>& columns) const {
   const Extent& extent = extents_[fragment];
   if (columns.empty()) {
-    return {arrow::RecordBatch::Make(arrow::schema({}), extent.rows, arrow::ArrayVector())};
+    return {
+        arrow::RecordBatch::Make(arrow::schema({}), fragments()[fragment], arrow::ArrayVector())};
   }
   void* mapped = ::mmap(nullptr, static_cast<size_t>(extent.size), PROT_READ, MAP_SHARED,
                         file_->fd(), extent.offset);
@@ -170,15 +210,14 @@ Batches StoredRows::read(size_t fragment, const std::vector<std::string>& column
 }
 
 RowStore::RowStore(SchemaPtr schema, std::string what)
-    : what_(std::move(what)), folder_(temporary_folder()), stored_(new StoredRows) {
-  stored_->schema_ = std::move(schema);
-  stored_->file_ = std::make_shared<NewFile>(folder_);
-}
+    : what_(std::move(what)),
+      folder_(temporary_folder()),
+      stored_(std::make_shared<FileRows>(std::move(schema), folder_)) {}
 
 RowStore::~RowStore() = default;
 
 void RowStore::add(const std::shared_ptr<arrow::RecordBatch>& batch) {
-  if (!begun_) stored_->schema_ = batch->schema();
+  if (!begun_) stored_->set_schema(batch->schema());
   begun_ = true;
   int64_t rows = batch->num_rows();
   for (int64_t first = 0; first < rows;) {
@@ -232,9 +271,8 @@ struct RowStore::OpenFragment {
 
 void RowStore::write(const arrow::RecordBatch& batch) {
   if (!open_) {
-    const auto& extents = stored_->extents_;
-    int64_t at = extents.empty() ? 0 : extents.back().offset + extents.back().size;
-    open_ = std::make_unique<OpenFragment>(stored_->file_->fd(), (at + kPage - 1) / kPage * kPage);
+    open_ =
+        std::make_unique<OpenFragment>(stored_->fd(), (stored_->end() + kPage - 1) / kPage * kPage);
     auto options = arrow::ipc::IpcWriteOptions::Defaults();
     options.alignment = 64;
     options.use_threads = false;
@@ -255,9 +293,7 @@ void RowStore::close_fragment() {
   if (!open_) return;
   written(open_->writer->Close());
   int64_t size = open_->out.at() - open_->at;
-  stored_->extents_.push_back({open_->at, size, open_->rows});
-  stored_->rows_ += open_->rows;
-  stored_->bytes_ += size;
+  stored_->add(open_->at, size, open_->rows);
   open_ = nullptr;
 }
 
@@ -269,8 +305,33 @@ void RowStore::written(const arrow::Status& status) const {
 }
 
 std::shared_ptr<const StoredRows> RowStore::finish() {
+  if (used_) return used_;
   end_fragment();
   return stored_;
+}
+
+void RowStore::use(std::shared_ptr<const StoredRows> rows) {
+  MANTA_CHECK(!begun_, "rows in two places");
+  used_ = std::move(rows);
+}
+
+std::optional<int64_t> most_bytes_of_value(const arrow::DataType& type, int64_t longest_text) {
+  switch (type.id()) {
+    case arrow::Type::STRING:
+    case arrow::Type::BINARY:
+      return 4 + longest_text;
+    case arrow::Type::LARGE_STRING:
+    case arrow::Type::LARGE_BINARY:
+      return 8 + longest_text;
+    default:
+      if (!arrow::is_fixed_width(type.id()) || type.id() == arrow::Type::DICTIONARY)
+        return std::nullopt;
+      return bytes_of_value(type);
+  }
+}
+
+bool is_cut_by_rows_only(int64_t most_bytes_of_row) {
+  return most_bytes_of_row <= kLargestFragment / kPieceRows;
 }
 
 }  // namespace manta::data

@@ -12,33 +12,32 @@
 
 namespace manta::data {
 
-/// Rows of a materialising operation in a file, as Arrow IPC: fragment after fragment. The file has
-/// no name, so it goes away with the last who reads it, also if the process is killed. A fragment
-/// is mapped while somebody holds its rows, and costs memory only as the page cache does.
+/// Rows of a materialising operation, fragment after fragment.
 class StoredRows {
  public:
-  struct Extent {
-    int64_t offset = 0, size = 0, rows = 0;
-  };
+  virtual ~StoredRows() = default;
 
   /// Null if no schema was known and no row came.
   const SchemaPtr& schema() const { return schema_; }
-  const std::vector<Extent>& extents() const { return extents_; }
+  /// How many rows each has.
+  const std::vector<int64_t>& fragments() const { return fragments_; }
   int64_t rows() const { return rows_; }
   int64_t bytes() const { return bytes_; }
-  /// The rows of a fragment, with these columns.
-  Batches read(size_t fragment, const std::vector<std::string>& columns) const;
+  /// The rows of a fragment, with these columns. Several threads may call it.
+  virtual Batches read(size_t fragment, const std::vector<std::string>& columns) const = 0;
+
+ protected:
+  void add_fragment(int64_t rows, int64_t bytes);
+
+  SchemaPtr schema_;
 
  private:
-  friend class RowStore;
-  std::shared_ptr<const NewFile> file_;
-  SchemaPtr schema_;
-  std::vector<Extent> extents_;
+  std::vector<int64_t> fragments_;
   int64_t rows_ = 0, bytes_ = 0;
 };
 
-/// Writes them. Fragments are cut after kPieceRows rows, or where one more row would make 32 MiB: a
-/// matter of the rows alone, however they come in batches.
+/// Writes them to a file. Fragments are cut after kPieceRows rows, or where one more row would make
+/// 32 MiB: a matter of the rows alone, however they come in batches.
 class RowStore final : public RowSink {
  public:
   /// `schema`: if no row comes; else that of the first batch counts. `what`: for errors, "the rows
@@ -49,10 +48,12 @@ class RowStore final : public RowSink {
   void add(const std::shared_ptr<arrow::RecordBatch>& batch) override;
   void end_fragment() override;
   void cut_only_where_told(int64_t most_bytes) override { most_block_bytes_ = most_bytes; }
+  void use(std::shared_ptr<const StoredRows> rows) override;
   /// Nothing can be added any more.
   std::shared_ptr<const StoredRows> finish();
 
  private:
+  class FileRows;
   struct OpenFragment;
   void flush();
   void write(const arrow::RecordBatch& batch);
@@ -66,12 +67,19 @@ class RowStore final : public RowSink {
 
   const std::string what_;
   const std::string folder_;
-  std::shared_ptr<StoredRows> stored_;
+  std::shared_ptr<FileRows> stored_;
+  std::shared_ptr<const StoredRows> used_;
   Batches waiting_;
   int64_t waiting_rows_ = 0, waiting_bytes_ = 0;
   std::optional<int64_t> most_block_bytes_;  ///< Fragments end where told only.
   bool begun_ = false;
   std::unique_ptr<OpenFragment> open_;
 };
+
+/// The most bytes that a value takes, by which fragments are cut, in a column whose longest text
+/// has so many; nothing for types where that is not known from their texts.
+std::optional<int64_t> most_bytes_of_value(const arrow::DataType& type, int64_t longest_text);
+/// Whether fragments of rows with at most so many bytes each are cut after kPieceRows rows only.
+bool is_cut_by_rows_only(int64_t most_bytes_of_row);
 
 }  // namespace manta::data

@@ -18,6 +18,7 @@
 #include "manta/data/part_files_internal.h"
 #include "manta/data/partitions_internal.h"
 #include "manta/data/plan_limits_internal.h"
+#include "manta/data/recycling_pool_internal.h"
 #include "manta/data/source_internal.h"
 #include "manta/io/checksum_internal.h"
 
@@ -338,12 +339,12 @@ void ParquetSource::read(size_t index, const std::vector<std::string>& columns, 
   auto reader = open_files_.take(fragment.file);
   if (!reader) {
     auto file = open_unchanged(fragment.file).file;
+    auto* pool = &RecyclingPool::instance();
     auto parquet_reader = reading(doing, [&] {
-      return parquet::ParquetFileReader::Open(file, parquet::default_reader_properties(), footer);
+      return parquet::ParquetFileReader::Open(file, parquet::ReaderProperties(pool), footer);
     });
     reader = get([&] {
-      return parquet::arrow::FileReader::Make(arrow::default_memory_pool(),
-                                              std::move(parquet_reader), properties);
+      return parquet::arrow::FileReader::Make(pool, std::move(parquet_reader), properties);
     });
   }
   reader->set_batch_size(piece_rows);

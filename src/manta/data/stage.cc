@@ -15,8 +15,8 @@ namespace {
 
 constexpr int64_t kEnoughForDuckDb = 32 << 20;  // which reads them, mostly
 
-/// What a materialising operation gave, in a temporary file. It is never stored, and never leaves
-/// the process: a restored or resumed run makes the rows anew.
+/// What a materialising operation gave, in memory or in a temporary file. It is never stored, and
+/// never leaves the process: a restored or resumed run makes the rows anew.
 class MaterialisedSource final : public Source {
  public:
   /// `schema`: of all columns, also of those that nobody needs and `rows` does not have; null if it
@@ -28,7 +28,7 @@ class MaterialisedSource final : public Source {
         schema_(schema ? std::move(schema)
                        : (rows_->schema() ? rows_->schema() : arrow::schema({}))),
         rows_decoded_(rows_decoded) {
-    for (const auto& extent : rows_->extents()) fragments_.push_back({extent.rows, extent.rows});
+    for (int64_t rows : rows_->fragments()) fragments_.push_back({rows, rows});
   }
 
   int64_t rows_decoded() const { return rows_decoded_; }
@@ -37,7 +37,9 @@ class MaterialisedSource final : public Source {
   std::string_view name() const override { return "materialised"; }
   std::string to_string() override { return "rows of " + operation_; }
   Json to_json() override { return {{"rows_of", operation_}}; }
-  std::string why_not_stored() const override { return "its rows are in a temporary file only"; }
+  std::string why_not_stored() const override {
+    return "its rows are in this process, or in a temporary file, only";
+  }
   SchemaPtr schema() override { return schema_; }
   const std::vector<Fragment>& fragments() override { return fragments_; }
   bool rules_out(size_t, const std::vector<Bound>&) override { return false; }

@@ -12,7 +12,7 @@ StoredReader::StoredReader(std::shared_ptr<const StoredRows> rows, std::vector<s
 
 BatchPtr StoredReader::next() {
   while (waiting_.empty()) {
-    if (next_fragment_ == rows_->extents().size()) return nullptr;
+    if (next_fragment_ == rows_->fragments().size()) return nullptr;
     waiting_ = rows_->read(next_fragment_++, columns_);
     std::reverse(waiting_.begin(), waiting_.end());
   }
