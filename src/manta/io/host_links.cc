@@ -1,22 +1,51 @@
 #include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <set>
 
 #include "manta/base/random_token_internal.h"
 #include "manta/io/host_links_internal.h"
 #include "manta/io/poll_internal.h"
+#include "manta/io/tls_listener_internal.h"
 
 namespace manta {
 namespace {
 
 constexpr uint32_t kLinkMagic = 0x314b4c4d;  // "MLK1"
 constexpr size_t kMostFailureText = 1024;
-// Who connects and has not yet proved itself.
-constexpr size_t kMostArriving = 64;
-constexpr std::chrono::seconds kArrivalDeadline{5};
+constexpr std::chrono::milliseconds kLongestTurn{100};
+
+// The first frame of a member that connects, and the answer: the next bytes of the connection are
+// those of collectives, which the listener must not have read.
+constexpr uint16_t kLinkHello = 1;
+struct LinkHello {
+  uint32_t magic = kLinkMagic;
+  int32_t from = 0;
+};
+constexpr char kWelcome = 'w';
+
+// Returns once the partner has taken this member.
+void introduce(Transport& transport, int member, Deadline deadline) {
+  LinkHello hello;
+  hello.from = member;
+  OutBuffer out(false);
+  out.push(kLinkHello, {reinterpret_cast<const char*>(&hello), sizeof(hello)});
+  char answer = 0;
+  std::deque<UniqueFd> none;
+  while (true) {
+    IoStatus sent = out.flush(transport);
+    auto got = transport.read({&answer, 1}, none, Blocking::kNo);
+    if (got.bytes == 1) break;
+    if (got.status == IoStatus::kClosed)
+      throw Error(ErrorKind::kIo, "it does not take this member, and has hung up");
+    auto events = static_cast<short>(POLLIN | (sent == IoStatus::kWouldBlock ? POLLOUT : 0));
+    if (!poll_until(transport.fd(), events, deadline))
+      throw Error(ErrorKind::kTimeout, "it does not answer");
+  }
+  if (answer != kWelcome) throw Error(ErrorKind::kCorrupt, "it is no member of a group");
+}
 
 }  // namespace
 
@@ -34,71 +63,47 @@ struct HostLinks::Link {
   bool amid_message = false;  // of those that this side sends
 };
 
-// Accepts members; whoever does not prove that it holds the key is none of them, and keeps nobody
-// waiting.
+// Takes the partners that connect to this member. See Listener for what strangers may do meanwhile.
 class HostLinks::Arrivals {
  public:
-  Arrivals(const TlsKey& key, const std::string& address)
-      : key_(key), socket_(listen_tcp(address, 0)) {}
+  using Transports = std::map<int, std::unique_ptr<Transport>>;
 
-  std::string address() const { return local_address(socket_.get()).text(); }
+  Arrivals(const TlsKey& key, const std::string& address, std::set<int> expected)
+      : missing_(std::move(expected)),
+        listener_(loop_, key, listen_tcp(address, 0),
+                  [this](const std::shared_ptr<AsyncChannel>& channel, Frame& frame) {
+                    on_first(*channel, frame);
+                  }) {}
 
-  // The next one that has proved itself.
-  std::unique_ptr<Transport> next(Deadline deadline) {
-    while (true) {
-      for (size_t i = 0; i < arriving_.size(); ++i) {
-        if (auto transport = step(arriving_[i])) {
-          arriving_.erase(arriving_.begin() + static_cast<long>(i));
-          return transport;
-        }
-      }
-      std::erase_if(arriving_, [](const Arriving& each) { return !each.handshake; });
-      if (deadline.passed()) return nullptr;
-      wait(deadline);
-      accept_one();
+  std::string address() const { return listener_.address().text(); }
+  const std::set<int>& missing() const { return missing_; }
+
+  // Those that have come before the deadline.
+  Transports take(Deadline deadline) {
+    while (!missing_.empty() && !deadline.passed()) {
+      loop_.context.run_one_until(std::min(deadline.at(), Clock::now() + kLongestTurn));
     }
+    return std::move(came_);
   }
 
  private:
-  struct Arriving {
-    std::unique_ptr<TlsHandshake> handshake;
-    Deadline until;
-  };
-
-  static std::unique_ptr<Transport> step(Arriving& arriving) {
-    try {
-      if (arriving.handshake->step()) return arriving.handshake->finish();
-      if (!arriving.until.passed()) return nullptr;
-    } catch (const Error&) {
+  void on_first(AsyncChannel& channel, const Frame& frame) {
+    LinkHello hello;
+    bool is_hello = frame.type == kLinkHello && frame.body.size() == sizeof(hello);
+    if (is_hello) std::memcpy(&hello, frame.body.data(), sizeof(hello));
+    if (!is_hello || hello.magic != kLinkMagic || !missing_.contains(hello.from)) {
+      throw Error(ErrorKind::kCorrupt, "it is no member that is waited for");
     }
-    arriving.handshake.reset();
-    return nullptr;
+    auto transport = channel.take_transport();
+    transport->write({&kWelcome, 1}, {});  // what the socket does not take now leaves later
+    came_[hello.from] = std::move(transport);
+    missing_.erase(hello.from);
   }
 
-  void wait(Deadline deadline) {
-    std::vector<pollfd> polls{{socket_.get(), POLLIN, 0}};
-    for (const Arriving& each : arriving_) {
-      polls.push_back({each.handshake->fd(), each.handshake->waits_for(), 0});
-    }
-    bool sooner =
-        !arriving_.empty() && (deadline.is_never() || arriving_.front().until.at() < deadline.at());
-    if (sooner) deadline = arriving_.front().until;
-    ::poll(polls.data(), polls.size(), deadline.poll_milliseconds());
-  }
-
-  void accept_one() {
-    UniqueFd socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket) return;
-    if (arriving_.size() == kMostArriving) arriving_.erase(arriving_.begin());
-    set_tcp_options(socket.get(), {});
-    arriving_.push_back(
-        {std::make_unique<TlsHandshake>(key_, std::move(socket), TlsHandshake::kAccepts),
-         Deadline::after(kArrivalDeadline)});
-  }
-
-  const TlsKey key_;
-  UniqueFd socket_;
-  std::vector<Arriving> arriving_;
+  std::set<int> missing_;
+  Transports came_;
+  EventLoop loop_;
+  TlsListener listener_;
 };
 
 HostLinks::HostLinks(int member, int size, const std::string& address, const LinkMeeting& meeting,
@@ -109,7 +114,8 @@ HostLinks::HostLinks(int member, int size, const std::string& address, const Lin
     options_.names.push_back(str("member ", i));
   }
   doubling_ = static_cast<int>(std::bit_floor(static_cast<unsigned>(size)));
-  connect_all(address, meeting, Deadline::after(options_.timeout));
+  if (!options_.connect_timeout) options_.connect_timeout = options_.timeout;
+  connect_all(address, meeting, Deadline::after(*options_.connect_timeout));
 }
 
 HostLinks::~HostLinks() = default;
@@ -129,61 +135,37 @@ void HostLinks::connect_all(const std::string& address, const LinkMeeting& meeti
   if (size_ == 1) return;
   if (member_ == 0) meeting.set("key", random_token());
   TlsKey key(meeting.get("key"));
-  Arrivals arrivals(key, address);
+  std::set<int> above;
+  for (int partner : partners()) {
+    if (partner > member_) above.insert(partner);
+  }
+  Arrivals arrivals(key, address, std::move(above));
   meeting.set(str("at/", member_), arrivals.address());
-  size_t above = 0;
   // To those below it connects, of those above it is connected to; so nobody waits in a circle.
   for (int partner : partners()) {
-    if (partner > member_) {
-      ++above;
-      continue;
-    }
+    if (partner > member_) continue;
     TcpAddress at = parse_address(meeting.get(str("at/", partner)));
-    links_[partner] = std::make_unique<Link>();
     try {
-      links_[partner]->transport = connect_tls(key, at.host, at.port, deadline);
+      add_link(partner, connect_tls(key, at.host, at.port, deadline));
+      introduce(*links_.at(partner)->transport, member_, deadline);
     } catch (const Error& error) {
       throw Error(error.kind(), str(name(member_), " cannot reach ", name(partner), " at ",
                                     at.text(), ": ", error.what()));
     }
-    Header hello;
-    hello.from = member_;
-    exchange(partner, &hello, {}, {}, nullptr, deadline);
   }
-  while (above > 0) {
-    auto transport = arrivals.next(deadline);
-    if (!transport) {
-      std::string missing;
-      for (int partner : partners()) {
-        if (!links_.contains(partner)) missing += str(missing.empty() ? "" : ", ", name(partner));
-      }
-      throw Error(ErrorKind::kTimeout, str(missing, " did not connect to ", name(member_), " at ",
-                                           address, " within ", in_seconds(options_.timeout)));
-    }
-    auto link = std::make_unique<Link>();
-    link->transport = std::move(transport);
-    // It says who it is, at once.
-    Header hello;
-    auto into = std::as_writable_bytes(std::span(&hello, 1));
-    std::deque<UniqueFd> none;
-    for (size_t got = 0; got < into.size();) {
-      auto moved = link->transport->read(
-          {reinterpret_cast<char*>(into.data()) + got, into.size() - got}, none, Blocking::kNo);
-      got += moved.bytes;
-      if (moved.status == IoStatus::kClosed) break;
-      if (moved.status == IoStatus::kWouldBlock &&
-          !poll_until(link->transport->fd(), POLLIN, deadline)) {
-        break;
-      }
-    }
-    auto all = partners();
-    bool expected = hello.magic == kLinkMagic && hello.from > member_ &&
-                    std::find(all.begin(), all.end(), hello.from) != all.end() &&
-                    !links_.contains(hello.from);
-    if (!expected) continue;
-    links_[hello.from] = std::move(link);
-    --above;
+  for (auto& [partner, transport] : arrivals.take(deadline)) {
+    add_link(partner, std::move(transport));
   }
+  if (arrivals.missing().empty()) return;
+  std::string missing;
+  for (int partner : arrivals.missing()) missing += str(missing.empty() ? "" : ", ", name(partner));
+  throw Error(ErrorKind::kTimeout, str(missing, " did not connect to ", name(member_), " at ",
+                                       address, " within ", in_seconds(*options_.connect_timeout)));
+}
+
+void HostLinks::add_link(int partner, std::unique_ptr<Transport> transport) {
+  links_[partner] = std::make_unique<Link>();
+  links_[partner]->transport = std::move(transport);
 }
 
 std::string HostLinks::what_failed(const CollectiveCall& call, int partner) const {
@@ -270,8 +252,9 @@ void HostLinks::exchange(int partner, const Header* header, std::span<const std:
       auto events =
           static_cast<short>((have < wanted ? POLLIN : 0) |
                              (!rest.empty() || link.transport->has_unsent() ? POLLOUT : 0));
-      if (link.transport->has_more() || poll_until(link.transport->fd(), events, deadline))
-        continue;
+      // What there is to read is of no concern to one who only sends.
+      if (have < wanted && link.transport->has_more()) continue;
+      if (poll_until(link.transport->fd(), events, deadline)) continue;
       fail_and_throw(
           ErrorKind::kTimeout,
           str(what_failed(call, partner), " did not arrive within ", in_seconds(options_.timeout),
@@ -400,7 +383,7 @@ void HostLinks::fail(ErrorKind kind, const std::string& message) {
   std::string out(reinterpret_cast<const char*>(&header), sizeof(header));
   out += text;
   for (auto& [partner, link] : links_) {
-    if (link->amid_message || !link->transport) continue;
+    if (link->amid_message) continue;
     try {
       link->transport->write(out, {});
     } catch (const Error&) {

@@ -29,6 +29,8 @@ struct HostLinksOptions {
   std::chrono::nanoseconds timeout = std::chrono::seconds(60);  ///< As of GroupOptions.
   /// What messages call each member, e.g. "rank 4 on n2". Default: its number here.
   std::vector<std::string> names = {};
+  /// For all to be connected. Default: `timeout`.
+  std::optional<std::chrono::nanoseconds> connect_timeout = {};
 };
 
 /// Collectives between one process of each of several hosts, over connections of their own, for
@@ -38,7 +40,8 @@ struct HostLinksOptions {
 /// compares; each call runs in the calling thread. Results are the same bits on every member.
 ///
 /// Connections are encrypted, with a key that member 0 makes and that the others get through the
-/// meeting. Each member listens at its address only until all have connected.
+/// meeting. Each member listens at its address only until all have connected; see Listener for what
+/// a stranger may do there.
 ///
 /// Calls throw Error: kWorkerLost, at once, if a member that this one is connected to has ended;
 /// kTimeout if it does not answer; kInvalidArgument, on all, if they called different things. Each
@@ -71,6 +74,7 @@ class HostLinks {
   using Take = std::function<void(int from, std::span<std::byte> data)>;
 
   void connect_all(const std::string& address, const LinkMeeting& meeting, Deadline deadline);
+  void add_link(int partner, std::unique_ptr<Transport> transport);
   std::vector<int> partners() const;
   void run(CollectiveCall call, const std::function<std::span<const std::byte>(int to)>& give,
            const Take& take);

@@ -1,14 +1,19 @@
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <condition_variable>
 #include <cstring>
+#include <future>
 #include <map>
 #include <numeric>
 #include <thread>
 
 #include "manta/base/error_of_internal.h"
 #include "manta/io/host_links_internal.h"
+#include "manta/io/poll_internal.h"
+#include "manta/io/transport_pair_internal.h"
 
 namespace manta {
 namespace {
@@ -44,7 +49,7 @@ class Meeting {
   std::map<std::string, std::string> values_;
 };
 
-// Runs `body` as each member, on a thread; what each has thrown, or "".
+// Runs `body` as each member, on a thread; what each has thrown, or "". `timeout` is of calls only.
 std::vector<std::string> run_members(int size,
                                      const std::function<void(HostLinks&, int member)>& body,
                                      std::chrono::milliseconds timeout = 50s) {
@@ -54,7 +59,8 @@ std::vector<std::string> run_members(int size,
   for (int member = 0; member < size; ++member) {
     threads.emplace_back([&, member] {
       try {
-        HostLinks links(member, size, "127.0.0.1", meeting.of(timeout), {.timeout = timeout});
+        HostLinks links(member, size, "127.0.0.1", meeting.of(50s),
+                        {.timeout = timeout, .connect_timeout = 50s});
         body(links, member);
       } catch (const Error& error) {
         outcomes[static_cast<size_t>(member)] = str(kind_name(error.kind()), ": ", error.what());
@@ -179,20 +185,49 @@ TEST(HostLinksFailure, TheCauseOfAFailureIsToldToAll) {
 }
 
 TEST(HostLinksFailure, AMemberThatDoesNotComeIsATimeout) {
-  std::atomic<bool> over{false};
+  std::promise<void> over;
   auto outcomes = run_members(
       2,
-      [&](HostLinks& links, int member) {
-        if (member == 1) {
-          while (!over) std::this_thread::sleep_for(1ms);
-          return;
-        }
+      [&, is_over = over.get_future().share()](HostLinks& links, int member) {
+        if (member == 1) return is_over.wait();
         std::string message = message_of([&] { links.meet({.kind = CollectiveKind::kBarrier}); });
-        over = true;
-        EXPECT_THAT(message, AllOf(HasSubstr("member 1 did not arrive within 0.3 s")));
+        over.set_value();
+        EXPECT_THAT(message, HasSubstr("member 1 did not arrive within 0.3 s"));
       },
       300ms);
   EXPECT_EQ(outcomes[0], "");
+  EXPECT_EQ(outcomes[1], "");
+}
+
+// Member 0, which says more than it should: what nobody has read does not keep the one who sends
+// from seeing that nothing is taken.
+TEST(HostLinksFailure, AMemberThatTakesNothingIsATimeout) {
+  Meeting meeting;
+  LinkMeeting of_first = meeting.of(50s);
+  UniqueFd listening = listen_tcp("127.0.0.1", 0);
+  of_first.set("key", std::string(32, 'k'));
+  of_first.set("at/0", local_address(listening.get()).text());
+  auto outcome = std::async(std::launch::async, [&] {
+    return error_of([&] {
+      HostLinks links(2, 3, "127.0.0.1", meeting.of(50s),
+                      {.timeout = 100ms, .connect_timeout = 50s});
+      std::vector<float> values(4 << 20);  // more than sockets hold
+      links.allreduce(values.data(), floats(values.size()), ReduceKind::kSum);
+    });
+  });
+  auto first =
+      accept_tls(TlsKey(std::string(32, 'k')), accept_one(listening.get()), Deadline::after(50s));
+  FrameDecoder hello;
+  Frame frame;
+  while (!hello.next(&frame)) {
+    if (hello.receive(*first, Blocking::kNo) == IoStatus::kWouldBlock) {
+      ASSERT_TRUE(poll_until(first->fd(), POLLIN, Deadline::after(50s)));
+    }
+  }
+  ASSERT_EQ(first->write("welcome", {}).bytes, 7);
+  Error error = outcome.get();
+  EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
+  EXPECT_THAT(error.what(), HasSubstr("member 0 did not arrive within 0.1 s"));
 }
 
 TEST(HostLinksFailure, AMemberThatNeverStartsIsATimeout) {
@@ -205,25 +240,118 @@ TEST(HostLinksFailure, AMemberThatNeverStartsIsATimeout) {
   EXPECT_THAT(error.what(), HasSubstr("rank 4 did not connect to rank 0 at 127.0.0.1"));
 }
 
-TEST(HostLinksFailure, StrangersKeepNobodyWaiting) {
+// A connection of a stranger, from another address of this host.
+UniqueFd stranger(const std::string& to) {
+  TcpAddress at = parse_address(to);
+  UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  EXPECT_EQ(::inet_pton(AF_INET, "127.0.0.2", &address.sin_addr), 1);
+  EXPECT_EQ(::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  EXPECT_EQ(::inet_pton(AF_INET, at.host.c_str(), &address.sin_addr), 1);
+  address.sin_port = htons(at.port);
+  EXPECT_EQ(::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  return socket;
+}
+
+// What strangers do to a member that listens.
+class Strangers {
+ public:
+  explicit Strangers(const std::string& at) : at_(at) {}
+
+  void say_nothing() { stay_.push_back(stranger(at_)); }
+  void say_something_else() {
+    stay_.push_back(stranger(at_));
+    EXPECT_GT(::send(stay_.back().get(), "GET / HTTP/1.1\r\n\r\n", 18, MSG_NOSIGNAL), 0);
+  }
+  void come_and_go() { stranger(at_); }
+  void reset() {
+    UniqueFd socket = stranger(at_);
+    linger at_once{.l_onoff = 1, .l_linger = 0};
+    EXPECT_EQ(::setsockopt(socket.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)), 0);
+  }
+
+ private:
+  const std::string at_;
+  std::vector<UniqueFd> stay_;
+};
+
+// They come before the members, again and again, while each member has yet to accept the first.
+TEST_P(HostLinksTest, StrangersKeepNobodyWaiting) {
+  int size = GetParam();
+  for (int round = 0; round < 3; ++round) {
+    Meeting meeting;
+    std::vector<std::thread> members;
+    std::vector<std::string> addresses(static_cast<size_t>(size));
+    for (int member = 0; member < size; ++member) {
+      members.emplace_back([&, member] {
+        std::string& own = addresses[static_cast<size_t>(member)];
+        std::optional<Strangers> strangers;
+        LinkMeeting base = meeting.of(50s), met = base;
+        met.set = [&](const std::string& key, const std::string& value) {
+          if (key.starts_with("at/")) {
+            strangers.emplace(own = value);
+            strangers->reset();
+            for (int i = 0; i < 10; ++i) strangers->say_something_else();
+            for (int i = 0; i < 10; ++i) strangers->come_and_go();
+            for (int i = 0; i < 100; ++i) strangers->say_nothing();
+            strangers->reset();
+          }
+          base.set(key, value);
+        };
+        HostLinks links(member, size, "127.0.0.1", met, {.timeout = 50s});
+        links.meet({.kind = CollectiveKind::kBarrier});
+      });
+    }
+    for (auto& member : members) member.join();
+    for (const auto& address : addresses) {
+      if (size == 1) continue;
+      TcpAddress at = parse_address(address);
+      EXPECT_THROW(connect_tcp(at.host, at.port, Deadline::after(50s)), Error)
+          << "nothing listens any more";
+    }
+  }
+}
+
+// They hold the key, and are not who is waited for.
+TEST(HostLinksFailure, WhoIsNoMemberIsNotTaken) {
   Meeting meeting;
-  std::thread first([&] {
-    HostLinks links(0, 2, "127.0.0.1", meeting.of(50s));
+  auto first = std::async(std::launch::async, [&] {
+    HostLinks links(0, 2, "127.0.0.1", meeting.of(50s), {.timeout = 50s});
     links.meet({.kind = CollectiveKind::kBarrier});
   });
   TcpAddress at = parse_address(meeting.wait_for("at/0"));
-  auto deadline = Deadline::after(50s);
-  std::vector<UniqueFd> silent;  // connect, and say nothing
-  for (int i = 0; i < 20; ++i) silent.push_back(connect_tcp(at.host, at.port, deadline));
-  UniqueFd loud = connect_tcp(at.host, at.port, deadline);
-  ASSERT_GT(::send(loud.get(), "GET / HTTP/1.1\r\n\r\n", 18, MSG_NOSIGNAL), 0);
-  EXPECT_THROW(connect_tls(TlsKey("another token of 16 bytes"), at.host, at.port, deadline), Error);
-  {
-    HostLinks links(1, 2, "127.0.0.1", meeting.of(50s));
-    links.meet({.kind = CollectiveKind::kBarrier});
+  TlsKey key(meeting.wait_for("key"));
+  const std::string member_1("MLK1\1\0\0\0", 8);
+  auto say = [&](uint16_t type, const std::string& body, size_t cut_off = 0) {
+    auto transport = connect_tls(key, at.host, at.port, Deadline::after(50s));
+    std::string bytes("MNT1", 4);
+    auto append = [&](auto number) {
+      bytes.append(reinterpret_cast<const char*>(&number), sizeof(number));
+    };
+    append(static_cast<uint32_t>(body.size()));
+    append(type);
+    append(uint16_t{0});
+    bytes += body;
+    bytes.resize(bytes.size() - cut_off);
+    EXPECT_EQ(transport->write(bytes, {}).bytes, bytes.size());
+    return transport;
+  };
+  say(1, member_1, 4);
+  say(1, member_1, 12);
+  for (auto& refused : {say(2, member_1), say(1, member_1.substr(0, 4)), say(1, member_1 + "?"),
+                        say(1, std::string("MLK1\2\0\0\0", 8)),
+                        say(1, std::string("MLK1\0\0\0\0", 8)), say(1, std::string(8, '?'))}) {
+    char byte = 0;
+    std::deque<UniqueFd> none;
+    while (refused->read({&byte, 1}, none, Blocking::kNo).status == IoStatus::kWouldBlock) {
+      ASSERT_TRUE(poll_until(refused->fd(), POLLIN, Deadline::after(50s)));
+    }
+    EXPECT_EQ(byte, 0) << "it is welcome";
   }
-  first.join();
-  EXPECT_THROW(connect_tcp(at.host, at.port, deadline), Error) << "nothing listens any more";
+  HostLinks links(1, 2, "127.0.0.1", meeting.of(50s), {.timeout = 50s});
+  links.meet({.kind = CollectiveKind::kBarrier});
+  first.get();
 }
 
 }  // namespace
