@@ -19,6 +19,7 @@ namespace {
 constexpr const char* kKeeping = "keeping rows";
 constexpr const char* kGathering = "gathering rows";
 constexpr int64_t kGatheredBytes = 8 << 20;
+constexpr int64_t kMostGatheredTexts = 16 << 20;
 constexpr int kBitsOfRow = 32;
 // Rows are written and read in blocks that stay in the processor's cache from one column to the
 // next. They are small enough that the allocator keeps them for the operation that comes next:
@@ -112,6 +113,7 @@ KeptRows::KeptRows(const std::vector<std::shared_ptr<arrow::DataType>>& columns,
   for (size_t i : order) {
     slots_[i].at = row_bytes_;
     row_bytes_ += slots_[i].width;
+    if (slots_[i].is_text) texts_at_.push_back(slots_[i].at);
   }
   nulls_at_ = row_bytes_;
   for (size_t i = 0; i < slots_.size(); ++i) {
@@ -160,6 +162,9 @@ void KeptRows::keep(const arrow::RecordBatch& batch) {
         if (lane.IsNull(row)) *nulls |= slot.null_bit;
       }
     }
+    for (int64_t i = 0; i < end - begin && !texts_at_.empty(); ++i) {
+      most_text_bytes_ = std::max(most_text_bytes_, text_bytes_of(first + i * row_bytes_));
+    }
   }
   for (size_t i = 0; i < slots_.size(); ++i) {
     if (!points[i]) continue;
@@ -173,6 +178,28 @@ void KeptRows::keep(const arrow::RecordBatch& batch) {
   // With the keys and place of each row, here and in DuckDB.
   auto keys = static_cast<int64_t>(lanes.size() - slots_.size()) * 8;
   bytes_ += rows * (row_bytes_ + 2 * keys);
+  for (const auto& key : kept.keys->columns()) {
+    if (lane_of(*key->type()) != duck::kBlob) continue;
+    bool is_counted = std::any_of(kept.texts.begin(), kept.texts.end(), [&](const auto& text) {
+      return text->data()->buffers[2] == key->data()->buffers[2];
+    });
+    if (is_counted) continue;
+    with_text(*key, [&](const auto& texts) { bytes_ += texts.total_values_length(); });
+  }
+}
+
+int64_t KeptRows::text_bytes_of(const uint8_t* row) const {
+  int64_t bytes = 0;
+  for (int64_t at : texts_at_) bytes += reinterpret_cast<const TextSlot*>(row + at)->length;
+  return bytes;
+}
+
+int64_t KeptRows::text_bytes(int64_t place) const { return text_bytes_of(row_at(place)); }
+
+const uint8_t* KeptRows::row_at(int64_t place) const {
+  auto number = static_cast<uint32_t>(place);
+  return kept_[static_cast<uint64_t>(place) >> kBitsOfRow].blocks[number >> kBitsOfBlock]->data() +
+         static_cast<int64_t>(number % kBlockRows) * row_bytes_;
 }
 
 bool KeptRows::keep_all(int64_t& bytes) {
@@ -286,14 +313,7 @@ arrow::ArrayVector KeptRows::gather(const std::vector<int>& columns,
     int64_t end = std::min(length, begin + kBlockRows);
     for (int64_t i = begin; i < end; ++i) {
       const uint8_t*& row = rows[static_cast<size_t>(i - begin)];
-      if (may_be_nowhere && numbers.IsNull(i)) {
-        row = no_row_.data();
-        continue;
-      }
-      auto place = static_cast<uint64_t>(numbers.Value(i));
-      auto number = static_cast<uint32_t>(place);
-      row = kept_[place >> kBitsOfRow].blocks[number >> kBitsOfBlock]->data() +
-            static_cast<int64_t>(number % kBlockRows) * row_bytes_;
+      row = may_be_nowhere && numbers.IsNull(i) ? no_row_.data() : row_at(numbers.Value(i));
     }
     for (auto& column : gathered) column.add(rows.data(), begin, end);
   }
@@ -305,6 +325,29 @@ arrow::ArrayVector KeptRows::gather(const std::vector<int>& columns,
 int64_t KeptRows::rows_at_a_time() const {
   int64_t row_bytes = bytes_ / std::max<int64_t>(rows_, 1) + 1;
   return std::clamp<int64_t>(kGatheredBytes / row_bytes, 1, kPieceRows);
+}
+
+GatheredParts::GatheredParts(std::vector<const KeptRows*> sides)
+    : sides_(std::move(sides)), most_rows_(kPieceRows) {
+  for (const KeptRows* side : sides_) {
+    most_rows_ = std::min(most_rows_, side->rows_at_a_time());
+    most_text_bytes_ += side->most_text_bytes();
+  }
+}
+
+int64_t GatheredParts::rows(const arrow::RecordBatch& places, int64_t first) const {
+  int64_t most = std::min(most_rows_, places.num_rows() - first);
+  // Mostly no rows can be too large together, and need not be looked at.
+  if (most_text_bytes_ <= kMostGatheredTexts / most) return most;
+  int64_t bytes = 0;
+  for (int64_t rows = 0; rows < most; ++rows) {
+    for (size_t i = 0; i < sides_.size(); ++i) {
+      auto& lane = static_cast<const arrow::Int64Array&>(*places.column(static_cast<int>(i)));
+      if (lane.IsValid(first + rows)) bytes += sides_[i]->text_bytes(lane.Value(first + rows));
+    }
+    if (bytes > kMostGatheredTexts) return std::max<int64_t>(rows, 1);
+  }
+  return most;
 }
 
 }  // namespace manta::data

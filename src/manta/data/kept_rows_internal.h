@@ -43,8 +43,12 @@ class KeptRows {
   /// Null where the place is. Several threads may call it, if all rows are kept.
   std::vector<std::shared_ptr<arrow::Array>> gather(const std::vector<int>& columns,
                                                     const arrow::Array& places) const;
-  /// So many rows are gathered at a time, at most: a batch of them has about 8 MiB.
+  /// So many rows are gathered at a time, at most: a batch of them has about 8 MiB if they are as
+  /// large as those that were kept.
   int64_t rows_at_a_time() const;
+  /// The bytes of all texts of the row at a place, and the most that a row has.
+  int64_t text_bytes(int64_t place) const;
+  int64_t most_text_bytes() const { return most_text_bytes_; }
 
   /// The lane of places for the rows of batch number `batch`, of `rows` rows: integers in the order
   /// of the rows.
@@ -68,14 +72,34 @@ class KeptRows {
   struct Gathered;
 
   void keep(const arrow::RecordBatch& batch);
+  int64_t text_bytes_of(const uint8_t* row) const;
+  const uint8_t* row_at(int64_t place) const;
 
   const NextBatch next_;
   std::vector<Slot> slots_;
+  std::vector<int64_t> texts_at_;  ///< Of slots: where texts are in a row.
   int64_t row_bytes_ = 0, nulls_at_ = 0;
   std::vector<uint8_t> no_row_;  ///< Nulls only, for no place.
   std::vector<Kept> kept_;       ///< By batch.
   size_t given_ = 0;             ///< Batches, by `next` or `next_keys`.
   int64_t rows_ = 0, bytes_ = 0;
+  int64_t most_text_bytes_ = 0;
+};
+
+/// How many rows are gathered as one part, from rows of one or several sides. A join repeats rows,
+/// and a sort brings large ones together, so the texts of those that are gathered count: a part has
+/// at most 16 MiB of them, or one row.
+class GatheredParts {
+ public:
+  /// In the order of the lanes of places.
+  explicit GatheredParts(std::vector<const KeptRows*> sides);
+  /// Of the rows that begin with `first`; at least one.
+  int64_t rows(const arrow::RecordBatch& places, int64_t first) const;
+
+ private:
+  const std::vector<const KeptRows*> sides_;
+  int64_t most_rows_;
+  int64_t most_text_bytes_ = 0;  ///< That one row can have.
 };
 
 }  // namespace manta::data

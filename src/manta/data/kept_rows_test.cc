@@ -177,5 +177,59 @@ TEST(KeptRowsTest, CountsTextsThatAreNotInRows) {
   EXPECT_EQ(bytes_of(R"(["nine byte", ""])"), bytes_of(R"(["", ""])") + 9);
 }
 
+TEST(KeptRowsTest, CountsTextsOfKeysOnce) {
+  auto bytes_of = [](const ArrayPtr& column, const ArrayPtr& key) {
+    bool given = false;
+    KeptRows kept({column->type()}, [&]() -> std::shared_ptr<arrow::RecordBatch> {
+      if (std::exchange(given, true)) return nullptr;
+      return lanes_batch({column, key, KeptRows::places(0, 2)}, 2);
+    });
+    int64_t room = 1 << 20;
+    EXPECT_TRUE(kept.keep_all(room));
+    return (1 << 20) - room;
+  };
+  auto numbers = array_of(arrow::int64(), "[1, 2]");
+  auto key = array_of(arrow::binary(), R"(["a key of 19 bytes..", "b"])");
+  int64_t without = bytes_of(numbers, numbers);
+  EXPECT_EQ(bytes_of(numbers, key), without + 20);
+  // A column that is its own key is there once.
+  EXPECT_EQ(bytes_of(key, key), bytes_of(key, numbers));
+  // Rows have its short texts in them, and nothing but the key holds the column.
+  auto few = array_of(arrow::binary(), R"(["ab", "c"])");
+  EXPECT_EQ(bytes_of(few, few), bytes_of(few, numbers) + 3);
+}
+
+// Texts of 6 MiB among many short ones.
+TEST(GatheredPartsTest, HaveFewLargeRows) {
+  arrow::LargeBinaryBuilder builder;
+  for (int i = 0; i < 3000; ++i) {
+    check(builder.Append(i == 7 ? std::string(6 << 20, 'x') : str(i)), "texts");
+  }
+  KeptRows kept = rows_with({check(builder.Finish(), "texts")});
+  int64_t room = 64 << 20;
+  ASSERT_TRUE(kept.keep_all(room));
+  EXPECT_EQ(kept.most_text_bytes(), 6 << 20);
+  auto places_at = [](const std::vector<int64_t>& rows) {
+    std::vector<std::pair<int64_t, int64_t>> places;
+    for (int64_t row : rows) places.emplace_back(row < 0 ? -1 : 0, row);
+    return places_of(places);
+  };
+  auto large = places_at({7, 7, 7, 1, 7, -1, 7});
+  GatheredParts of_one({&kept});
+  auto batch = lanes_batch({large}, 7);
+  EXPECT_EQ(of_one.rows(*batch, 0), 2);
+  EXPECT_EQ(of_one.rows(*batch, 2), 4);
+  EXPECT_EQ(of_one.rows(*batch, 5), 2);
+  // Of two sides, both count.
+  GatheredParts of_two({&kept, &kept});
+  auto pairs = lanes_batch({large, large}, 7);
+  EXPECT_EQ(of_two.rows(*pairs, 0), 1);
+  EXPECT_EQ(of_two.rows(*pairs, 3), 3);
+  // Short ones are as many as usual.
+  auto short_ones = places_at(std::vector<int64_t>(10'000, 8));
+  EXPECT_LT(kept.rows_at_a_time(), 10'000);
+  EXPECT_EQ(of_one.rows(*lanes_batch({short_ones}, 10'000), 0), kept.rows_at_a_time());
+}
+
 }  // namespace
 }  // namespace manta::data

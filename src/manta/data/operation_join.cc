@@ -127,11 +127,19 @@ class Join final : public MaterialisingOperation {
           "r", r.key_lanes(), [&] { return right_rows.next_keys(); }, right_rows.rows());
       std::string left_place = str("l.c", on_.size()), right_place = str("r.c", on_.size());
       std::vector<std::string> places;
-      if (!is_of_one() || !is_of_right()) places.push_back(left_place);
-      if (!is_of_one() || is_of_right()) places.push_back(right_place);
+      std::vector<const KeptRows*> sides;
+      if (!is_of_one() || !is_of_right()) {
+        places.push_back(left_place);
+        sides.push_back(&left_rows);
+      }
+      if (!is_of_one() || is_of_right()) {
+        places.push_back(right_place);
+        sides.push_back(&right_rows);
+      }
+      GatheredParts parts(std::move(sides));
       query.run_in_parts(
           sql(join(places), 0, 0), std::vector(places.size(), arrow::int64()),
-          std::min(left_rows.rows_at_a_time(), right_rows.rows_at_a_time()),
+          [&](const auto& batch, int64_t from) { return parts.rows(batch, from); },
           [&](const auto& batch) {
             return decoder.decode(*gathered(result, left_rows, right_rows, *batch));
           },

@@ -175,8 +175,10 @@ bool sort_rows(const AllRows& rows, const std::vector<OrderKey>& keys, const Key
     std::string sql = str("SELECT c", keys.size(), " FROM input() ORDER BY ", order_by(keys, 0));
     std::vector<int> all_columns(columns.size());
     std::iota(all_columns.begin(), all_columns.end(), 0);
+    GatheredParts parts({&kept});
     return query.run_in_parts(
-        sql, {arrow::int64()}, kept.rows_at_a_time(),
+        sql, {arrow::int64()},
+        [&](const auto& places, int64_t from) { return parts.rows(places, from); },
         [&](const std::shared_ptr<arrow::RecordBatch>& places) {
           auto lanes = kept.gather(all_columns, *places->column(0));
           return columns.decode(*lanes_batch(std::move(lanes), places->num_rows()));

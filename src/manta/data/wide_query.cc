@@ -265,11 +265,17 @@ bool WideQuery::run(const std::string& sql, const std::vector<TypePtr>& lanes,
 }
 
 bool WideQuery::run_in_parts(const std::string& sql, const std::vector<TypePtr>& lanes,
-                             int64_t rows, const ChangeBatch& change,
+                             const RowsOfPart& rows_of_part, const ChangeBatch& change,
                              const std::function<void(std::shared_ptr<arrow::RecordBatch>)>& take) {
-  GroupCalls<std::shared_ptr<arrow::RecordBatch>> calls(change, take, impl_->limits.threads, rows);
+  // Each part is a task of its own: several of them could be too large together.
+  GroupCalls<std::shared_ptr<arrow::RecordBatch>> calls(change, take, impl_->limits.threads,
+                                                        /*rows_of_a_task=*/1);
   bool ended = run(sql, lanes, [&](const std::shared_ptr<arrow::RecordBatch>& batch) {
-    for (int64_t row = 0; row < batch->num_rows(); row += rows) calls.add(batch->Slice(row, rows));
+    for (int64_t row = 0; row < batch->num_rows();) {
+      int64_t rows = rows_of_part(*batch, row);
+      calls.add(batch->Slice(row, rows));
+      row += rows;
+    }
   });
   if (ended) calls.finish();
   return ended;
