@@ -1,4 +1,3 @@
-#include <arrow/util/byte_size.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include "manta/data/operation_internal.h"
 #include "manta/data/pipeline_internal.h"
 #include "manta/data/reading_choice_internal.h"
+#include "manta/data/row_bytes_internal.h"
 
 namespace manta::data {
 namespace {
@@ -33,7 +33,7 @@ MeasuredReading measure_reading(const std::shared_ptr<const Plan>& plan, const P
        ++i) {
     auto batches = pipeline.run(windows[static_cast<size_t>(i)], from.epoch, i, rows_decoded);
     measured.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-    for (const auto& batch : batches) measured.bytes += arrow::util::TotalBufferSize(*batch);
+    for (const auto& batch : batches) measured.bytes += bytes_of_batch(*batch);
     ++measured.windows;
   }
   return measured;

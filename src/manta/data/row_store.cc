@@ -10,6 +10,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/core/session_folder_internal.h"
+#include "manta/data/row_bytes_internal.h"
 #include "manta/data/row_store_internal.h"
 #include "manta/io/arrow_status_internal.h"
 
@@ -59,59 +60,6 @@ class DescriptorStream final : public arrow::io::OutputStream {
   int64_t at_;
 };
 
-int64_t bytes_of_value(const arrow::DataType& type) {
-  int width = type.bit_width();
-  return width > 0 ? std::max(width / 8, 1) : 32;
-}
-
-// About how many bytes the rows [first, end) of a column take. The same rows give the same number
-// in whatever batch they are.
-int64_t bytes_of_rows(const arrow::ArrayData& data, int64_t first, int64_t end) {
-  using arrow::Type;
-  if (end <= first) return 0;
-  int64_t from = data.offset + first, to = data.offset + end;
-  switch (data.type->id()) {
-    case Type::STRING:
-    case Type::BINARY: {
-      auto* offsets = data.GetValues<int32_t>(1, 0);
-      return 4 * (to - from) + offsets[to] - offsets[from];
-    }
-    case Type::LARGE_STRING:
-    case Type::LARGE_BINARY: {
-      auto* offsets = data.GetValues<int64_t>(1, 0);
-      return 8 * (to - from) + offsets[to] - offsets[from];
-    }
-    case Type::LIST:
-    case Type::MAP: {
-      auto* offsets = data.GetValues<int32_t>(1, 0);
-      return 4 * (to - from) + bytes_of_rows(*data.child_data[0], offsets[from], offsets[to]);
-    }
-    case Type::LARGE_LIST: {
-      auto* offsets = data.GetValues<int64_t>(1, 0);
-      return 8 * (to - from) + bytes_of_rows(*data.child_data[0], offsets[from], offsets[to]);
-    }
-    case Type::FIXED_SIZE_LIST: {
-      int64_t size = static_cast<const arrow::FixedSizeListType&>(*data.type).list_size();
-      return bytes_of_rows(*data.child_data[0], from * size, to * size);
-    }
-    case Type::STRUCT: {
-      int64_t bytes = 0;
-      for (const auto& child : data.child_data) bytes += bytes_of_rows(*child, from, to);
-      return bytes;
-    }
-    case Type::STRING_VIEW:
-    case Type::BINARY_VIEW: {
-      auto* views = data.GetValues<arrow::BinaryViewType::c_type>(1, 0);
-      int64_t bytes = 0;
-      for (int64_t i = from; i < to; ++i) bytes += 16 + views[i].size();
-      return bytes;
-    }
-    default: {
-      return (to - from) * bytes_of_value(*data.type);
-    }
-  }
-}
-
 // The same data under a type of the same layout: Arrow's reader gives extension types that the
 // program has not registered as what they are stored as.
 std::shared_ptr<arrow::ArrayData> retyped(const std::shared_ptr<arrow::ArrayData>& data,
@@ -132,12 +80,6 @@ std::shared_ptr<arrow::ArrayData> retyped(const std::shared_ptr<arrow::ArrayData
                                  static_cast<const arrow::DictionaryType*>(storage)->value_type());
   }
   return result;
-}
-
-int64_t bytes_of_rows(const arrow::RecordBatch& batch, int64_t first, int64_t end) {
-  int64_t bytes = 0;
-  for (const auto& column : batch.columns()) bytes += bytes_of_rows(*column->data(), first, end);
-  return bytes;
 }
 
 }  // namespace
@@ -313,21 +255,6 @@ std::shared_ptr<const StoredRows> RowStore::finish() {
 void RowStore::use(std::shared_ptr<const StoredRows> rows) {
   MANTA_CHECK(!begun_, "rows in two places");
   used_ = std::move(rows);
-}
-
-std::optional<int64_t> most_bytes_of_value(const arrow::DataType& type, int64_t longest_text) {
-  switch (type.id()) {
-    case arrow::Type::STRING:
-    case arrow::Type::BINARY:
-      return 4 + longest_text;
-    case arrow::Type::LARGE_STRING:
-    case arrow::Type::LARGE_BINARY:
-      return 8 + longest_text;
-    default:
-      if (!arrow::is_fixed_width(type.id()) || type.id() == arrow::Type::DICTIONARY)
-        return std::nullopt;
-      return bytes_of_value(type);
-  }
 }
 
 bool is_cut_by_rows_only(int64_t most_bytes_of_row) {

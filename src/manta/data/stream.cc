@@ -1,5 +1,4 @@
 #include <arrow/api.h>
-#include <arrow/util/byte_size.h>
 
 #include <algorithm>
 #include <atomic>
@@ -18,6 +17,7 @@
 #include "manta/data/pass_progress_internal.h"
 #include "manta/data/pass_times_internal.h"
 #include "manta/data/pipeline_internal.h"
+#include "manta/data/row_bytes_internal.h"
 #include "manta/data/stage_internal.h"
 #include "manta/data/stream_internal.h"
 
@@ -212,7 +212,7 @@ struct Stream::Impl {
           options.consume(batch);
           continue;
         }
-        int64_t batch_bytes = arrow::util::TotalBufferSize(*batch);
+        int64_t batch_bytes = bytes_of_batch(*batch);
         for (int64_t row = 0; row < batch->num_rows(); row += options.max_block_rows) {
           auto block = batch->Slice(row, options.max_block_rows);
           int64_t bytes = batch_bytes * block->num_rows() / batch->num_rows();

@@ -12,8 +12,11 @@
 #include <set>
 
 #include "manta/data/feed_fixture_internal.h"
+#include "manta/data/operation_internal.h"
 #include "manta/data/plan_internal.h"
+#include "manta/data/row_bytes_internal.h"
 #include "manta/data/stage_internal.h"
+#include "manta/data/stream_internal.h"
 #include "manta/data/wide_fixture_internal.h"
 
 namespace manta::data {
@@ -357,6 +360,69 @@ TEST_F(WideTest, AFullDiskIsAnErrorThatSaysSo) {
   EXPECT_THAT(message_of(ErrorKind::kIo, [&] { many.to_table(); }),
               AllOf(HasSubstr("what does not fit into memory cannot be written"),
                     HasSubstr("temporary_folder")));
+}
+
+// Takes batches and forgets them.
+class LargestBatch final : public RowSink {
+ public:
+  void add(const std::shared_ptr<arrow::RecordBatch>& batch) override {
+    rows += batch->num_rows();
+    bytes = std::max(bytes, bytes_of_batch(*batch));
+  }
+  void end_fragment() override {}
+  void cut_only_where_told(int64_t) override {}
+
+  int64_t rows = 0, bytes = 0;  // of the largest
+};
+
+// What the last operation of a plan gives.
+LargestBatch largest_batch(const Dataset& dataset, const Dataset& given) {
+  const auto& operation =
+      dynamic_cast<const MaterialisingOperation&>(*dataset.plan()->operations.back());
+  Stream stream(given.plan(), {}, {});
+  auto next = [&]() -> std::shared_ptr<arrow::RecordBatch> {
+    auto block = stream.next();
+    return block ? block->batch : nullptr;
+  };
+  LargestBatch largest;
+  operation.run({.next = next, .schema = schema_of(*given.plan()), .live = {}, .threads = 2},
+                largest);
+  return largest;
+}
+
+// Keys, and a text for each.
+Dataset texts_of(int64_t rows, const std::function<int64_t(int64_t)>& key_of,
+                 const std::function<int64_t(int64_t)>& length_of) {
+  arrow::Int64Builder keys;
+  arrow::StringBuilder texts;
+  for (int64_t i = 0; i < rows; ++i) {
+    check(keys.Append(key_of(i)), "keys");
+    check(texts.Append(std::string(static_cast<size_t>(length_of(i)), 'x')), "texts");
+  }
+  return from_arrow(arrow::Table::Make(
+      arrow::schema({arrow::field("key", arrow::int64()), arrow::field("text", arrow::utf8())}),
+      {check(keys.Finish(), "keys"), check(texts.Finish(), "texts")}));
+}
+
+// A join repeats a large row, and a sort brings large ones together; memory has some of them at a
+// time only.
+TEST_F(WideTest, LargeRowsComeInSmallBatches) {
+  constexpr int64_t kLarge = 500'000, kMost = 17 << 20;
+  Dataset left = range(200).with_column("key", col("id") * 0 + 7);
+  Dataset right = texts_of(
+      20'000, [](int64_t i) { return i; }, [](int64_t i) { return i == 7 ? kLarge : 1; });
+  constexpr int64_t kMemory = int64_t{1} << 30;  // all rows are kept
+  LargestBatch joined = largest_batch(left.join(right, "key", {.memory_bytes = kMemory}), left);
+  EXPECT_EQ(joined.rows, 200);
+  EXPECT_GE(joined.bytes, kLarge);
+  EXPECT_LE(joined.bytes, kMost);
+
+  Dataset mixed = texts_of(
+      50'000, [](int64_t i) { return i % 500; }, [](int64_t i) { return i % 500 ? 1 : kLarge; });
+  LargestBatch sorted = largest_batch(mixed.sort("key", {.memory_bytes = kMemory}), mixed);
+  EXPECT_EQ(sorted.rows, 50'000);
+  EXPECT_GE(sorted.bytes, kLarge);
+  EXPECT_LE(sorted.bytes, kMost);
 }
 
 TEST_F(WideTest, StoppingEndsIt) {
