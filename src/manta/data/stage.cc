@@ -106,6 +106,9 @@ std::shared_ptr<const Plan> last_stage(const std::shared_ptr<const Plan>& plan, 
     if (!options.progress.empty()) read_ahead.progress = operation.to_string();
     read_ahead.read_ahead = operation.reads_ahead();
     read_ahead.consume = {};
+    read_ahead.by_window = false;  // of the windows behind the operation; it needs all rows
+    read_ahead.part = 0;
+    read_ahead.parts = 1;
     read_ahead.enough_bytes = kEnoughForDuckDb;
     if (int64_t memory = operation.memory_bytes(); memory > 0) {
       read_ahead.byte_budget = std::min(options.byte_budget, memory / 8);
