@@ -306,9 +306,8 @@ void lost_host() {
   expect(get(remote(on("n1"), here), kJobPatience) == "n1", "the run goes on");
 }
 
-// The test is the other node.
+// The test is the other node. It has joined before, and may be lost already.
 void deaf_node() {
-  expect(nodes().size() == 2, "it has joined");
   expect(eventually([] { return nodes().size() == 1; }), "it is lost");
 }
 

@@ -300,6 +300,7 @@ TEST(ClusterLivenessTest, ANodeThatTalksAndDoesNotAnswerIsLost) {
   }
   EXPECT_TRUE(lost) << "it talks and does not answer, and counts as alive";
   EXPECT_EQ(driver.exit_code(), 0) << driver.said();
+  EXPECT_THAT(driver.said(), HasSubstr("node deaf is lost"));
   EXPECT_THAT(driver.said(), HasSubstr("all is well"));
 }
 
