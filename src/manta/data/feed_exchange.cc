@@ -16,9 +16,6 @@ namespace {
 constexpr size_t kPartBytes = 4 << 20;
 // Of one answer. It has about ExchangeOptions::piece_bytes, unless single rows are larger.
 constexpr size_t kMaxAnswerBytes = size_t{4} << 30;
-// Messages about passes that this node has not begun. Others say how many rows their windows give
-// until their budgets are full.
-constexpr size_t kMaxEarly = 4'000'000;
 
 uint64_t pass_number_of(const JoinPass& message) { return message.open.pass; }
 template <class Message>
@@ -80,7 +77,7 @@ void FeedReader::on_peer(int node, PassPlan& message) {
   auto found = passes_.find(message.open.pass);
   if (found != passes_.end()) {
     found->second->plan = message;
-  } else if (!failed_passes_.contains(message.open.pass)) {
+  } else if (!early_.is_over(message.open.pass)) {
     plans_told_[message.open.pass] = message;
   }
 }
@@ -88,17 +85,18 @@ void FeedReader::on_peer(int node, PassPlan& message) {
 template <class Message>
 void FeedReader::on_peer(int node, Message& message) {
   uint64_t number = pass_number_of(message);
-  if (failed_passes_.contains(number)) return;
+  if (early_.is_over(number)) return;
   auto found = passes_.find(number);
+  if (found != passes_.end() && found->second->failed) return;
   bool is_failure = std::is_same_v<Message, PassFailed>;
   if (found == passes_.end() || (!found->second->exchange && !is_failure)) {
-    if (++early_count_ > kMaxEarly)
-      throw Error(ErrorKind::kCorrupt, "it says too much about data that nobody here reads");
-    early_[number].emplace_back(node, std::move(message));
-    return;
+    if constexpr (std::is_constructible_v<EarlyMessages::Message, Message>) {
+      return early_.keep(number, node, std::move(message));
+    } else {
+      throw Error(ErrorKind::kCorrupt, "it answers what nobody here has said");
+    }
   }
   Pass& pass = *found->second;
-  if (pass.failed) return;
   try {
     on_pass(node, pass, message);
     if (pass.exchange) advance(pass);
@@ -174,20 +172,23 @@ void FeedReader::on_pass(int node, Pass& pass, RowsSchema& message) {
 
 void FeedReader::on_pass(int node, Pass& pass, RowsPart& message) {
   Peer& peer = peers_[static_cast<size_t>(node)];
-  if (peer.part.size() + message.bytes.size() > kMaxAnswerBytes) {
+  Peer::Answer& part = peer.part;
+  if (part.pass != message.pass || part.request != message.request)
+    part = {message.pass, message.request, {}};
+  if (part.bytes.size() + message.bytes.size() > kMaxAnswerBytes) {
     throw Error(ErrorKind::kCorrupt,
                 str("a data reader of another node sent more than ", kMaxAnswerBytes, " bytes"));
   }
-  if (peer.part.empty()) {
-    peer.part = std::move(message.bytes);
+  if (part.bytes.empty()) {
+    part.bytes = std::move(message.bytes);
   } else {
-    peer.part += message.bytes;
+    part.bytes += message.bytes;
   }
   if (!message.last) return;
   auto schema = peer.sent_schemas.find(pass.open.pass);
   if (schema == peer.sent_schemas.end())
     throw Error(ErrorKind::kCorrupt, "a data reader of another node sent rows without a schema");
-  auto batch = rows_from_bytes(schema->second, std::exchange(peer.part, {}));
+  auto batch = rows_from_bytes(schema->second, std::exchange(part.bytes, {}));
   if (pass.exchange->wants_rows()) pass.exchange->arrived(node, message.request, {batch});
 }
 
@@ -195,7 +196,10 @@ void FeedReader::on_pass(int node, Pass& pass, const PassedWindow& message) {
   pass.exchange->passed(node, message.window);
 }
 
-void FeedReader::on_pass(int node, Pass& pass, const LeavePass&) { pass.exchange->left(node); }
+void FeedReader::on_pass(int node, Pass& pass, const LeavePass&) {
+  pass.exchange->left(node);
+  drop_replies(peers_[static_cast<size_t>(node)], pass.open.pass);
+}
 
 void FeedReader::on_pass(int, Pass& pass, const PassFailed& message) {
   fail(pass, message.kind, message.message, false);
@@ -223,16 +227,8 @@ void FeedReader::join_exchange(Pass& pass, int64_t windows) {
     if (static_cast<int>(node) == node_ || peers_[node].channel) continue;
     throw Error(ErrorKind::kWorkerLost, str("the data reader of host ", hosts_[node], " has gone"));
   }
-  auto early = early_.extract(pass.open.pass);
-  if (!early.empty()) {
-    early_count_ -= early.mapped().size();
-    for (auto& [node, message] : early.mapped()) {
-      std::visit(
-          [&, node = node](auto& each) {
-            if constexpr (requires { on_pass(node, pass, each); }) on_pass(node, pass, each);
-          },
-          message);
-    }
+  for (auto& [node, message] : early_.take(pass.open.pass)) {
+    std::visit([&, node = node](auto& each) { on_pass(node, pass, each); }, message);
   }
   tell_wants(pass);
   advance(pass);
@@ -267,12 +263,24 @@ void FeedReader::advance(Pass& pass) {
   changed_.notify_all();
 }
 
+// Answers to what a peer has asked, which it does not want any more.
+void FeedReader::drop_replies(Peer& peer, uint64_t pass) {
+  std::erase_if(peer.replies, [&](const Peer::Reply& each) { return each.pass == pass; });
+}
+
+// Those of a pass, in both directions.
+void FeedReader::drop_answers(uint64_t pass) {
+  for (Peer& peer : peers_) {
+    drop_replies(peer, pass);
+    if (peer.part.pass == pass) peer.part = {};
+  }
+}
+
 // What is left of a pass that is over.
 void FeedReader::forget(Pass& pass) {
   uint64_t number = pass.open.pass;
-  if (pass.failed && !peers_.empty()) failed_passes_.insert(number);
-  auto early = early_.extract(number);
-  if (!early.empty()) early_count_ -= early.mapped().size();
+  early_.end(number);
+  drop_answers(number);
   for (Peer& peer : peers_) {
     peer.has_schema.erase(number);
     peer.sent_schemas.erase(number);

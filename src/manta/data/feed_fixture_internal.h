@@ -30,6 +30,8 @@ struct Walk {
   int hosts = 1;
   bool always_split = true;
   std::function<void(const std::string&)> tell = {};
+  MeasureReading measure = measure_reading;
+  std::optional<double> bytes_per_second = {};
   /// Called in every worker with each of its batches.
   std::function<void(const arrow::RecordBatch&)> look = {};
 };
@@ -85,6 +87,8 @@ inline std::vector<std::thread> serve(const Dataset& dataset, std::vector<Unique
       own.push_back(std::move(ends[rank]));
     peers[node].always = options.always_split;
     peers[node].tell = options.tell;
+    peers[node].measure = options.measure;
+    peers[node].bytes_per_second = options.bytes_per_second;
     readers.emplace_back([plan = dataset.plan(), own = std::move(own), feed = options.feed,
                           peer = std::move(peers[node])]() mutable {
       serve_feed({{"train", plan}}, std::move(own), feed, std::move(peer));

@@ -14,6 +14,7 @@
 #include "manta/data/feed_messages_internal.h"
 #include "manta/data/feed_outbox_internal.h"
 #include "manta/data/node_rows_internal.h"
+#include "manta/data/reading_choice_internal.h"
 #include "manta/io/channel_internal.h"
 #include "manta/io/transport_internal.h"
 
@@ -27,8 +28,6 @@ class Schema;
 /// two talk over a Unix socket each, which also tells each that the other has died. Neither ever
 /// waits to send: what a socket does not take is queued, and both go on reading.
 namespace manta::data {
-
-struct Plan;
 
 struct FeedOptions {
   int threads = 1;  ///< That decode and compute, for each pass.
@@ -50,8 +49,12 @@ struct FeedPeers {
   /// Shares whatever can be shared. Otherwise the first node's reader decides by what it measures
   /// (reading_choice_internal.h).
   bool always = false;
-  /// Is told, on the first node, how each data set is read, and why.
+  /// Is told, on the first node, how each data set is read, and why; and how the rest of an epoch
+  /// is, if a pass begins in the middle of one.
   std::function<void(const std::string&)> tell = {};
+  /// What the decision depends on. Tests say what was measured.
+  MeasureReading measure = measure_reading;
+  std::optional<double> bytes_per_second = {};  ///< Between nodes. Default: it is measured.
 };
 
 /// The reader's side: serves the workers until they have all closed their ends, and other nodes'

@@ -35,6 +35,8 @@ FeedReader::FeedReader(const std::map<std::string, std::shared_ptr<const Plan>>&
       node_ranks_(std::move(peers.node_ranks)),
       always_split_(peers.always),
       tell_(std::move(peers.tell)),
+      measure_(std::move(peers.measure)),
+      bytes_per_second_(peers.bytes_per_second),
       segments_(workers.size()) {
   for (auto& transport : peers.connections) {
     Peer& peer = peers_.emplace_back();
@@ -124,11 +126,8 @@ void FeedReader::begin(std::unique_ptr<Pass>& pass, const OpenPass& open) {
   for (bool each : open_) pass->closed.push_back(!each);
   auto told = plans_told_.extract(open.pass);
   if (!told.empty()) pass->plan = std::move(told.mapped());
-  auto early = early_.find(open.pass);
-  for (size_t i = 0; early != early_.end() && i < early->second.size(); ++i) {
-    if (auto* failed = std::get_if<PassFailed>(&early->second[i].second))
-      return fail(*pass, failed->kind, failed->message, false);
-  }
+  if (auto failed = early_.failure(open.pass))
+    return fail(*pass, failed->kind, failed->message, false);
   if (!plans_.contains(open.dataset)) {
     return fail(*pass, ErrorKind::kNotFound, str("no data set is named '", open.dataset, "'"));
   }
@@ -224,6 +223,7 @@ void FeedReader::fail(Pass& pass, ErrorKind kind, const std::string& why, bool t
   if (pass.failed) return;
   pass.failed = PassFailed{pass.open.pass, kind, why};
   pass.stopping = true;
+  drop_answers(pass.open.pass);
   bool alone = pass.plan && !pass.plan->split;
   if (tells_peers && !alone) send_peers(*pass.failed);
   send_all(pass, *pass.failed);

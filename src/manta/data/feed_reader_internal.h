@@ -14,6 +14,7 @@
 #include "manta/base/deadline.h"
 #include "manta/base/names_internal.h"
 #include "manta/data/block_collector_internal.h"
+#include "manta/data/early_messages_internal.h"
 #include "manta/data/feed_internal.h"
 #include "manta/data/reading_choice_internal.h"
 #include "manta/data/segment_pool_internal.h"
@@ -90,12 +91,16 @@ class FeedReader {
       uint64_t pass = 0, request = 0;
       Batches batches;
     };
+    struct Answer {
+      uint64_t pass = 0, request = 0;
+      std::string bytes;
+    };
     std::shared_ptr<AsyncChannel> channel;  // null once it has gone, and for this node's own place
     std::deque<Reply> replies;              // that wait for the one before to be sent
     bool sending = false;
     std::set<uint64_t> has_schema;                                    // of these passes
     std::map<uint64_t, std::shared_ptr<arrow::Schema>> sent_schemas;  // by pass
-    std::string part;                                                 // of an answer that has begun
+    Answer part;                                                      // that has begun
   };
 
   // ---- What the loop's thread does, always with the lock held (feed_reader.cc).
@@ -134,6 +139,8 @@ class FeedReader {
   void tell_wants(Pass& pass);
   void advance(Pass& pass);
   void forget(Pass& pass);
+  void drop_replies(Peer& peer, uint64_t pass);
+  void drop_answers(uint64_t pass);
   void stop_if_over();
   void look_for_missing_peers(Pass& pass);
   bool is_over(const Pass& pass) const;
@@ -208,7 +215,8 @@ class FeedReader {
   const std::vector<int32_t> node_ranks_;
   const bool always_split_;
   const std::function<void(const std::string&)> tell_;
-  /// By data set: how it is read, once that was measured; on the first node.
+  const MeasureReading measure_;
+  /// By data set: how whole epochs of it are read, once that was measured; on the first node.
   std::mutex choices_mutex_;
   std::map<std::string, ReadingChoice> choices_;
   std::optional<double> bytes_per_second_;
@@ -221,10 +229,7 @@ class FeedReader {
   bool ending_ = false;
   std::vector<Peer> peers_;                  // by node; none if there are no others
   std::map<uint64_t, PassPlan> plans_told_;  // of passes that no worker here has begun
-  /// What other nodes have said about passes that this one does not take part in yet.
-  std::map<uint64_t, std::vector<std::pair<int, BetweenReaders>>> early_;
-  size_t early_count_ = 0;
-  std::set<uint64_t> failed_passes_;  // that are no more
+  EarlyMessages early_;
   uint64_t probe_sent_ = 0, probe_seen_ = 0;
   std::map<uint64_t, std::unique_ptr<Pass>> passes_;
   std::map<uint64_t, Block> blocks_;  // that somebody holds

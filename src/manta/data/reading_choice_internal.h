@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -23,6 +24,8 @@ struct MeasuredReading {
 /// give is dropped. `plan` is of one stage. Throws what reading throws, Error(kCorrupt) if there is
 /// no such position.
 MeasuredReading measure_reading(const std::shared_ptr<const Plan>& plan, const Position& from);
+using MeasureReading =
+    std::function<MeasuredReading(const std::shared_ptr<const Plan>& plan, const Position& from)>;
 
 /// What else the choice depends on.
 struct ReadingFacts {

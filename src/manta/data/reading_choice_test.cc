@@ -1,8 +1,10 @@
 #include <gmock/gmock.h>
 
 #include "manta/data/dataset.h"
+#include "manta/data/operation_internal.h"
 #include "manta/data/parquet_fixture_internal.h"
 #include "manta/data/reading_choice_internal.h"
+#include "manta/data/sources.h"
 
 namespace manta::data {
 namespace {
@@ -50,6 +52,13 @@ TEST(ReadingChoiceTest, MeasuresTheFirstWindows) {
   EXPECT_LE(measured.windows, 3);
   EXPECT_GE(measured.bytes, measured.windows * 100 * 16);
   EXPECT_GT(measured.seconds, 0);
+}
+
+TEST(ReadingChoiceTest, RowsThatAreViewsCountAsThemselves) {
+  constexpr int64_t kRows = 10 * kPieceRows;
+  auto measured = measure_reading(from_arrow(table_of_ids(kRows, kRows)).plan(), {});
+  EXPECT_EQ(measured.windows_left, 10);
+  EXPECT_EQ(measured.bytes, measured.windows * kPieceRows * 8);
 }
 
 TEST(ReadingChoiceTest, WhatNeedsAllRowsIsNotSplit) {

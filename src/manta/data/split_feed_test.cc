@@ -6,10 +6,12 @@
 
 #include <fstream>
 #include <future>
+#include <numeric>
 
 #include "manta/base/error_of_internal.h"
 #include "manta/base/names_internal.h"
 #include "manta/data/exchange_messages_internal.h"
+#include "manta/data/exchange_rows_internal.h"
 #include "manta/data/feed_fixture_internal.h"
 #include "manta/data/sources.h"
 
@@ -30,6 +32,71 @@ std::shared_ptr<arrow::RecordBatch> third_of_rows(
   return arrow::RecordBatch::Make(arrow::schema({arrow::field("id", arrow::int64())}),
                                   column->length(), {column});
 }
+
+// A reader of another node, as a test plays it.
+class OtherReader {
+ public:
+  explicit OtherReader(std::unique_ptr<Transport> transport) : channel_(std::move(transport)) {}
+
+  // All at once.
+  template <class... Messages>
+  void say(const Messages&... messages) {
+    channel_.send([&](OutBuffer& out) { (encode_message<BetweenReaders>(out, messages), ...); });
+  }
+  BetweenReaders hear() {
+    Frame frame;
+    if (!channel_.receive(&frame, Deadline::after(seconds(50))))
+      throw Error(ErrorKind::kWorkerLost, "the reader has hung up");
+    return decode_message<BetweenReaders>(frame);
+  }
+  // The next message of this kind; those before it are dropped.
+  template <class Message>
+  Message hear() {
+    while (true) {
+      auto message = hear();
+      if (auto* found = std::get_if<Message>(&message)) return std::move(*found);
+    }
+  }
+  // Until the reader has dealt with what was said.
+  void wait_until_heard() {
+    say(Probe{++probes_, ""});
+    while (hear<ProbeSeen>().number != probes_) {
+    }
+  }
+  Channel& channel() { return channel_; }
+
+ private:
+  Channel channel_;
+  uint64_t probes_ = 0;
+};
+
+// The reader of the first of two nodes, with one worker, and the other one, which a test plays.
+struct FirstOfTwo {
+  explicit FirstOfTwo(const Dataset& dataset, const FeedOptions& options = {.threads = 1})
+      : peers(make_peers(2, 2)), other(std::move(peers[1].connections[0])) {
+    peers[0].always = true;
+    auto [mine, its] = socket_pair();
+    auto client = std::make_shared<FeedClient>(std::move(mine), /*rank=*/0, /*world_size=*/2,
+                                               std::chrono::seconds(60));
+    state = std::make_shared<ShardState>(std::move(client), "train", Position());
+    std::vector<UniqueFd> ends;
+    ends.push_back(std::move(its));
+    reader = std::thread([plan = dataset.plan(), ends = std::move(ends), options,
+                          peer = std::move(peers[0])]() mutable {
+      serve_feed({{"train", plan}}, std::move(ends), options, std::move(peer));
+    });
+  }
+  ~FirstOfTwo() {
+    state.reset();
+    ::shutdown(other.channel().fd(), SHUT_RDWR);
+    reader.join();
+  }
+
+  std::vector<FeedPeers> peers;
+  OtherReader other;
+  std::shared_ptr<ShardState> state;
+  std::thread reader;
+};
 
 class SplitFeedTest : public testing::Test {
  protected:
@@ -295,7 +362,8 @@ TEST_F(SplitFeedTest, ALostHostIsAnErrorAndNoEndOfTheEpoch) {
   reader.join();
 }
 
-// What another reader must not say. Each is told to a reader that takes part in a pass.
+// What another reader must not say. Each is told to a reader that takes part in a pass, and has
+// decoded its first window.
 TEST_F(SplitFeedTest, NonsenseOfAnotherReaderIsRefused) {
   struct Case {
     BetweenReaders message;
@@ -309,69 +377,126 @@ TEST_F(SplitFeedTest, NonsenseOfAnotherReaderIsRefused) {
   cases.push_back({AskRows{0, 0, 1, 100, 100, 110, -1}, "which are not here"});
   cases.push_back({AskRows{0, 0, 0, 0, 0, INT64_MAX, -1}, "which are not here"});
   cases.push_back({AskRows{0, 0, 0, -5, -5, 10, -1}, "which are not here"});
+  cases.push_back({AskRows{0, 0, 0, 0, 2, 12, -1}, "rows 2 to 12, none of which it takes"});
   cases.push_back({RowsSchema{0, "no schema"}, "a schema that cannot be read"});
   cases.push_back({RowsPart{0, 0, true, "no rows"}, "rows without a schema"});
+  cases.push_back({RowsPart{5, 0, false, "rows"}, "it answers what nobody here has said"});
+  cases.push_back({AskRows{5, 0, 0, 0, 15, 30, -1}, "it answers what nobody here has said"});
   for (auto& each : cases) {
     SCOPED_TRACE(each.why);
-    Dataset dataset = rows();
-    auto peers = make_peers(2, 2);
-    peers[0].always = true;
-    std::vector<UniqueFd> ends;
-    auto clients = make_clients(1, ends);
-    Channel channel(std::move(peers[1].connections[0]));
-    std::thread reader([&] {
-      serve_feed({{"train", dataset.plan()}}, std::move(ends), {.threads = 1}, std::move(peers[0]));
-    });
+    FirstOfTwo first(rows());
     auto walked = std::async(std::launch::async, [&] {
-      auto state = std::make_shared<ShardState>(std::move(clients[0]), "train", Position());
       return error_of([&] {
-        for (const auto& batch : DataShard(state).iter_batches({.global_batch_size = 30})) {
+        for (const auto& batch : DataShard(first.state).iter_batches({.global_batch_size = 30})) {
           EXPECT_GT(batch->num_rows(), 0);
         }
       });
     });
-    channel.send([&](OutBuffer& out) {
-      std::visit([&](const auto& message) { encode_message<BetweenReaders>(out, message); },
-                 each.message);
-    });
+    first.other.hear<WindowRows>();
+    std::visit([&](const auto& message) { first.other.say(message); }, each.message);
     EXPECT_THAT(walked.get().what(), HasSubstr(each.why));
-    reader.join();
   }
+}
+
+// What a reader has received of an answer when a pass ends is no part of an answer in the next, and
+// what the other one still says about it is of no concern.
+TEST_F(SplitFeedTest, WhatComesAboutAPassThatIsOverIsDropped) {
+  FirstOfTwo first(
+      read_parquet(folder_.write_rows("even.parquet", 0, 1200, 100)).select_columns({"id"}));
+  OtherReader& other = first.other;
+  std::string schema = schema_to_bytes(*arrow::schema({arrow::field("id", arrow::int64())}));
+  auto pass = DataShard(first.state).begin_pass({.global_batch_size = 30});
+  other.hear<JoinPass>();
+  other.say(WindowRows{0, 1, 100, 1000});
+  AskRows asked = other.hear<AskRows>();
+  RowsPart half{0, asked.request, false, "half of an answer"};
+  other.say(RowsSchema{0, schema}, half);
+  other.wait_until_heard();
+  pass.reset();
+  other.hear<LeavePass>();
+  other.say(LeavePass{0}, half, half);
+
+  auto walked = std::async(std::launch::async, [&] {
+    Steps steps;
+    for (const auto& batch : DataShard(first.state).iter_batches({.global_batch_size = 30})) {
+      steps.push_back(ints(*batch, "id"));
+      if (steps.size() == 5) break;
+    }
+    return steps;
+  });
+  OpenPass open = other.hear<JoinPass>().open;
+  EXPECT_EQ(open.pass, 1);
+  other.say(half, WindowRows{1, 1, 100, 1000}, half);
+  asked = other.hear<AskRows>();
+  EXPECT_EQ(asked.window, 1);
+  NodeRows own({open.global_batch, open.smallest_rest, 2, open.drop_last}, 0, {0});
+  arrow::Int64Builder ids;
+  for (const Rows& range : own.in(asked.begin, asked.end, asked.total)) {
+    for (int64_t i = 0; i < range.rows; ++i) check(ids.Append(range.first_row + i), "ids");
+  }
+  auto column = check(ids.Finish(), "ids");
+  auto rows = arrow::RecordBatch::Make(arrow::schema({arrow::field("id", arrow::int64())}),
+                                       column->length(), {column});
+  std::string bytes = rows_to_bytes({rows});
+  other.say(RowsSchema{1, schema}, RowsPart{1, asked.request, false, bytes.substr(0, 10)},
+            RowsPart{1, asked.request, true, bytes.substr(10)});
+  Steps expected;
+  for (int64_t step = 0; step < 5; ++step) {
+    auto& ids_of_step = expected.emplace_back(15);
+    std::iota(ids_of_step.begin(), ids_of_step.end(), 30 * step);
+  }
+  EXPECT_EQ(walked.get(), expected);
+  other.hear<LeavePass>();
+  other.say(half, LeavePass{1});
+  other.wait_until_heard();
+}
+
+// Answers that wait for the connection are not sent to one who has left meanwhile.
+TEST_F(SplitFeedTest, WhoHasLeftIsSentNoMoreRows) {
+  FirstOfTwo first(read_parquet(folder_.write_rows("large.parquet", 0, 800'000, 400'000)));
+  OtherReader& other = first.other;
+  auto pass = DataShard(first.state).begin_pass({.global_batch_size = 200'000});
+  EXPECT_EQ(other.hear<WindowRows>().window, 0);
+  // Each has more bytes than the socket takes.
+  other.say(AskRows{0, 0, 0, 0, 100'000, 140'000, -1}, AskRows{0, 1, 0, 0, 140'000, 180'000, -1},
+            AskRows{0, 2, 0, 0, 300'000, 340'000, -1}, LeavePass{0}, Probe{100, ""});
+  std::vector<uint64_t> answered;
+  for (uint64_t probe : {100, 101, 102}) {
+    if (probe > 100) other.say(Probe{probe, ""});
+    for (uint64_t seen = 0; seen != probe;) {
+      auto message = other.hear();
+      if (auto* part = std::get_if<RowsPart>(&message)) answered.push_back(part->request);
+      if (auto* each = std::get_if<ProbeSeen>(&message)) seen = each->number;
+    }
+  }
+  EXPECT_THAT(answered, ElementsAre(0));
+  pass.reset();
 }
 
 // A reader that nobody asks for rows keeps what its budget allows, and one window.
 TEST_F(SplitFeedTest, ASlowHostLimitsWhatOthersDecode) {
   Dataset dataset = read_parquet(folder_.write_rows("even.parquet", 0, 4000, 100));
-  auto peers = make_peers(2, 2);
-  peers[0].always = true;
-  std::vector<UniqueFd> ends;
-  auto clients = make_clients(1, ends);
-  Channel channel(std::move(peers[1].connections[0]));
-  FeedOptions options{.threads = 1, .read_ahead = 20'000};  // a window has about 2,500 bytes
-  std::thread reader([&] {
-    serve_feed({{"train", dataset.plan()}}, std::move(ends), options, std::move(peers[0]));
-  });
-  auto state = std::make_shared<ShardState>(std::move(clients[0]), "train", Position());
-  auto pass = DataShard(state).begin_pass({.global_batch_size = 30});
-  std::vector<int64_t> counted;
+  // A window has about 2,500 bytes.
+  FirstOfTwo first(dataset, {.threads = 1, .read_ahead = 20'000});
+  auto pass = DataShard(first.state).begin_pass({.global_batch_size = 30});
+  int counted = 0;
   Frame frame;
-  bool is_quiet = false;
-  while (!is_quiet) {
+  for (bool is_quiet = false; !is_quiet;) {
+    // Quiet is only who has said something.
+    auto patience =
+        counted < 2 ? std::chrono::milliseconds(50'000) : std::chrono::milliseconds(500);
     try {
-      ASSERT_TRUE(channel.receive(&frame, Deadline::after(std::chrono::milliseconds(500))));
+      ASSERT_TRUE(first.other.channel().receive(&frame, Deadline::after(patience)));
       auto message = decode_message<BetweenReaders>(frame);
-      if (auto* rows = std::get_if<WindowRows>(&message)) counted.push_back(rows->window);
+      counted += std::holds_alternative<WindowRows>(message);
     } catch (const Error& error) {
       ASSERT_EQ(error.kind(), ErrorKind::kTimeout);
       is_quiet = true;
     }
   }
-  EXPECT_GE(counted.size(), 2);
-  EXPECT_LE(counted.size(), 8);  // of 20
+  EXPECT_GE(counted, 2);
+  EXPECT_LE(counted, 8);  // of 20
   pass.reset();
-  state.reset();
-  ::shutdown(channel.fd(), SHUT_RDWR);
-  reader.join();
 }
 
 TEST_F(SplitFeedTest, WhatCannotBeSplitIsReadByEachHost) {
@@ -388,31 +513,58 @@ TEST_F(SplitFeedTest, WhatCannotBeSplitIsReadByEachHost) {
                                           "rows for sort")));
 }
 
-std::shared_ptr<arrow::RecordBatch> take_time(const std::shared_ptr<arrow::RecordBatch>& batch) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  return batch;
-}
-
-TEST_F(SplitFeedTest, TheFirstHostMeasuresAndDecides) {
-  Dataset light = from_arrow(table_of_ids(100'000, 10'000));
-  Dataset heavy = rows().map_batches(take_time);
-  Dataset few = from_arrow(table_of_ids(100, 100));
+TEST_F(SplitFeedTest, TheFirstHostDecidesByWhatItMeasures) {
   struct Case {
-    Dataset dataset;
+    MeasuredReading measured;
     const char* told;
   };
-  for (const auto& each : {Case{light, "each of 2 hosts reads all of it: a window takes"},
-                           Case{heavy, "its windows are split between 2 hosts: a window takes"},
-                           Case{few, "there are fewer windows (1) than hosts (2)"}}) {
+  for (const auto& each :
+       {Case{{20, 1, 0.001, 100'000}, "each of 2 hosts reads all of it: a window takes"},
+        Case{{20, 1, 0.05, 100'000}, "its windows are split between 2 hosts: a window takes"},
+        Case{{1, 1, 0.05, 1000}, "there are fewer windows (1) than hosts (2)"}}) {
     std::vector<std::string> told;
     Walk options{.options = {.global_batch_size = 50}, .epochs = 2};
-    auto alone = walk(each.dataset, 1, options);
+    auto alone = walk(rows(), 1, options);
     options.hosts = 2;
     options.always_split = false;
     options.tell = [&](const std::string& text) { told.push_back(text); };
-    EXPECT_EQ(walk(each.dataset, 2, options).steps, alone.steps);
+    options.measure = [&](const auto&, const Position&) { return each.measured; };
+    options.bytes_per_second = 100e6;
+    EXPECT_EQ(walk(rows(), 2, options).steps, alone.steps);
     EXPECT_THAT(told, ElementsAre(HasSubstr(each.told)));
   }
+}
+
+// Whatever it finds out on this machine.
+TEST_F(SplitFeedTest, TheFirstHostMeasures) {
+  std::vector<std::string> told;
+  Walk options{.options = {.global_batch_size = 50}, .epochs = 2};
+  auto alone = walk(rows(), 1, options);
+  options.hosts = 2;
+  options.always_split = false;
+  options.tell = [&](const std::string& text) { told.push_back(text); };
+  EXPECT_EQ(walk(rows(), 2, options).steps, alone.steps);
+  EXPECT_THAT(
+      told, ElementsAre(testing::AnyOf(HasSubstr("a window takes"), HasSubstr("did not answer"))));
+}
+
+TEST_F(SplitFeedTest, TheRestOfAnEpochDecidesForItselfOnly) {
+  Walk options{.options = {.global_batch_size = 50}};
+  auto whole = walk(rows(), 1, options);
+  options.from = whole.positions[whole.positions.size() - 2];
+  options.epochs = 3;
+  ASSERT_GT(options.from.window, 0);
+  auto alone = walk(rows(), 1, options);
+  std::vector<std::string> told;
+  options.hosts = 2;
+  options.always_split = false;
+  options.tell = [&](const std::string& text) { told.push_back(text); };
+  options.measure = [](const auto&, const Position& from) {
+    return MeasuredReading{from.window > 0 ? 1 : 20, 1, 0.05, 1000};
+  };
+  options.bytes_per_second = 100e6;
+  EXPECT_EQ(walk(rows(), 2, options).steps, alone.steps);
+  EXPECT_THAT(told, ElementsAre(HasSubstr("fewer windows (1)"), HasSubstr("are split between")));
 }
 
 }  // namespace

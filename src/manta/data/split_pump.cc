@@ -57,25 +57,20 @@ ReadingChoice FeedReader::choose(const OpenPass& open) {
     }
   }
   std::lock_guard lock(choices_mutex_);
-  auto [found, is_new] = choices_.try_emplace(open.dataset);
-  ReadingChoice& choice = found->second;
-  if (!is_new) return choice;
+  auto known = choices_.find(open.dataset);
+  if (known != choices_.end()) return known->second;
   const auto& plan = plans_.at(open.dataset);
   std::string why_not = why_not_split(*plan);
-  try {
-    if (!why_not.empty()) {
-      choice = {false, why_not};
-    } else if (always_split_) {
-      choice = {true, "the run's split_reading says so"};
-    } else {
-      auto measured = measure_reading(plan, open.from);
-      choice = choose_reading(
-          measured, {static_cast<int>(peers_.size()), options_.threads, bytes_per_second()});
-    }
-  } catch (...) {
-    choices_.erase(found);
-    throw;
+  bool is_measured = why_not.empty() && !always_split_;
+  ReadingChoice choice{why_not.empty(),
+                       why_not.empty() ? "the run's split_reading says so" : why_not};
+  if (is_measured) {
+    auto measured = measure_(plan, open.from);
+    choice = choose_reading(
+        measured, {static_cast<int>(peers_.size()), options_.threads, bytes_per_second()});
   }
+  // Of the rest of an epoch few windows may be left, which says nothing about the epochs after it.
+  if (!is_measured || open.from.window == 0) choices_[open.dataset] = choice;
   if (tell_) {
     tell_(str("data set '", open.dataset, "': ",
               choice.split ? str("its windows are split between ", peers_.size(), " hosts: ")

@@ -180,6 +180,9 @@ Batches WindowExchange::rows_for(int node, const AskRows& asked) const {
                      ", which are not here");
   }
   auto ranges = rows_of_[static_cast<size_t>(node)].in(asked.begin, asked.end, asked.total);
+  if (ranges.empty()) {
+    throw_impossible("asks for rows ", asked.begin, " to ", asked.end, ", none of which it takes");
+  }
   for (Rows& range : ranges) range.first_row -= first_row;
   return pick(found->second.batches, ranges);
 }

@@ -64,7 +64,7 @@ class WindowExchange {
   void passed(int node, int64_t window);
   /// No worker of it wants anything any more.
   void left(int node);
-  /// What another node asks for.
+  /// What another node asks for; at least one row.
   Batches rows_for(int node, const AskRows& asked) const;
   /// The answer to what this one has asked another for.
   void arrived(int node, uint64_t request, Batches batches);
