@@ -207,6 +207,7 @@ bool KeptRows::keep_all(int64_t& bytes) {
     auto batch = next_();
     if (!batch) {
       bytes -= bytes_;
+      next_ = nullptr;  // they may outlive those that gave them
       return true;
     }
     keep(*batch);
@@ -216,7 +217,7 @@ bool KeptRows::keep_all(int64_t& bytes) {
 }
 
 std::shared_ptr<arrow::RecordBatch> KeptRows::next() {
-  if (given_ == kept_.size()) return next_();
+  if (given_ == kept_.size()) return next_ ? next_() : nullptr;
   auto batch = static_cast<int64_t>(given_++);
   Kept& kept = kept_[static_cast<size_t>(batch)];
   int64_t rows = kept.keys->num_rows();

@@ -75,7 +75,7 @@ class KeptRows {
   int64_t text_bytes_of(const uint8_t* row) const;
   const uint8_t* row_at(int64_t place) const;
 
-  const NextBatch next_;
+  NextBatch next_;  ///< Null once all are kept.
   std::vector<Slot> slots_;
   std::vector<int64_t> texts_at_;  ///< Of slots: where texts are in a row.
   int64_t row_bytes_ = 0, nulls_at_ = 0;

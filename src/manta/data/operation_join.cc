@@ -7,7 +7,7 @@
 #include "manta/base/error_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/data/expression_internal.h"
-#include "manta/data/kept_rows_internal.h"
+#include "manta/data/placed_rows_internal.h"
 #include "manta/data/plan_internal.h"
 #include "manta/data/plan_limits_internal.h"
 #include "manta/data/wide_internal.h"
@@ -105,49 +105,41 @@ class Join final : public MaterialisingOperation {
     }
     Result result = result_of(*left, *right, rows.live);
     Side l(left, on_, to_string()), r(right, options_.right_on, to_string());
-    KeptRows left_rows(l.columns.lanes(), [&] {
+    auto left_rows = std::make_shared<KeptRows>(l.columns.lanes(), [&] {
       auto batch = first ? std::move(first) : rows.next();
       first = nullptr;
       return batch ? l.encode(*batch) : nullptr;
     });
-    KeptRows right_rows(r.columns.lanes(), [&] {
+    auto right_rows = std::make_shared<KeptRows>(r.columns.lanes(), [&] {
       auto batch = others.next();
       return batch ? r.encode(*batch) : nullptr;
     });
     // The right side first: it is the smaller one, mostly.
     int64_t room = KeptRows::room(memory_bytes());
-    bool all_kept = right_rows.keep_all(room) && left_rows.keep_all(room);
+    bool all_kept = right_rows->keep_all(room) && left_rows->keep_all(room);
     if (rows.stopping && rows.stopping()) return;
     WideQuery query({memory_bytes(), rows.threads, rows.stopping});
-    WideColumns decoder(result.schema, to_string());
     if (all_kept) {
       query.add_input(
-          "l", l.key_lanes(), [&] { return left_rows.next_keys(); }, left_rows.rows());
+          "l", l.key_lanes(), [&] { return left_rows->next_keys(); }, left_rows->rows());
       query.add_input(
-          "r", r.key_lanes(), [&] { return right_rows.next_keys(); }, right_rows.rows());
-      std::string left_place = str("l.c", on_.size()), right_place = str("r.c", on_.size());
+          "r", r.key_lanes(), [&] { return right_rows->next_keys(); }, right_rows->rows());
       std::vector<std::string> places;
-      std::vector<const KeptRows*> sides;
+      PlacedRows placed{result.schema, {}, made_of(result, left_rows, right_rows, to_string())};
       if (!is_of_one() || !is_of_right()) {
-        places.push_back(left_place);
-        sides.push_back(&left_rows);
+        places.push_back(str("l.c", on_.size()));
+        placed.sides.push_back(left_rows);
       }
       if (!is_of_one() || is_of_right()) {
-        places.push_back(right_place);
-        sides.push_back(&right_rows);
+        places.push_back(str("r.c", on_.size()));
+        placed.sides.push_back(right_rows);
       }
-      GatheredParts parts(std::move(sides));
-      query.run_in_parts(
-          sql(join(places), 0, 0), std::vector(places.size(), arrow::int64()),
-          [&](const auto& batch, int64_t from) { return parts.rows(batch, from); },
-          [&](const auto& batch) {
-            return decoder.decode(*gathered(result, left_rows, right_rows, *batch));
-          },
-          [&](const auto& batch) { sink.add(batch); });
+      give_rows(query, sql(join(places), 0, 0), placed, KeptRows::room(memory_bytes()), sink);
       return;
     }
-    query.add_input("l", l.lanes(), [&] { return left_rows.next(); });
-    query.add_input("r", r.lanes(), [&] { return right_rows.next(); });
+    WideColumns decoder(result.schema, to_string());
+    query.add_input("l", l.lanes(), [&] { return left_rows->next(); });
+    query.add_input("r", r.lanes(), [&] { return right_rows->next(); });
     std::vector<std::string> columns;
     std::vector<std::shared_ptr<arrow::DataType>> lanes;
     for (const auto& column : result.columns) {
@@ -301,10 +293,25 @@ class Join final : public MaterialisingOperation {
     return result;
   }
 
+  static DeferredRows::Make made_of(Result result, std::shared_ptr<const KeptRows> left,
+                                    std::shared_ptr<const KeptRows> right, std::string doing) {
+    return [=](const arrow::RecordBatch& places, const std::vector<std::string>& names) {
+      Result wanted;
+      arrow::FieldVector fields;
+      for (const auto& name : names) {
+        int column = result.schema->GetFieldIndex(name);
+        fields.push_back(result.schema->field(column));
+        wanted.columns.push_back(result.columns[static_cast<size_t>(column)]);
+      }
+      wanted.schema = arrow::schema(fields);
+      return WideColumns(wanted.schema, doing).decode(*gathered(wanted, *left, *right, places));
+    };
+  }
+
   /// The lanes of the result's columns for pairs of places.
-  std::shared_ptr<arrow::RecordBatch> gathered(const Result& result, const KeptRows& left,
-                                               const KeptRows& right,
-                                               const arrow::RecordBatch& places) const {
+  static std::shared_ptr<arrow::RecordBatch> gathered(const Result& result, const KeptRows& left,
+                                                      const KeptRows& right,
+                                                      const arrow::RecordBatch& places) {
     const auto& left_places = *places.column(0);
     const auto& right_places = *places.column(places.num_columns() - 1);
     // A key is that of the left, unless there is no row of the left.

@@ -48,8 +48,7 @@ class RandomShuffle final : public MaterialisingOperation {
       for (int64_t i = 0; i < batch.num_rows(); ++i) builder.UnsafeAppend(generator.next());
       return arrow::ArrayVector{check(builder.Finish(), "keys of a shuffle")};
     };
-    sort_rows(rows, {{arrow::uint64()}}, keys, memory_, to_string(),
-              [&](const auto& batch) { sink.add(batch); });
+    sort_rows(rows, {{arrow::uint64()}}, keys, memory_, to_string(), sink);
   }
 
  private:

@@ -57,8 +57,7 @@ class Sort final : public MaterialisingOperation {
     auto keys = order_keys(*first->schema(), keys_, descending_, nulls_, to_string());
     AllRows all = rows;
     all.next = [&] { return first ? std::move(first) : rows.next(); };
-    sort_rows(all, keys, keys_of_columns(keys_, descending_, nulls_), memory_, to_string(),
-              [&](const auto& batch) { sink.add(batch); });
+    sort_rows(all, keys, keys_of_columns(keys_, descending_, nulls_), memory_, to_string(), sink);
   }
 
  private:

@@ -8,6 +8,11 @@
 namespace manta::data {
 namespace {
 
+int64_t bytes_of_value(const arrow::DataType& type) {
+  int width = type.bit_width();
+  return width > 0 ? std::max(width / 8, 1) : 32;
+}
+
 int64_t bytes_of_rows(const arrow::ArrayData& data, int64_t first, int64_t end) {
   using arrow::Type;
   if (end <= first) return 0;
@@ -48,10 +53,8 @@ int64_t bytes_of_rows(const arrow::ArrayData& data, int64_t first, int64_t end) 
       for (int64_t i = from; i < to; ++i) bytes += 16 + views[i].size();
       return bytes;
     }
-    default: {
-      int width = data.type->bit_width();
-      return (to - from) * (width > 0 ? std::max(width / 8, 1) : 32);
-    }
+    default:
+      return (to - from) * bytes_of_value(*data.type);
   }
 }
 
@@ -78,6 +81,23 @@ int64_t bytes_of_rows(const arrow::RecordBatch& batch, int64_t first, int64_t en
   int64_t bytes = 0;
   for (const auto& column : batch.columns()) bytes += bytes_of_rows(*column->data(), first, end);
   return bytes;
+}
+
+std::optional<int64_t> bytes_beside_text(const arrow::DataType& type) {
+  switch (type.id()) {
+    case arrow::Type::STRING:
+    case arrow::Type::BINARY:
+      return 4;
+    case arrow::Type::LARGE_STRING:
+    case arrow::Type::LARGE_BINARY:
+      return 8;
+    default:
+      if (!arrow::is_primitive(type.id()) && !arrow::is_decimal(type.id()) &&
+          type.id() != arrow::Type::FIXED_SIZE_BINARY) {
+        return std::nullopt;
+      }
+      return bytes_of_value(type);
+  }
 }
 
 int64_t bytes_of_batch(const arrow::RecordBatch& batch) {

@@ -35,6 +35,10 @@ TEST(RowBytesTest, AViewCountsAsItsRows) {
     EXPECT_EQ(bytes_of_batch(*batch), 1000 * each.bytes);
     EXPECT_EQ(bytes_of_batch(*batch->Slice(500, 10)), 10 * each.bytes);
     EXPECT_EQ(bytes_of_rows(*batch, 500, 510), 10 * each.bytes);
+    bool nested = each.type->num_fields() > 0;
+    int64_t text = each.value.is_string() ? 5 : 0;
+    EXPECT_EQ(bytes_beside_text(*each.type),
+              nested ? std::nullopt : std::optional(each.bytes - text));
   }
 }
 

@@ -76,10 +76,8 @@ class RowStore final : public RowSink {
   std::unique_ptr<OpenFragment> open_;
 };
 
-/// The most bytes that a value takes, by which fragments are cut, in a column whose longest text
-/// has so many; nothing for types where that is not known from their texts.
-std::optional<int64_t> most_bytes_of_value(const arrow::DataType& type, int64_t longest_text);
-/// Whether fragments of rows with at most so many bytes each are cut after kPieceRows rows only.
+/// Whether fragments of rows with at most so many bytes each, by `bytes_of_rows`, are cut after
+/// kPieceRows rows only.
 bool is_cut_by_rows_only(int64_t most_bytes_of_row);
 
 }  // namespace manta::data

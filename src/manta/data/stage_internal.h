@@ -9,9 +9,9 @@
 #include "manta/data/stream_internal.h"
 
 /// A plan is a chain of stages. Within a stage rows stream; an operation that materialises (a sort)
-/// ends one, and the rows that it gives, in a temporary file (row_store_internal.h), are the source
-/// of the next. Whoever runs a plan runs the last stage, whose fragments, windows and row numbers
-/// are those that everybody sees.
+/// ends one, and the rows that it gives, in memory or in a temporary file (row_store_internal.h),
+/// are the source of the next. Whoever runs a plan runs the last stage, whose fragments, windows
+/// and row numbers are those that everybody sees.
 namespace manta::data {
 
 /// The plan up to its first operation that materialises: what reads the files. Of the columns it
@@ -26,11 +26,11 @@ std::shared_ptr<const Plan> last_stage(const std::shared_ptr<const Plan>& plan, 
                                        const StreamOptions& options,
                                        const std::function<bool()>& stopping = {});
 
-/// Whether the rows that `last_stage` puts into files are others, or in another order, in another
+/// Whether the rows that `last_stage` makes are others, or in another order, in another
 /// epoch.
 bool stages_depend_on_epoch(const Plan& plan);
 
-/// The rows that a source of a later stage has in its file; null of any other source.
+/// The rows that a source of a later stage has; null of any other source.
 std::shared_ptr<const StoredRows> stored_rows(const Source& source);
 
 /// How many rows were read from files to make the rows of this source, if it is of a later stage.

@@ -1,11 +1,10 @@
 #include <arrow/api.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "manta/base/error_internal.h"
 #include "manta/data/expression_internal.h"
-#include "manta/data/kept_rows_internal.h"
+#include "manta/data/placed_rows_internal.h"
 #include "manta/data/plan_internal.h"
 #include "manta/data/plan_limits_internal.h"
 #include "manta/data/stream_internal.h"
@@ -53,13 +52,29 @@ std::shared_ptr<arrow::RecordBatch> WideColumns::decode(const arrow::RecordBatch
                                                         int first) const {
   arrow::ArrayVector columns;
   for (int i = 0; i < schema_->num_fields(); ++i) {
-    try {
-      columns.push_back(Payload::decode(lanes.column(first + i), schema_->field(i)->type()));
-    } catch (const Error& error) {
-      throw Error(error.kind(), str("column '", schema_->field(i)->name(), "': ", error.what()));
-    }
+    columns.push_back(decode_one(i, lanes.column(first + i)));
   }
   return arrow::RecordBatch::Make(schema_, lanes.num_rows(), std::move(columns));
+}
+
+std::shared_ptr<arrow::RecordBatch> WideColumns::decode_only(
+    const std::vector<int>& wanted, const arrow::RecordBatch& lanes) const {
+  arrow::FieldVector fields;
+  arrow::ArrayVector columns;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    fields.push_back(schema_->field(wanted[i]));
+    columns.push_back(decode_one(wanted[i], lanes.column(static_cast<int>(i))));
+  }
+  return arrow::RecordBatch::Make(arrow::schema(fields), lanes.num_rows(), std::move(columns));
+}
+
+std::shared_ptr<arrow::Array> WideColumns::decode_one(
+    int column, const std::shared_ptr<arrow::Array>& lane) const {
+  try {
+    return Payload::decode(lane, schema_->field(column)->type());
+  } catch (const Error& error) {
+    throw Error(error.kind(), str("column '", schema_->field(column)->name(), "': ", error.what()));
+  }
 }
 
 void require_key(const arrow::Field& field, const std::string& doing) {
@@ -143,58 +158,113 @@ std::string order_by(const std::vector<OrderKey>& keys, size_t first) {
 
 }  // namespace
 
+namespace {
+
+/// One sort: its rows, in memory if they fit, and the query.
+class RowSort {
+ public:
+  using Take = std::function<void(const std::shared_ptr<arrow::RecordBatch>&)>;
+
+  RowSort(const AllRows& rows, std::shared_ptr<arrow::RecordBatch> first,
+          const std::vector<OrderKey>& keys, const KeysOf& keys_of, int64_t memory_bytes,
+          const std::string& doing)
+      : rows_(rows),
+        first_(std::move(first)),
+        keys_(keys),
+        keys_of_(keys_of),
+        memory_(wide_memory(memory_bytes)),
+        columns_(std::make_shared<const WideColumns>(first_->schema(), doing)),
+        kept_(std::make_shared<KeptRows>(columns_->lanes(), [this] { return next(); })) {
+    for (const auto& key : keys) key_lanes_.push_back(key.lane);
+    key_lanes_.push_back(arrow::int64());
+  }
+  RowSort(const RowSort&) = delete;
+
+  /// Gives the rows to the sink if there is one. False if stopped.
+  bool run(RowSink* sink, const Take& take) {
+    int64_t room = KeptRows::room(memory_);
+    bool all_kept = kept_->keep_all(room);
+    if (rows_.stopping && rows_.stopping()) return false;
+    WideQuery query({memory_, rows_.threads, rows_.stopping});
+    if (!all_kept) return run_whole(query, take);
+    query.add_input(
+        "input", key_lanes_, [this] { return kept_->next_keys(); }, kept_->rows());
+    std::string sql = str("SELECT c", keys_.size(), " FROM input() ORDER BY ", order_by(keys_, 0));
+    PlacedRows placed{columns_->schema(), {kept_}, made_of(columns_, kept_)};
+    // What is kept has counted the places, too.
+    return sink ? give_rows(query, sql, placed, memory_, *sink)
+                : give_rows(query, sql, placed, take);
+  }
+
+ private:
+  std::shared_ptr<arrow::RecordBatch> next() {
+    auto batch = first_ ? std::move(first_) : rows_.next();
+    first_ = nullptr;
+    if (!batch) return nullptr;
+    arrow::ArrayVector all;
+    columns_->encode(*batch, all);
+    for (auto& key : keys_of_(*batch, row_)) all.push_back(std::move(key));
+    all.push_back(KeptRows::places(batches_++, batch->num_rows()));
+    row_ += batch->num_rows();
+    return lanes_batch(std::move(all), batch->num_rows());
+  }
+
+  static DeferredRows::Make made_of(std::shared_ptr<const WideColumns> columns,
+                                    std::shared_ptr<const KeptRows> kept) {
+    return
+        [columns, kept](const arrow::RecordBatch& places, const std::vector<std::string>& names) {
+          std::vector<int> wanted;
+          for (const auto& name : names) wanted.push_back(columns->schema()->GetFieldIndex(name));
+          auto lanes = kept->gather(wanted, *places.column(0));
+          return columns->decode_only(wanted, *lanes_batch(std::move(lanes), places.num_rows()));
+        };
+  }
+
+  // All columns of all rows go through DuckDB.
+  bool run_whole(WideQuery& query, const Take& take) {
+    auto lanes = columns_->lanes();
+    lanes.insert(lanes.end(), key_lanes_.begin(), key_lanes_.end());
+    query.add_input("input", lanes, [this] { return kept_->next(); });
+    // Without columns there are only so many rows.
+    bool bare = columns_->size() == 0;
+    auto given = bare ? std::vector{lanes.back()} : columns_->lanes();
+    std::string sql =
+        str("SELECT ", bare ? str("c", lanes.size() - 1) : lane_list("", 0, given.size()),
+            " FROM input() ORDER BY ", order_by(keys_, columns_->size()));
+    return query.run(sql, given, [&](const auto& batch) { take(columns_->decode(*batch)); });
+  }
+
+  const AllRows& rows_;
+  std::shared_ptr<arrow::RecordBatch> first_;
+  const std::vector<OrderKey>& keys_;
+  const KeysOf& keys_of_;
+  const int64_t memory_;
+  const std::shared_ptr<const WideColumns> columns_;
+  const std::shared_ptr<KeptRows> kept_;
+  std::vector<std::shared_ptr<arrow::DataType>> key_lanes_;
+  int64_t row_ = 0, batches_ = 0;
+};
+
+bool sort_rows(const AllRows& rows, const std::vector<OrderKey>& keys, const KeysOf& keys_of,
+               int64_t memory_bytes, const std::string& doing, RowSink* sink,
+               const RowSort::Take& take) {
+  auto first = rows.next();
+  if (!first) return !rows.stopping || !rows.stopping();
+  return RowSort(rows, std::move(first), keys, keys_of, memory_bytes, doing).run(sink, take);
+}
+
+}  // namespace
+
 bool sort_rows(const AllRows& rows, const std::vector<OrderKey>& keys, const KeysOf& keys_of,
                int64_t memory_bytes, const std::string& doing,
                const std::function<void(const std::shared_ptr<arrow::RecordBatch>&)>& take) {
-  auto first = rows.next();
-  if (!first) return !rows.stopping || !rows.stopping();
-  WideColumns columns(first->schema(), doing);
-  int64_t row = 0, batches = 0;
-  KeptRows kept(columns.lanes(), [&]() -> std::shared_ptr<arrow::RecordBatch> {
-    auto batch = first ? std::move(first) : rows.next();
-    first = nullptr;
-    if (!batch) return nullptr;
-    arrow::ArrayVector all;
-    columns.encode(*batch, all);
-    for (auto& key : keys_of(*batch, row)) all.push_back(std::move(key));
-    all.push_back(KeptRows::places(batches++, batch->num_rows()));
-    row += batch->num_rows();
-    return lanes_batch(std::move(all), batch->num_rows());
-  });
-  std::vector<std::shared_ptr<arrow::DataType>> key_lanes;
-  for (const auto& key : keys) key_lanes.push_back(key.lane);
-  key_lanes.push_back(arrow::int64());
+  return sort_rows(rows, keys, keys_of, memory_bytes, doing, nullptr, take);
+}
 
-  int64_t memory = wide_memory(memory_bytes), room = KeptRows::room(memory);
-  bool all_kept = kept.keep_all(room);
-  if (rows.stopping && rows.stopping()) return false;
-  WideQuery query({memory, rows.threads, rows.stopping});
-  if (all_kept) {
-    query.add_input(
-        "input", key_lanes, [&] { return kept.next_keys(); }, kept.rows());
-    std::string sql = str("SELECT c", keys.size(), " FROM input() ORDER BY ", order_by(keys, 0));
-    std::vector<int> all_columns(columns.size());
-    std::iota(all_columns.begin(), all_columns.end(), 0);
-    GatheredParts parts({&kept});
-    return query.run_in_parts(
-        sql, {arrow::int64()},
-        [&](const auto& places, int64_t from) { return parts.rows(places, from); },
-        [&](const std::shared_ptr<arrow::RecordBatch>& places) {
-          auto lanes = kept.gather(all_columns, *places->column(0));
-          return columns.decode(*lanes_batch(std::move(lanes), places->num_rows()));
-        },
-        take);
-  }
-  auto lanes = columns.lanes();
-  lanes.insert(lanes.end(), key_lanes.begin(), key_lanes.end());
-  query.add_input("input", lanes, [&] { return kept.next(); });
-  // Without columns there are only so many rows.
-  bool bare = columns.size() == 0;
-  auto given = bare ? std::vector{lanes.back()} : columns.lanes();
-  std::string sql =
-      str("SELECT ", bare ? str("c", lanes.size() - 1) : lane_list("", 0, given.size()),
-          " FROM input() ORDER BY ", order_by(keys, columns.size()));
-  return query.run(sql, given, [&](const auto& batch) { take(columns.decode(*batch)); });
+bool sort_rows(const AllRows& rows, const std::vector<OrderKey>& keys, const KeysOf& keys_of,
+               int64_t memory_bytes, const std::string& doing, RowSink& sink) {
+  return sort_rows(rows, keys, keys_of, memory_bytes, doing, &sink,
+                   [&](const auto& batch) { sink.add(batch); });
 }
 
 struct OtherRows::Impl {

@@ -26,8 +26,14 @@ class WideColumns {
               std::vector<std::shared_ptr<arrow::Array>>& lanes) const;
   /// From lanes at `first` and after it.
   std::shared_ptr<arrow::RecordBatch> decode(const arrow::RecordBatch& lanes, int first = 0) const;
+  /// From lanes of these columns only, by their numbers.
+  std::shared_ptr<arrow::RecordBatch> decode_only(const std::vector<int>& wanted,
+                                                  const arrow::RecordBatch& lanes) const;
 
  private:
+  std::shared_ptr<arrow::Array> decode_one(int column,
+                                           const std::shared_ptr<arrow::Array>& lane) const;
+
   SchemaPtr schema_;
   std::vector<std::shared_ptr<arrow::DataType>> lanes_;
 };
@@ -46,6 +52,10 @@ using KeysOf = std::function<std::vector<std::shared_ptr<arrow::Array>>(
 bool sort_rows(const AllRows& rows, const std::vector<OrderKey>& keys, const KeysOf& keys_of,
                int64_t memory_bytes, const std::string& doing,
                const std::function<void(const std::shared_ptr<arrow::RecordBatch>&)>& take);
+
+/// The same, to a sink, which may be given rows that are made when they are read.
+bool sort_rows(const AllRows& rows, const std::vector<OrderKey>& keys, const KeysOf& keys_of,
+               int64_t memory_bytes, const std::string& doing, RowSink& sink);
 
 /// The keys of a sort by columns, and what makes them of a batch.
 std::vector<OrderKey> order_keys(const arrow::Schema& schema,
