@@ -202,7 +202,7 @@ void FeedReader::on_pass(int node, Pass& pass, const LeavePass&) {
 }
 
 void FeedReader::on_pass(int, Pass& pass, const PassFailed& message) {
-  fail(pass, message.kind, message.message, false);
+  fail(pass, message.kind, message.message);
 }
 
 // With the lock held, on the thread of the pass.

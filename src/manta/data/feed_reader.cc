@@ -126,8 +126,7 @@ void FeedReader::begin(std::unique_ptr<Pass>& pass, const OpenPass& open) {
   for (bool each : open_) pass->closed.push_back(!each);
   auto told = plans_told_.extract(open.pass);
   if (!told.empty()) pass->plan = std::move(told.mapped());
-  if (auto failed = early_.failure(open.pass))
-    return fail(*pass, failed->kind, failed->message, false);
+  if (auto failed = early_.failure(open.pass)) return fail(*pass, failed->kind, failed->message);
   if (!plans_.contains(open.dataset)) {
     return fail(*pass, ErrorKind::kNotFound, str("no data set is named '", open.dataset, "'"));
   }
@@ -219,13 +218,14 @@ bool FeedReader::all_opened(const Pass& pass) {
   return true;
 }
 
-void FeedReader::fail(Pass& pass, ErrorKind kind, const std::string& why, bool tells_peers) {
+// Passes on also what another node has said: this one may have gone before a third hears of it.
+void FeedReader::fail(Pass& pass, ErrorKind kind, const std::string& why) {
   if (pass.failed) return;
   pass.failed = PassFailed{pass.open.pass, kind, why};
   pass.stopping = true;
   drop_answers(pass.open.pass);
   bool alone = pass.plan && !pass.plan->split;
-  if (tells_peers && !alone) send_peers(*pass.failed);
+  if (!alone) send_peers(*pass.failed);
   send_all(pass, *pass.failed);
   changed_.notify_all();
 }

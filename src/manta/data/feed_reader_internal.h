@@ -186,7 +186,7 @@ class FeedReader {
   // ---- With the lock held, on any thread.
   static bool all_opened(const Pass& pass);
   static bool is_wanted(const Pass& pass, const BlockCollector& collected);
-  void fail(Pass& pass, ErrorKind kind, const std::string& why, bool tells_peers = true);
+  void fail(Pass& pass, ErrorKind kind, const std::string& why);
   void give_back(std::unique_ptr<Segment> segment);
   template <class Message>
   void send_all(const Pass& pass, const Message& message) {

@@ -70,13 +70,16 @@ class OtherReader {
   uint64_t probes_ = 0;
 };
 
-// The reader of the first of two nodes, with one worker, and the other one, which a test plays.
-struct FirstOfTwo {
-  explicit FirstOfTwo(const Dataset& dataset, const FeedOptions& options = {.threads = 1})
-      : peers(make_peers(2, 2)), other(std::move(peers[1].connections[0])) {
+// The reader of the first node, with one worker, and those of the others, which a test plays.
+struct FirstOfNodes {
+  explicit FirstOfNodes(const Dataset& dataset, const FeedOptions& options = {.threads = 1},
+                        int nodes = 2) {
+    auto peers = make_peers(nodes, nodes);
     peers[0].always = true;
+    for (size_t i = 1; i < peers.size(); ++i)
+      others.emplace_back(std::move(peers[i].connections[0]));
     auto [mine, its] = socket_pair();
-    auto client = std::make_shared<FeedClient>(std::move(mine), /*rank=*/0, /*world_size=*/2,
+    auto client = std::make_shared<FeedClient>(std::move(mine), /*rank=*/0, /*world_size=*/nodes,
                                                std::chrono::seconds(60));
     state = std::make_shared<ShardState>(std::move(client), "train", Position());
     std::vector<UniqueFd> ends;
@@ -86,14 +89,13 @@ struct FirstOfTwo {
       serve_feed({{"train", plan}}, std::move(ends), options, std::move(peer));
     });
   }
-  ~FirstOfTwo() {
+  ~FirstOfNodes() {
     state.reset();
-    ::shutdown(other.channel().fd(), SHUT_RDWR);
+    for (auto& each : others) ::shutdown(each.channel().fd(), SHUT_RDWR);
     reader.join();
   }
 
-  std::vector<FeedPeers> peers;
-  OtherReader other;
+  std::deque<OtherReader> others;
   std::shared_ptr<ShardState> state;
   std::thread reader;
 };
@@ -335,31 +337,39 @@ TEST_F(SplitFeedTest, AnErrorOfOneHostIsAnErrorOfAll) {
 
 // A reader's process that is killed closes its connections.
 TEST_F(SplitFeedTest, ALostHostIsAnErrorAndNoEndOfTheEpoch) {
-  Dataset dataset = rows();
-  auto peers = make_peers(2, 2);
-  UniqueFd other(::dup(peers[1].connections[0]->fd()));
-  peers[0].always = true;
-  std::vector<UniqueFd> ends;
-  auto clients = make_clients(1, ends);
-  std::thread reader([&] {
-    serve_feed({{"train", dataset.plan()}}, std::move(ends), {.threads = 1}, std::move(peers[0]));
+  FirstOfNodes first(rows());
+  auto walked = std::async(std::launch::async, [&] {
+    return error_of([&] {
+      for (const auto& batch : DataShard(first.state).iter_batches({.global_batch_size = 30})) {
+        EXPECT_GT(batch->num_rows(), 0);
+      }
+    });
   });
-  auto iterate = [&] {
-    auto state = std::make_shared<ShardState>(std::move(clients[0]), "train", Position());
-    for (const auto& batch : DataShard(state).iter_batches({.global_batch_size = 30})) {
-      EXPECT_GT(batch->num_rows(), 0);
-    }
-  };
-  auto walked = std::async(std::launch::async, [&] { return error_of(iterate); });
-  Channel channel(std::move(other));
-  Frame frame;
-  ASSERT_TRUE(channel.receive(&frame, Deadline::after(seconds(30))));  // it takes part
-  peers[1].connections[0].reset();
-  ::shutdown(channel.fd(), SHUT_RDWR);
+  first.others[0].hear<JoinPass>();
+  ::shutdown(first.others[0].channel().fd(), SHUT_RDWR);
   Error error = walked.get();
   EXPECT_EQ(error.kind(), ErrorKind::kWorkerLost);
   EXPECT_THAT(error.what(), HasSubstr("the data reader of host n1 has gone"));
-  reader.join();
+}
+
+// So that each hears of it before whoever ends because of it hangs up.
+TEST_F(SplitFeedTest, AFailureIsPassedOn) {
+  for (bool has_begun : {false, true}) {
+    SCOPED_TRACE(has_begun);
+    FirstOfNodes first(rows(), {.threads = 1}, 3);
+    auto begin = [&] { return DataShard(first.state).begin_pass({.global_batch_size = 30}); };
+    std::shared_ptr<ShardPass> pass;
+    if (has_begun) {
+      pass = begin();
+      first.others[0].hear<JoinPass>();
+    }
+    first.others[0].say(PassFailed{0, ErrorKind::kUserCode, "row 900 is bad"});
+    first.others[0].wait_until_heard();
+    if (!has_begun) pass = begin();
+    PassFailed failed = first.others[1].hear<PassFailed>();
+    EXPECT_EQ(failed.kind, ErrorKind::kUserCode);
+    EXPECT_EQ(failed.message, "row 900 is bad");
+  }
 }
 
 // What another reader must not say. Each is told to a reader that takes part in a pass, and has
@@ -384,7 +394,7 @@ TEST_F(SplitFeedTest, NonsenseOfAnotherReaderIsRefused) {
   cases.push_back({AskRows{5, 0, 0, 0, 15, 30, -1}, "it answers what nobody here has said"});
   for (auto& each : cases) {
     SCOPED_TRACE(each.why);
-    FirstOfTwo first(rows());
+    FirstOfNodes first(rows());
     auto walked = std::async(std::launch::async, [&] {
       return error_of([&] {
         for (const auto& batch : DataShard(first.state).iter_batches({.global_batch_size = 30})) {
@@ -392,8 +402,8 @@ TEST_F(SplitFeedTest, NonsenseOfAnotherReaderIsRefused) {
         }
       });
     });
-    first.other.hear<WindowRows>();
-    std::visit([&](const auto& message) { first.other.say(message); }, each.message);
+    first.others[0].hear<WindowRows>();
+    std::visit([&](const auto& message) { first.others[0].say(message); }, each.message);
     EXPECT_THAT(walked.get().what(), HasSubstr(each.why));
   }
 }
@@ -401,9 +411,9 @@ TEST_F(SplitFeedTest, NonsenseOfAnotherReaderIsRefused) {
 // What a reader has received of an answer when a pass ends is no part of an answer in the next, and
 // what the other one still says about it is of no concern.
 TEST_F(SplitFeedTest, WhatComesAboutAPassThatIsOverIsDropped) {
-  FirstOfTwo first(
+  FirstOfNodes first(
       read_parquet(folder_.write_rows("even.parquet", 0, 1200, 100)).select_columns({"id"}));
-  OtherReader& other = first.other;
+  OtherReader& other = first.others[0];
   std::string schema = schema_to_bytes(*arrow::schema({arrow::field("id", arrow::int64())}));
   auto pass = DataShard(first.state).begin_pass({.global_batch_size = 30});
   other.hear<JoinPass>();
@@ -453,8 +463,8 @@ TEST_F(SplitFeedTest, WhatComesAboutAPassThatIsOverIsDropped) {
 
 // Answers that wait for the connection are not sent to one who has left meanwhile.
 TEST_F(SplitFeedTest, WhoHasLeftIsSentNoMoreRows) {
-  FirstOfTwo first(read_parquet(folder_.write_rows("large.parquet", 0, 800'000, 400'000)));
-  OtherReader& other = first.other;
+  FirstOfNodes first(read_parquet(folder_.write_rows("large.parquet", 0, 800'000, 400'000)));
+  OtherReader& other = first.others[0];
   auto pass = DataShard(first.state).begin_pass({.global_batch_size = 200'000});
   EXPECT_EQ(other.hear<WindowRows>().window, 0);
   // Each has more bytes than the socket takes.
@@ -477,7 +487,7 @@ TEST_F(SplitFeedTest, WhoHasLeftIsSentNoMoreRows) {
 TEST_F(SplitFeedTest, ASlowHostLimitsWhatOthersDecode) {
   Dataset dataset = read_parquet(folder_.write_rows("even.parquet", 0, 4000, 100));
   // A window has about 2,500 bytes.
-  FirstOfTwo first(dataset, {.threads = 1, .read_ahead = 20'000});
+  FirstOfNodes first(dataset, {.threads = 1, .read_ahead = 20'000});
   auto pass = DataShard(first.state).begin_pass({.global_batch_size = 30});
   int counted = 0;
   Frame frame;
@@ -486,7 +496,7 @@ TEST_F(SplitFeedTest, ASlowHostLimitsWhatOthersDecode) {
     auto patience =
         counted < 2 ? std::chrono::milliseconds(50'000) : std::chrono::milliseconds(500);
     try {
-      ASSERT_TRUE(first.other.channel().receive(&frame, Deadline::after(patience)));
+      ASSERT_TRUE(first.others[0].channel().receive(&frame, Deadline::after(patience)));
       auto message = decode_message<BetweenReaders>(frame);
       counted += std::holds_alternative<WindowRows>(message);
     } catch (const Error& error) {
