@@ -6,6 +6,7 @@
 #include <arrow/util/value_parsing.h>
 #include <unistd.h>
 
+#include <mutex>
 #include <random>
 
 #include "manta/io/arrow_status_internal.h"
@@ -78,6 +79,24 @@ class RetriableFile final : public arrow::io::RandomAccessFile {
   int64_t position_ = 0;
 };
 
+constexpr const char* kHiddenBegin = ".manta-";
+constexpr const char* kHiddenEnd = ".tmp";
+
+// Of a file that is not published yet, or never will be.
+bool is_hidden(const std::string& path) {
+  std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
+  return name.starts_with(kHiddenBegin) && name.ends_with(kHiddenEnd);
+}
+
+// The destructor of a stream of S3 that is open closes it, which publishes the file. One whose
+// upload could not be given up is therefore never destroyed.
+void keep_for_ever(std::shared_ptr<arrow::io::OutputStream> stream) {
+  static std::mutex mutex;
+  static auto* kept = new std::vector<std::shared_ptr<arrow::io::OutputStream>>;
+  std::lock_guard lock(mutex);
+  kept->push_back(std::move(stream));
+}
+
 // Of an open file of S3: what its headers said.
 std::chrono::nanoseconds last_modified(const arrow::KeyValueMetadata& headers) {
   auto text = headers.Get("Last-Modified");
@@ -111,7 +130,7 @@ std::vector<RemoteFileInfo> list_files_below(const RemoteAddress& folder) {
   if (!infos.ok()) throw remote_error(infos.status(), str("listing '", folder.text(), "'"));
   std::vector<RemoteFileInfo> files;
   for (const auto& info : *infos) {
-    if (info.type() != FileType::File) continue;
+    if (info.type() != FileType::File || is_hidden(info.path())) continue;
     files.push_back(info_of(folder.with_path(store.relative(info.path())), info));
   }
   return files;
@@ -191,7 +210,7 @@ NewRemoteFile::NewRemoteFile(const RemoteAddress& address) : address_(address) {
   if (!store.is_s3) {
     size_t name = path.rfind('/') + 1;
     std::random_device random;
-    hidden_ = str(path.substr(0, name), ".manta-", ::getpid(), "-", random(), ".tmp");
+    hidden_ = str(path.substr(0, name), kHiddenBegin, ::getpid(), "-", random(), kHiddenEnd);
     auto made = name > 1 ? store.files->CreateDir(path.substr(0, name - 1)) : arrow::Status::OK();
     if (!made.ok()) throw remote_error(made, doing);
   }
@@ -202,7 +221,7 @@ NewRemoteFile::NewRemoteFile(const RemoteAddress& address) : address_(address) {
 
 NewRemoteFile::~NewRemoteFile() {
   if (!stream_) return;
-  static_cast<void>(stream_->Abort());
+  if (!stream_->Abort().ok()) keep_for_ever(std::move(stream_));
   if (!hidden_.empty()) static_cast<void>(store_of(address_).files->DeleteFile(hidden_));
 }
 

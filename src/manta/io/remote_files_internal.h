@@ -60,7 +60,8 @@ struct RemoteEntry {
   RemoteFileInfo info;  ///< Of a file.
 };
 RemoteEntry look_at(const RemoteAddress& address);
-/// All files below a folder, in no order; none if there is no such folder.
+/// All files below a folder, in no order; none if there is no such folder. Files that were not
+/// published are left out.
 std::vector<RemoteFileInfo> list_files_below(const RemoteAddress& folder);
 
 struct OpenRemoteFile {
@@ -89,7 +90,8 @@ void write_remote(const RemoteAddress& address, std::string_view text);
 class NewRemoteFile {
  public:
   explicit NewRemoteFile(const RemoteAddress& address);
-  ~NewRemoteFile();  ///< Gives it up, unless it was published.
+  /// Gives it up, unless it was published. It does not appear, even if the store does not answer.
+  ~NewRemoteFile();
   NewRemoteFile(const NewRemoteFile&) = delete;
   NewRemoteFile& operator=(const NewRemoteFile&) = delete;
 
