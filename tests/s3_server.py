@@ -2,13 +2,16 @@
 
 Arguments are buckets that it has from the start. As S3, it gives those without a key what is public only: a request to
 /-/public makes everything so. A request to /-/fault?cut=N makes the next N answers with a body of more than 64 KiB end in the middle, and
-/-/fault?refuse=N refuses the next N requests with 503 Slow Down. /-/counts tells how many there were.
+/-/fault?refuse=N refuses the next N requests with 503 Slow Down. /-/refuse?match=EXPRESSION&skip=N&times=M does so with those of
+which "METHOD path?query" matches, the first N of them excepted, M times; the last such request counts. /-/counts tells how many
+there were.
 
 A line "down" on standard input closes the port and cuts all connections, "up" opens it again, with what it had. Each is answered
 with a line.
 """
 
 import os
+import re
 import sys
 import threading
 from urllib.parse import parse_qs
@@ -30,7 +33,8 @@ class Faults:
         self.public = False
         self.down = False
         self.left = {"cut": 0, "refuse": 0}
-        self.counts = {"requests": 0, "cut": 0, "refuse": 0}
+        self.counts = {"requests": 0, "cut": 0, "refuse": 0, "matched": 0}
+        self.match, self.skip, self.times = None, 0, 0
 
     def take(self, fault):
         with self.lock:
@@ -40,12 +44,31 @@ class Faults:
             self.counts[fault] += 1
             return True
 
+    def is_refused(self, environ):
+        with self.lock:
+            text = f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}?{environ['QUERY_STRING']}"
+            if not self.match or not self.times or not re.search(self.match, text):
+                return False
+            if self.skip:
+                self.skip -= 1
+                return False
+            self.times -= 1
+            self.counts["matched"] += 1
+            return True
+
     def __call__(self, environ, start_response):
         if self.down:
             raise ConnectionAbortedError("down")
         if environ["PATH_INFO"] == "/-/fault":
             for fault, number in parse_qs(environ["QUERY_STRING"]).items():
                 self.left[fault] = int(number[0])
+            start_response("200 OK", [("Content-Length", "0")])
+            return [b""]
+        if environ["PATH_INFO"] == "/-/refuse":
+            asked = parse_qs(environ["QUERY_STRING"])
+            with self.lock:
+                self.match = asked.get("match", [None])[0]
+                self.skip, self.times = (int(asked.get(name, ["0"])[0]) for name in ("skip", "times"))
             start_response("200 OK", [("Content-Length", "0")])
             return [b""]
         if environ["PATH_INFO"] == "/-/counts":
@@ -61,7 +84,7 @@ class Faults:
             start_response("403 Forbidden", [("Content-Length", str(len(body))), ("Content-Type", "application/xml")])
             return [body]
         self.counts["requests"] += 1
-        if self.take("refuse"):
+        if self.take("refuse") or self.is_refused(environ):
             start_response("503 Slow Down", [("Content-Length", "0")])
             return [b""]
         body = b"".join(self.app(environ, start_response))

@@ -21,19 +21,11 @@ constexpr size_t kLargestWrite = 8 << 20;
 }  // namespace
 
 void check_file_name(const std::string& name) {
-  auto refuse = [&](const char* why) {
+  std::string what = "the name of a file of a checkpoint";
+  if (name == "manifest.json")
     throw Error(ErrorKind::kInvalidArgument,
-                str("'", name, "' cannot be the name of a file of a checkpoint: ", why));
-  };
-  if (name == "manifest.json") refuse("it is the name of the list of files");
-  if (name.find('\0') != std::string::npos) refuse("it contains a zero byte");
-  for (size_t at = 0; at <= name.size();) {
-    size_t end = std::min(name.find('/', at), name.size());
-    std::string part = name.substr(at, end - at);
-    if (part.empty()) refuse("it must be relative and have no empty parts");
-    if (part == "." || part == "..") refuse("it must have no '.' or '..' between slashes");
-    at = end + 1;
-  }
+                str("'", name, "' cannot be ", what, ": it is the name of the list of files"));
+  train::check_relative_path(name, what);
 }
 
 // Removed again unless it is finished.

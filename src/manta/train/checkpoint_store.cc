@@ -25,7 +25,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kPrefix = "checkpoint_";
 constexpr const char* kPartial = ".partial";
-constexpr const char* kStaging = ".staging";
 
 std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
@@ -35,10 +34,6 @@ std::vector<std::string> names_in(const std::string& folder) {
   if (error)
     throw Error(ErrorKind::kIo, str("reading the folder '", folder, "': ", error.message()));
   return names;
-}
-
-bool ends_with(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
 void rename_or_throw(const std::string& from, const std::string& to) {
@@ -101,6 +96,10 @@ std::optional<int64_t> checkpoint_index(const std::string& name) {
     return std::nullopt;
   int64_t index = std::stoll(digits);
   return name == checkpoint_name(index) ? std::optional(index) : std::nullopt;
+}
+
+bool is_partial_checkpoint(const std::string& name) {
+  return name.starts_with(kPrefix) && name.ends_with(kPartial);
 }
 
 void check_checkpoint_config(const CheckpointConfig& config) {
@@ -337,8 +336,7 @@ std::vector<std::pair<Checkpoint, Json>> CheckpointStore::best_checkpoints() con
 
 void CheckpointStore::clean_up() {
   for (const std::string& name : names_in(run_folder_)) {
-    bool partial = name.rfind(kPrefix, 0) == 0 && ends_with(name, kPartial);
-    if (name != kStaging && !partial) continue;
+    if (name != kStaging && !is_partial_checkpoint(name)) continue;
     std::error_code error;
     fs::remove_all(path(name), error);
     if (error) throw Error(ErrorKind::kIo, str("removing '", path(name), "': ", error.message()));

@@ -19,6 +19,9 @@ std::string checkpoint_name(int64_t index);
 /// The report of a committed checkpoint's name; nothing for other names.
 std::optional<int64_t> checkpoint_index(const std::string& name);
 
+/// Whether a name is of one that is not committed, or is being removed.
+bool is_partial_checkpoint(const std::string& name);
+
 /// What a commit needs to know of a report.
 struct CheckpointReport {
   int64_t index = 0;

@@ -78,6 +78,20 @@ bool is_damage(const Error& error) {
   return error.kind() == ErrorKind::kCorrupt || error.kind() == ErrorKind::kNotFound;
 }
 
+void check_relative_path(const std::string& name, const std::string& what) {
+  auto refuse_name = [&](const char* why) {
+    throw Error(ErrorKind::kInvalidArgument, str("'", name, "' cannot be ", what, ": ", why));
+  };
+  if (name.find('\0') != std::string::npos) refuse_name("it contains a zero byte");
+  for (size_t at = 0; at <= name.size();) {
+    size_t end = std::min(name.find('/', at), name.size());
+    std::string part = name.substr(at, end - at);
+    if (part.empty()) refuse_name("it must be relative and have no empty parts");
+    if (part == "." || part == "..") refuse_name("it must have no '.' or '..' between slashes");
+    at = end + 1;
+  }
+}
+
 size_t check_regular(int fd, const std::string& path) {
   struct stat info {};
   if (::fstat(fd, &info) != 0) throw_errno(str("looking at '", path, "'"));

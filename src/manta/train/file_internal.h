@@ -19,6 +19,10 @@ namespace manta::train {
 /// does not answer) says nothing about it, and may be gone at the next try.
 bool is_damage(const Error& error);
 
+/// Throws Error(kInvalidArgument) saying that `name` cannot be `what`, unless it is a relative path
+/// with '/' between its parts, none of which is empty, "." or "..": one that stays in its folder.
+void check_relative_path(const std::string& name, const std::string& what);
+
 /// Opens the file `name` ("a", or "a/b") in `folder`, with O_CREAT also a new one, whose mode is
 /// that of the folder without the right to execute. Throws Error(kNotFound) if there is none,
 /// Error(kCorrupt) if it, or a folder on the way, is anything but a file (folder) itself: a link, a

@@ -17,7 +17,6 @@
 namespace manta::train {
 namespace {
 
-constexpr const char* kLock = ".lock";
 constexpr size_t kLongestPid = 20;
 
 // From the kernel's list of locks: "7: FLOCK ADVISORY WRITE 1234 08:01:5678 0 EOF".
@@ -73,8 +72,8 @@ std::string describe(long pid) {
 }  // namespace
 
 UniqueFd lock_folder(const std::string& folder) {
-  std::string path = folder + "/" + kLock;
-  UniqueFd fd = open_file(folder, kLock, O_RDWR | O_CREAT);
+  std::string path = folder + "/" + kLockFile;
+  UniqueFd fd = open_file(folder, kLockFile, O_RDWR | O_CREAT);
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) {
     // Only a hint for whoever finds it locked.
     std::string pid = std::to_string(::getpid());
@@ -95,7 +94,7 @@ UniqueFd lock_folder(const std::string& folder) {
 bool is_still_locked(const std::string& folder, const UniqueFd& lock) {
   struct stat there {
   }, own{};
-  if (::stat((folder + "/" + kLock).c_str(), &there) != 0)
+  if (::stat((folder + "/" + kLockFile).c_str(), &there) != 0)
     return errno != ENOENT && errno != ENOTDIR && errno != ESTALE;
   if (::fstat(lock.get(), &own) != 0) return true;
   return there.st_ino == own.st_ino && there.st_dev == own.st_dev;

@@ -7,6 +7,8 @@
 
 namespace manta::train {
 
+inline constexpr const char* kLockFile = ".lock";
+
 /// Takes the lock of a run folder, which the kernel releases when the descriptor and its copies are
 /// closed, however this process ends. Does not wait: throws Error(kIo) that names the process which
 /// holds it, Error(kCorrupt) if <folder>/.lock is not a file.

@@ -17,8 +17,9 @@ namespace manta::train {
 namespace {
 
 constexpr size_t kPartBytes = size_t{8} << 20;
-// The library keeps what it has not sent in memory, and would keep a whole file.
-constexpr size_t kMostUnsent = size_t{64} << 20;
+// The library keeps what it has not sent in memory, and would keep a whole file. More than one of
+// its own parts: each flush has sent something.
+constexpr size_t kMostUnsent = size_t{16} << 20;
 
 }  // namespace
 
@@ -39,10 +40,9 @@ void upload_file(const std::string& folder, const std::string& name, const Remot
     if (got == 0) break;
     require(file.stream()->Write(buffer.data(), got));
     unsent += static_cast<size_t>(got);
-    if (unsent >= kMostUnsent) {
-      require(file.stream()->Flush());
-      unsent = 0;
-    }
+    if (unsent < kMostUnsent) continue;
+    require(file.stream()->Flush());
+    unsent = 0;
     if (at_times) at_times(false);
   }
   require(file.stream()->Flush());

@@ -11,8 +11,8 @@
 namespace manta::train {
 
 /// Copies <folder>/<name> to an address, where it appears whole or not at all. `at_times` is called
-/// every few megabytes, and, as the last, when all bytes have left and the file is about to appear;
-/// if it throws, the file does not. Throws as open_file and NewRemoteFile.
+/// when the store has taken another 16 MB, and, as the last, when the file is about to appear; if
+/// it throws, the file does not. Throws as open_file and NewRemoteFile.
 void upload_file(const std::string& folder, const std::string& name, const RemoteAddress& to,
                  const std::function<void(bool is_last)>& at_times = {});
 

@@ -15,6 +15,7 @@
 #include "manta/train/params_internal.h"
 #include "manta/train/remote_checkpoint_internal.h"
 #include "manta/train/remote_run_internal.h"
+#include "manta/train/run_files_internal.h"
 
 namespace manta::train {
 namespace {
@@ -23,6 +24,7 @@ constexpr const char* kOwner = "owner.json";
 constexpr const char* kRemoteParams = "params.json";
 constexpr const char* kJournals = "journal";
 constexpr const char* kPartEnd = ".jsonl";
+constexpr const char* kWhole = "whole";
 constexpr JsonLimits kOwnerLimits{.bytes = 4096, .depth = 4, .values = 100};
 constexpr int64_t kMostOwners = 1'000'000'000;
 constexpr size_t kTokenDigits = 32;
@@ -48,6 +50,10 @@ bool has_only(std::string_view text, const char* characters) {
   return text.find_first_not_of(characters) == std::string_view::npos;
 }
 
+std::string journal_name(int64_t generation, const std::string& token) {
+  return str(six_digits(generation), "-", token);
+}
+
 // "000001-<token>", which becomes part of an address.
 bool is_journal_name(std::string_view name) {
   size_t dash = name.find('-');
@@ -59,11 +65,12 @@ bool is_journal_name(std::string_view name) {
 struct OwnerRecord {
   int64_t generation = 1;
   std::string token;
-  std::string before;  // the folder of the journal that counts until the owner's own is whole
+  std::string from;    // the journal of the owner before; empty: this is the first
+  std::string before;  // the one that counted when this one became the owner
   std::string host;
   int64_t pid = 0;
 
-  std::string journal() const { return str(six_digits(generation), "-", token); }
+  std::string journal() const { return journal_name(generation, token); }
   std::string who() const { return str("process ", pid, " on ", host); }
 };
 
@@ -75,11 +82,15 @@ OwnerRecord read_owner(const RemoteAddress& run) {
   OwnerRecord owner;
   owner.generation = fields.integer("generation", 1, kMostOwners);
   owner.token = fields.text("token", 100);
-  if (owner.token.size() != kTokenDigits || !has_only(owner.token, "0123456789abcdef"))
+  if (!RemoteRun::is_token(owner.token))
     fields.fail("token", str(kTokenDigits, " hexadecimal digits"));
+  owner.from = fields.text("from", 100);
   owner.before = fields.text("before", 100);
-  if (!owner.before.empty() && !is_journal_name(owner.before))
-    fields.fail("before", "the name of a folder in journal, or \"\"");
+  for (const auto& [field, name] : {std::pair("from", owner.from), {"before", owner.before}}) {
+    bool is_first = owner.from.empty() && owner.before.empty();
+    if (!is_first && !is_journal_name(name))
+      fields.fail(field, "the name of a folder in journal, or \"\" for both");
+  }
   owner.host = fields.text("host", 256);
   owner.pid = fields.integer("pid", 0, INT64_MAX);
   return owner;
@@ -90,9 +101,9 @@ std::string host_name() {
   return ::gethostname(name, sizeof name - 1) == 0 ? name : "?";
 }
 
-[[noreturn]] void no_run(const RemoteAddress& address) {
+[[noreturn]] void no_run(const RemoteAddress& address, const char* lacks) {
   throw Error(ErrorKind::kNotFound,
-              str("there is no run at '", address.text(), "': it has no ", kOwner,
+              str("there is no run at '", address.text(), "': it has no ", lacks,
                   " (expected the address of a run, as in Result::path)"));
 }
 
@@ -133,17 +144,32 @@ std::map<std::string, RemoteFileInfo> names_below(const RemoteAddress& folder) {
   return names;
 }
 
+bool is_file_at(const RemoteAddress& address) try {
+  return look_at(address).kind == RemoteEntry::kFile;
+} catch (const Error& error) {
+  if (error.kind() != ErrorKind::kNotFound) throw;
+  return false;  // there is no such bucket
+}
+
+bool is_whole(const RemoteAddress& run, const std::string& journal) {
+  return is_file_at(run.child(kJournals).child(journal).child(kWhole));
+}
+
+// That of an owner whose own journal is not whole. The one before it may have completed its own
+// when it had lost the run already, and then have removed the one that had counted.
+std::string journal_before(const RemoteAddress& run, const std::string& from,
+                           const std::string& before) {
+  return from != before && is_whole(run, from) ? from : before;
+}
+
 // What is neither a checkpoint nor written by this class. What trackers append to must be there,
 // or the next upload would replace it by less.
 void download_others(const RemoteAddress& run, const std::string& folder) {
   for (const auto& [name, file] : names_below(run)) {
     std::string top = name.substr(0, name.find('/'));
-    if (top == kOwner || top == kRemoteParams || top == kJournals || top == "journal.jsonl" ||
-        top.starts_with(".") || checkpoint_index(top)) {
-      continue;
-    }
+    if (is_name_of_run(top) || is_name_of_store(top)) continue;
     try {
-      check_file_name(name);
+      check_relative_path(name, "the name of a file of a run");
     } catch (const Error& error) {
       throw Error(ErrorKind::kCorrupt, str("the run at '", run.text(), "': ", error.what()));
     }
@@ -157,31 +183,43 @@ void download_others(const RemoteAddress& run, const std::string& folder) {
 
 }  // namespace
 
-RemoteRun::RemoteRun(RemoteAddress address)
-    : address_(std::move(address)), token_(hex(random_token(), kTokenDigits)) {}
+RemoteRun::RemoteRun(RemoteAddress address, std::string token)
+    : address_(std::move(address)), token_(std::move(token)) {
+  MANTA_CHECK(is_token(token_), "a token that others would refuse");
+}
 
-void RemoteRun::claim(int64_t generation, const std::string& before) {
-  generation_ = generation;
+std::string RemoteRun::new_token() { return hex(random_token(), kTokenDigits); }
+
+bool RemoteRun::is_token(std::string_view text) {
+  return text.size() == kTokenDigits && has_only(text, "0123456789abcdef");
+}
+
+// Once: whoever wrote it again could undo that somebody else took the run over meanwhile.
+void RemoteRun::claim(int64_t generation, const std::string& from, const std::string& before) {
+  journal_ = journal_name(generation, token_);
+  from_ = from;
   before_ = before;
-  Json owner = {{"generation", generation},
-                {"token", token_},
-                {"before", before},
-                {"host", host_name()},
-                {"pid", ::getpid()}};
+  journal_is_whole_ = before.empty();
+  Json owner = {{"generation", generation}, {"token", token_},     {"from", from},
+                {"before", before},         {"host", host_name()}, {"pid", ::getpid()}};
   write_remote(address_.child(kOwner), to_text(owner, 1) + "\n");
   looked_at_ = {};
   require_owner();  // two may have written
 }
 
-RemoteRun RemoteRun::create(const RemoteAddress& address) {
-  RemoteRun run(address);
+RemoteRun RemoteRun::create(const RemoteAddress& address, const std::string& token) {
+  if (exists(address))
+    throw Error(ErrorKind::kInvalidArgument,
+                str("there is a run at '", address.text(),
+                    "' already; take another RunConfig::name, or restore it to go on with it"));
+  RemoteRun run(address, token);
   try {
-    if (exists(address))
-      throw Error(ErrorKind::kInvalidArgument,
-                  str("there is a run at '", address.text(),
-                      "' already; take another RunConfig::name, or restore it to go on with it"));
-    run.claim(1, "");
+    run.claim(1, "", "");
   } catch (const Error& error) {
+    try {
+      run.forget();
+    } catch (const Error&) {  // the first one says why; what stays does not keep the name
+    }
     if (error.kind() == ErrorKind::kNotFound)
       throw Error(ErrorKind::kNotFound,
                   str("RunConfig::storage_path: ", error.what(),
@@ -191,34 +229,34 @@ RemoteRun RemoteRun::create(const RemoteAddress& address) {
   return run;
 }
 
-RemoteRun RemoteRun::take_over(const RemoteAddress& address, const std::string& from_token) {
-  RemoteRun run(address);
+RemoteRun RemoteRun::take_over(const RemoteAddress& address, const std::set<std::string>& from,
+                               const std::string& token) {
+  RemoteRun run(address, token);
   OwnerRecord owner;
   try {
     owner = read_owner(address);
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kNotFound) no_run(address);
+    if (error.kind() == ErrorKind::kNotFound) no_run(address, kOwner);
     throw;
   }
-  if (!from_token.empty() && from_token != owner.token)
+  if (!from.empty() && !from.contains(owner.token))
     throw Error(ErrorKind::kIo, str("the run at '", address.text(), "' has been taken over by ",
                                     owner.who(), " since; restore it from that address"));
-  run.claim(owner.generation + 1, owner.before.empty() ? owner.journal() : owner.before);
+  bool counts = owner.before.empty() || is_whole(address, owner.journal());
+  run.claim(owner.generation + 1, owner.journal(),
+            counts ? owner.journal() : journal_before(address, owner.from, owner.before));
   return run;
 }
 
-bool RemoteRun::exists(const RemoteAddress& address) try {
-  return look_at(address.child(kOwner)).kind == RemoteEntry::kFile;
-} catch (const Error& error) {
-  if (error.kind() != ErrorKind::kNotFound) throw;
-  return false;  // there is no such bucket
+bool RemoteRun::exists(const RemoteAddress& address) {
+  return is_file_at(address.child(kOwner)) && is_file_at(address.child(kRemoteParams));
 }
 
 std::string RemoteRun::read_params(const RemoteAddress& address) {
   try {
     return read_remote(address.child(kRemoteParams), kMostParamsBytes);
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kNotFound) no_run(address);
+    if (error.kind() == ErrorKind::kNotFound) no_run(address, kRemoteParams);
     throw;
   }
 }
@@ -255,13 +293,29 @@ std::map<int64_t, Checkpoint> RemoteRun::checkpoints(const RemoteAddress& addres
 
 void RemoteRun::download(const std::string& folder) const {
   replace_file(folder + "/params.json", read_params(address_));
-  std::string path = folder + "/journal.jsonl";
-  UniqueFd fd = open_file(folder, "journal.jsonl", O_WRONLY | O_CREAT | O_EXCL);
-  if (before_.empty()) return;
-  for (const RemoteFileInfo& part : parts_of(address_.child(kJournals).child(before_)))
-    download_file(part.address, static_cast<uint64_t>(part.size), fd.get(), path);
-  if (::close(fd.release()) != 0) throw_errno(str("closing '", path, "'"));
+  download_journal(folder);
   download_others(address_, folder);
+}
+
+std::string RemoteRun::earlier_journal() const { return journal_before(address_, from_, before_); }
+
+void RemoteRun::download_journal(const std::string& folder) const {
+  auto write = [&](const std::string& journal) {
+    std::string path = folder + "/journal.jsonl";
+    UniqueFd fd = open_file(folder, "journal.jsonl", O_WRONLY | O_CREAT);
+    if (::ftruncate(fd.get(), 0) != 0) throw_errno(str("emptying '", path, "'"));
+    for (const RemoteFileInfo& part : parts_of(address_.child(kJournals).child(journal)))
+      download_file(part.address, static_cast<uint64_t>(part.size), fd.get(), path);
+    if (::close(fd.release()) != 0) throw_errno(str("closing '", path, "'"));
+  };
+  std::string journal = earlier_journal(), now;
+  try {
+    write(journal);
+    now = earlier_journal();
+  } catch (const Error& error) {
+    if (!is_damage(error) || (now = earlier_journal()) == journal) throw;
+  }
+  if (now != journal) write(now);  // the other may have been removed on the way
 }
 
 void RemoteRun::require_owner(std::chrono::milliseconds fresh_for) {
@@ -278,9 +332,13 @@ void RemoteRun::require_owner(std::chrono::milliseconds fresh_for) {
     owner = read_owner(address_);
   } catch (const Error& error) {
     if (!is_damage(error)) throw;
+    // Nobody who takes a run over removes it. A share that is not mounted has no file at all.
+    if (error.kind() == ErrorKind::kNotFound && !is_file_at(address_.child(kRemoteParams)))
+      throw Error(ErrorKind::kIo, str("there is nothing of the run at '", address_.text(),
+                                      "' at the moment: ", error.what()));
     lost(error.what());
   }
-  if (owner.token != token_) lost(str(owner.who(), " has taken it over"));
+  if (owner.journal() != journal_) lost(str(owner.who(), " has taken it over"));
   looked_at_ = now;
 }
 
@@ -295,35 +353,45 @@ void RemoteRun::put_params(std::string_view text) {
 
 void RemoteRun::put_journal(int64_t number, std::string_view lines) {
   require_owner();
-  std::string journal = str(six_digits(generation_), "-", token_);
-  write_remote(address_.child(kJournals).child(journal).child(six_digits(number) + kPartEnd),
+  write_remote(address_.child(kJournals).child(journal_).child(six_digits(number) + kPartEnd),
                lines);
 }
 
 void RemoteRun::journal_is_whole() {
-  if (before_.empty()) return;
+  if (journal_is_whole_) return;
   require_owner();
-  claim(generation_, "");
-  std::string own = str(six_digits(generation_), "-", token_);
-  RemoteAddress journals = address_.child(kJournals);
-  std::set<std::string> others;
-  for (const auto& [path, file] : names_below(journals)) {
-    std::string name = path.substr(0, path.find('/'));
-    if (is_journal_name(name) && name != own) others.insert(std::move(name));
-  }
+  write_remote(address_.child(kJournals).child(journal_).child(kWhole), "\n");
+  journal_is_whole_ = true;
+  require_owner();
   try {
-    for (const std::string& name : others) remove_remote_folder(journals.child(name));
+    remove_earlier_journals();
   } catch (const Error& error) {
     log_warning(str("the journal of an earlier driver stays, which does no harm: ", error.what()));
   }
 }
 
-// For upload_file: whoever was superseded leaves nothing.
-std::function<void(bool)> RemoteRun::as_owner(const std::function<void()>& at_times) {
-  return [this, at_times](bool is_last) {
+// Those of later owners, if there is one at this very moment, are theirs.
+void RemoteRun::remove_earlier_journals() {
+  RemoteAddress journals = address_.child(kJournals);
+  auto generation = [](const std::string& name) { return std::stoll(name); };  // up to the dash
+  std::set<std::string> earlier;
+  for (const auto& [path, file] : names_below(journals)) {
+    std::string name = path.substr(0, path.find('/'));
+    if (is_journal_name(name) && generation(name) < generation(journal_))
+      earlier.insert(std::move(name));
+  }
+  for (const std::string& name : earlier) remove_remote_folder(journals.child(name));
+}
+
+// Whoever was superseded leaves nothing.
+void RemoteRun::put(const std::string& folder, const std::string& name, const RemoteAddress& to,
+                    const std::function<void()>& at_times) {
+  require_owner(kFreshOnTheWay);
+  upload_file(folder, name, to, [&](bool is_last) {
     require_owner(is_last ? std::chrono::milliseconds(0) : kFreshOnTheWay);
-    at_times();
-  };
+    if (!is_last) at_times();
+  });
+  at_times();
 }
 
 void RemoteRun::put_checkpoint(int64_t index, const std::string& folder,
@@ -332,9 +400,9 @@ void RemoteRun::put_checkpoint(int64_t index, const std::string& folder,
   RemoteAddress to = checkpoint_at(index);
   for (const Json& file : manifest["files"]) {
     std::string name = file["name"];
-    upload_file(folder, name, to.child(name), as_owner(at_times));
+    put(folder, name, to.child(name), at_times);
   }
-  upload_file(folder, kManifestFile, to.child(kManifestFile), as_owner(at_times));
+  put(folder, kManifestFile, to.child(kManifestFile), at_times);
 }
 
 void RemoteRun::remove_checkpoint(int64_t index) {
@@ -345,7 +413,7 @@ void RemoteRun::remove_checkpoint(int64_t index) {
 
 void RemoteRun::put_file(const std::string& folder, const std::string& name,
                          const std::function<void()>& at_times) {
-  upload_file(folder, name, address_.child(name), as_owner(at_times));
+  put(folder, name, address_.child(name), at_times);
 }
 
 void RemoteRun::forget(const std::vector<std::string>& files) {

@@ -17,10 +17,11 @@ namespace manta::train {
 
 /// A run in a store, at an address such as s3://bucket/runs/x, and who may write there.
 ///
-/// | owner.json | who may commit: a token, and where the journal is |
+/// | owner.json | who may commit: a token, and where the journal was; written once per owner |
 /// |---|---|
-/// | params.json | as in a run folder |
+/// | params.json | as in a run folder; without it there is no run |
 /// | journal/000001-<token>/000000.jsonl, ... | in parts that end with lines; a folder per owner |
+/// | journal/000002-<token>/whole | that journal has all that those before it had |
 /// | checkpoint_000007/ | files first, manifest.json last: without it there is no checkpoint |
 /// | everything else | as in the run folder: result files, those of trackers, logs |
 ///
@@ -35,18 +36,25 @@ namespace manta::train {
 /// a run folder.
 class RemoteRun {
  public:
+  /// For an owner to be. Whoever wants to know later whether it became the owner notes it before.
+  static std::string new_token();
+  static bool is_token(std::string_view text);
+
   /// Makes a run at an address. Throws Error(kInvalidArgument) if there is one already or access is
   /// refused, Error(kNotFound) if the bucket does not exist, each saying what to change; Error(kIo)
-  /// if the store does not answer.
-  static RemoteRun create(const RemoteAddress& address);
+  /// if the store does not answer. Leaves the name free then, if the store lets it.
+  static RemoteRun create(const RemoteAddress& address, const std::string& token = new_token());
   /// Takes over the run at an address. Whoever owned it until now, if that still runs, notices when
-  /// it commits the next time. With a token, only from the owner that has it: Error(kIo) names
-  /// another. Throws Error(kNotFound) if there is no run, Error(kCorrupt), Error(kIo).
-  static RemoteRun take_over(const RemoteAddress& address, const std::string& from_token = "");
+  /// it commits the next time. With `from`, only from an owner that has one of these tokens:
+  /// Error(kIo) names another. Throws Error(kNotFound) if there is no run, Error(kCorrupt),
+  /// Error(kIo).
+  static RemoteRun take_over(const RemoteAddress& address, const std::set<std::string>& from = {},
+                             const std::string& token = new_token());
 
-  /// Whether there is a run. Throws Error(kInvalidArgument) if access is refused, Error(kIo).
+  /// Whether there is a run: an owner, and params.json. What a driver left that died before it had
+  /// stored that is none. Throws Error(kInvalidArgument) if access is refused, Error(kIo).
   static bool exists(const RemoteAddress& address);
-  /// The text of params.json. Throws Error(kNotFound) if there is no run, Error(kCorrupt) if it is
+  /// The text of params.json. Throws Error(kNotFound) if there is none, Error(kCorrupt) if it is
   /// larger than that of a run folder.
   static std::string read_params(const RemoteAddress& address);
   /// The checkpoints that have a valid manifest, by report; their files are not looked at. Warns of
@@ -63,7 +71,8 @@ class RemoteRun {
   void download(const std::string& folder) const;
 
   /// Reads the owner again, unless that was less than `fresh_for` ago. Throws Error(kIo) naming the
-  /// new one if this has been superseded, and remembers it. Everything below calls it.
+  /// new one if this has been superseded, and remembers it. A store that has nothing of the run, as
+  /// a share that is not mounted, is Error(kIo) only. Everything below calls it.
   void require_owner(std::chrono::milliseconds fresh_for = {});
   bool superseded() const { return superseded_; }
 
@@ -72,7 +81,8 @@ class RemoteRun {
   void put_journal(int64_t number, std::string_view lines);
   /// The journal of this owner has everything that those before it had: theirs are removed.
   void journal_is_whole();
-  /// From a folder that has all its files; `at_times` is called every few megabytes.
+  /// From a folder that has all its files; `at_times` is called whenever the store has taken some
+  /// megabytes, or a file.
   void put_checkpoint(int64_t index, const std::string& folder,
                       const std::function<void()>& at_times);
   /// The manifest first: whatever happens meanwhile, it does not look like one. Nothing to do if
@@ -84,15 +94,21 @@ class RemoteRun {
   void forget(const std::vector<std::string>& files = {});
 
  private:
-  explicit RemoteRun(RemoteAddress address);
-  void claim(int64_t generation, const std::string& before);
-  std::function<void(bool)> as_owner(const std::function<void()>& at_times);
+  RemoteRun(RemoteAddress address, std::string token);
+  void claim(int64_t generation, const std::string& from, const std::string& before);
+  std::string earlier_journal() const;
+  void download_journal(const std::string& folder) const;
+  void remove_earlier_journals();
+  void put(const std::string& folder, const std::string& name, const RemoteAddress& to,
+           const std::function<void()>& at_times);
   RemoteAddress checkpoint_at(int64_t index) const;
 
   RemoteAddress address_;
   std::string token_;
-  int64_t generation_ = 1;
-  std::string before_;  // the folder of the journal to go on with; empty: this owner's own is whole
+  std::string journal_;  // its folder in journal/, which names the owner
+  std::string from_;     // that of the owner before; empty: there was none
+  std::string before_;   // the one that counted then, in case `from_` never becomes whole
+  bool journal_is_whole_ = false;
   std::chrono::steady_clock::time_point looked_at_;
   bool superseded_ = false;
 };

@@ -46,9 +46,7 @@ Training restore_training(const std::string& run_folder, const std::string& trai
 }
 
 bool is_run_folder(const std::string& path) {
-  if (auto address = remote_address(path))
-    return RemoteRun::exists(*address) &&
-           look_at(address->child("params.json")).kind == RemoteEntry::kFile;
+  if (auto address = remote_address(path)) return RemoteRun::exists(*address);
   std::error_code error;
   return std::filesystem::exists(path + "/params.json", error) &&
          std::filesystem::exists(path + "/journal.jsonl", error);

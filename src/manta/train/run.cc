@@ -85,9 +85,6 @@ class Run {
         progress_(name_of(*folder_), training.run.verbose, ::isatty(STDERR_FILENO) == 1,
                   ranks_of(training.scaling)) {
     if (training.last_run) training.last_run->set(storage_.place());
-    for (const auto& [name, dataset] : training.datasets) {
-      progress_.expect(name, dataset.plan()->estimated_rows());
-    }
   }
 
   Result execute() {
@@ -102,6 +99,8 @@ class Run {
     }
     Controller::Start start;
     try {
+      for (const auto& [name, dataset] : training_.datasets)
+        progress_.expect(name, dataset.plan()->estimated_rows());
       start = find_start();
       prepare();
       callbacks_.on_run_start(info());
@@ -167,7 +166,7 @@ class Run {
     if (training.restore_from.empty()) {
       storage.forget();
     } else if (remote_address(training.restore_from)) {
-      storage.remove_spool();  // which has nothing of its own
+      storage.discard_spool();  // which has nothing of its own
     }
   }
 
@@ -182,7 +181,15 @@ class Run {
   // What is not in the store, and why; empty if everything is, or there is none.
   std::string store_the_rest() {
     if (!mirror_) return "";
-    std::string missing = mirror_->finish(training_.run.storage_timeout,
+    store_.keep_only_the_best();  // the store may have others, of before it was away
+    auto wait = [&](Deadline until) {
+      auto item = events_.pop(until);
+      bool asked = item && item->event && std::holds_alternative<Interrupted>(*item->event);
+      // A run that ends because it was asked to is stored; it may have been asked twice.
+      if (asked && end_.outcome != RunOutcome::kInterrupted) storing_was_interrupted_ = true;
+      return storing_was_interrupted_;
+    };
+    std::string missing = mirror_->finish(training_.run.storage_timeout, wait,
                                           [&](const std::string& text) { progress_.say(text); });
     if (missing.empty()) return "";
     return str(missing, "\n  all of it is in ", folder_->path(),
@@ -191,10 +198,11 @@ class Run {
                    : "");
   }
 
-  static void require_stored(RunOutcome outcome, const std::string& missing) {
+  void require_stored(RunOutcome outcome, const std::string& missing) const {
     if (missing.empty()) return;
-    throw Error(ErrorKind::kIo, str("the run has ", outcome_name(outcome),
-                                    ", but not all of it is stored: ", missing));
+    throw Error(
+        storing_was_interrupted_ ? ErrorKind::kCancelled : ErrorKind::kIo,
+        str("the run has ", outcome_name(outcome), ", but not all of it is stored: ", missing));
   }
 
   RunInfo info() const {
@@ -636,6 +644,7 @@ class Run {
   Clock::time_point next_look_for_drains_;
   std::pair<int, std::string> stacks_ = {-1, ""};  // the last file of them, and its attempt
   End end_;
+  bool storing_was_interrupted_ = false;  // the user did not want to wait for the store
 };
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "manta/train/journal_internal.h"
 #include "manta/train/params_internal.h"
 #include "manta/train/remote_checkpoint_internal.h"
+#include "manta/train/run_files_internal.h"
 #include "manta/train/run_mirror_internal.h"
 
 namespace manta::train {
@@ -22,7 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kUploads = ".upload";
 // In the place of a version: some of its files may be there.
 constexpr uint64_t kParts = UINT64_MAX;
 constexpr const char* kMirroredJournal = "journal.jsonl";
@@ -80,29 +80,11 @@ void link_files(const std::string& from, const std::string& to) try {
   throw Error(ErrorKind::kIo, str("keeping '", from, "' to be stored: ", error.what()));
 }
 
-// What a run folder holds besides what is stored as it comes.
-std::vector<std::string> other_files(const std::string& folder, bool warn) {
-  std::vector<std::string> names;
-  for (fs::recursive_directory_iterator it(folder), end; it != end; ++it) {
-    std::string name = fs::path(it->path()).lexically_relative(folder);
-    bool is_top = it.depth() == 0;
-    bool is_mine = is_top && (name.starts_with(".") || name.starts_with("checkpoint_") ||
-                              name == kMirroredJournal || name == "params.json");
-    if (it->is_symlink() || is_mine) {
-      it.disable_recursion_pending();
-      continue;
-    }
-    if (is_top && (name == "journal" || name == "owner.json")) {
-      if (warn)
-        log_warning(str("'", it->path().string(),
-                        "' is not stored: the store has something else of "
-                        "that name; give it another one"));
-      it.disable_recursion_pending();
-      continue;
-    }
-    if (it->is_regular_file()) names.push_back(std::move(name));
-  }
-  return names;
+std::string listed(const std::map<std::string, std::string>& reasons) {
+  std::string text;
+  for (const auto& [name, why] : reasons)
+    text += str(text.empty() ? "" : "; ", "'", name, "': ", why);
+  return text;
 }
 
 }  // namespace
@@ -115,10 +97,10 @@ struct RunMirror::Next {
 };
 
 RunMirror::RunMirror(RemoteRun remote, std::string folder, bool is_ahead,
-                     std::function<void()> on_superseded)
+                     std::function<void()> on_news)
     : remote_(std::move(remote)),
       folder_(std::move(folder)),
-      on_superseded_(std::move(on_superseded)),
+      on_news_(std::move(on_news)),
       journal_waits_(is_ahead),
       progress_(Clock::now()) {
   std::error_code ignored;
@@ -246,7 +228,7 @@ std::optional<RunMirror::Next> RunMirror::next() {
     return lacks_reports ? Next{Next::kJournal} : Next{Next::kUpload, index, copy};
   }
   if (all_stored_) return std::nullopt;
-  if (ending_) return Next{files_stored_ ? Next::kEnd : Next::kLastFiles};
+  if (ending_) return Next{files_tried_ && !journal_ended_ ? Next::kEnd : Next::kLastFiles};
   if (files_due_) return Next{Next::kFiles};
   return std::nullopt;
 }
@@ -295,7 +277,7 @@ void RunMirror::work() {
     lock.lock();
   }
   lock.unlock();
-  if (!superseded().empty() && on_superseded_) on_superseded_();
+  if (!superseded().empty()) on_news_();
 }
 
 void RunMirror::perform(const Next& next) {
@@ -342,8 +324,8 @@ void RunMirror::perform(const Next& next) {
     case Next::kEnd: {
       store_journal();
       std::lock_guard lock(mutex_);
-      all_stored_ = !params_changed_;
-      changed_.notify_all();
+      journal_ended_ = true;
+      all_stored_ = file_failures_.empty();
       return;
     }
   }
@@ -373,6 +355,15 @@ uint64_t RunMirror::journal_limit() const {
 }
 
 void RunMirror::store_journal() {
+  auto as_due = [&](const auto& write) {
+    try {
+      write();
+    } catch (...) {
+      std::lock_guard lock(mutex_);
+      journal_due_ = true;
+      throw;
+    }
+  };
   for (;;) {
     std::string lines = lines_from(folder_, part_begin_);
     {
@@ -388,26 +379,22 @@ void RunMirror::store_journal() {
       }
     }
     if (lines.empty()) break;
-    try {
-      remote_.put_journal(part_, lines);
-    } catch (...) {
-      std::lock_guard lock(mutex_);
-      journal_due_ = true;
-      throw;
-    }
+    as_due([&] { remote_.put_journal(part_, lines); });
     std::lock_guard lock(mutex_);
     journal_stored_ = part_begin_ + lines.size();
     if (lines.size() < kFullPart) continue;
     ++part_;
     part_begin_ = journal_stored_;
   }
-  remote_.journal_is_whole();
+  as_due([&] { remote_.journal_is_whole(); });
   std::lock_guard lock(mutex_);
   journal_is_whole_ = true;
 }
 
 void RunMirror::store_files(bool all) {
-  for (const std::string& name : other_files(folder_, /*warn=*/all)) {
+  OtherFiles files = other_files(folder_);
+  std::map<std::string, std::string> failures;
+  for (const std::string& name : files.names) {
     std::string path = folder_ + "/" + name;
     std::error_code error;
     Sent now{size_of(path), fs::last_write_time(path, error), Clock::now()};
@@ -419,15 +406,40 @@ void RunMirror::store_files(bool all) {
       continue;
     try {
       remote_.put_file(folder_, name, [this] { touch(); });
-    } catch (const Error&) {
-      if (fs::exists(path, error)) throw;
-      continue;  // it was of a moment only
+    } catch (const Error& thrown) {
+      if (thrown.kind() == ErrorKind::kCancelled) throw;
+      if (!fs::exists(path, error)) continue;  // it was of a moment only
+      remote_.require_owner();  // throws if it is the store that fails, and not this file
+      failures[name] = thrown.what();
+      continue;
     }
     sent_[name] = now;
   }
-  std::lock_guard lock(mutex_);
-  files_due_ = false;
-  files_stored_ = all;
+  set_failures(failures);
+  bool is_first_try = false;
+  {
+    std::lock_guard lock(mutex_);
+    files_due_ = false;
+    if (!all) return;
+    is_first_try = !std::exchange(files_tried_, true);
+    left_out_ = std::move(files.left_out);
+    all_stored_ = journal_ended_ && failures.empty();
+  }
+  // The first time the end of the journal comes before the pause.
+  if (!is_first_try && !failures.empty()) throw Error(ErrorKind::kIo, listed(failures));
+}
+
+// Warns of files that went well until now.
+void RunMirror::set_failures(std::map<std::string, std::string> failures) {
+  std::map<std::string, std::string> fresh = failures;
+  std::unique_lock lock(mutex_);
+  for (const auto& [name, why] : file_failures_) fresh.erase(name);
+  file_failures_ = std::move(failures);
+  bool ending = ending_;
+  lock.unlock();
+  if (!fresh.empty() && !ending)
+    log_warning(str("some files cannot be stored at '", address(), "' at the moment, which is ",
+                    "tried again: ", listed(fresh)));
 }
 
 void RunMirror::touch() {
@@ -437,29 +449,29 @@ void RunMirror::touch() {
 }
 
 void RunMirror::made_progress() {
-  bool was_failing = false;
+  bool was_told = false, ending = false;
   {
     std::lock_guard lock(mutex_);
     progress_ = Clock::now();
-    was_failing = !last_error_.empty();
     last_error_.clear();
-    changed_.notify_all();
+    was_told = std::exchange(told_, false);
+    ending = ending_;
   }
-  if (was_failing) log_warning(str("the run is stored at '", address(), "' again"));
+  if (was_told) log_warning(str("the run is stored at '", address(), "' again"));
+  if (ending) on_news_();
 }
 
 void RunMirror::failed(const Error& error, std::chrono::milliseconds pause) {
   std::unique_lock lock(mutex_);
   if (remote_.superseded()) {
     superseded_ = error.what();
-    changed_.notify_all();
     return;
   }
-  bool is_first = last_error_.empty();
   last_error_ = error.what();
   bool ending = ending_;
+  bool tells = !ending && !std::exchange(told_, true);
   lock.unlock();
-  if (is_first && !ending)
+  if (tells)
     log_warning(str("the run cannot be stored at '", address(), "' at the moment: ", error.what(),
                     "; it goes on, and storing it is tried again"));
   lock.lock();
@@ -472,36 +484,52 @@ std::string RunMirror::what_is_missing() const {
   for (const auto& [index, copy] : copies_)
     if (copy.wanted != 0 && copy.wanted != copy.stored) parts.push_back(checkpoint_name(index));
   if (params_changed_) parts.push_back("params.json");
-  if (!files_stored_) parts.push_back("result files and logs");
-  parts.push_back("the end of the journal");
+  if (!files_tried_) parts.push_back("result files and logs");
+  for (const auto& [name, why] : file_failures_) parts.push_back(name);
+  if (!journal_ended_) parts.push_back("the end of the journal");
   std::string text;
   for (const std::string& part : parts) text += (text.empty() ? "" : ", ") + part;
   return text;
 }
 
 std::string RunMirror::finish(std::chrono::milliseconds patience,
+                              const std::function<bool(Deadline until)>& wait,
                               const std::function<void(const std::string&)>& say) {
   std::unique_lock lock(mutex_);
   ending_ = true;
   progress_ = Clock::now();
   changed_.notify_all();
+  auto unlocked = [&](const auto& call) {
+    lock.unlock();
+    call();
+    lock.lock();
+  };
   for (auto said = Clock::now();;) {
     if (all_stored_) return "";
     if (!superseded_.empty()) return str(superseded_, "; not stored: ", what_is_missing());
-    if (Clock::now() - progress_ >= patience) {
+    auto now = Clock::now();
+    if (now - progress_ >= patience) {
       return str("'", address(), "' does not have: ", what_is_missing(), "; the store has taken ",
                  "nothing for ", patience.count(), " ms (RunConfig::storage_timeout)",
                  last_error_.empty() ? "" : ": ", last_error_);
     }
-    changed_.wait_until(lock, std::min(progress_ + patience, said + kSayEvery));
-    if (Clock::now() - said < kSayEvery || all_stored_) continue;
-    said = Clock::now();
-    std::string text =
-        str("storing ", what_is_missing(), last_error_.empty() ? "" : "; ", last_error_);
-    lock.unlock();
-    say(text);
-    lock.lock();
+    if (now - said >= kSayEvery) {
+      said = now;
+      std::string text =
+          str("storing ", what_is_missing(), last_error_.empty() ? "" : "; ", last_error_);
+      unlocked([&] { say(text); });
+    }
+    bool interrupted = false;
+    Deadline until = Deadline::after(std::min(progress_ + patience, said + kSayEvery) - now);
+    unlocked([&] { interrupted = wait(until); });
+    if (interrupted && !all_stored_)
+      return str("interrupted; '", address(), "' does not have: ", what_is_missing());
   }
+}
+
+std::map<std::string, std::string> RunMirror::left_out() const {
+  std::lock_guard lock(mutex_);
+  return left_out_;
 }
 
 }  // namespace manta::train

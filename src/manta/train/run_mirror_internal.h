@@ -34,14 +34,15 @@ namespace manta::train {
 /// takes disk space, no memory.
 ///
 /// What fails is tried again for as long as the run goes on, after 0.5 s at first and every 10 s in
-/// the end. There is one warning when that begins and one when it is over.
+/// the end. There is one warning when that begins and one when it is over. A file that the store
+/// refuses while it takes others holds up nothing else.
 class RunMirror final : public CheckpointCopies {
  public:
   /// Stores params.json and, unless the folder `is_ahead` of the store, the journal. If it is
-  /// ahead, checkpoints that the store lacks come first. Throws as RemoteRun. `on_superseded` is
-  /// called once, on the mirror's thread, if somebody else takes the run over.
-  RunMirror(RemoteRun remote, std::string folder, bool is_ahead,
-            std::function<void()> on_superseded);
+  /// ahead, checkpoints that the store lacks come first. Throws as RemoteRun. `on_news` is called
+  /// on the mirror's thread if somebody else takes the run over, and whenever `finish` has
+  /// something to look at.
+  RunMirror(RemoteRun remote, std::string folder, bool is_ahead, std::function<void()> on_news);
   ~RunMirror() override;  ///< Drops what is not stored yet; waits for the request at hand.
 
   /// Of the run, as text.
@@ -59,10 +60,17 @@ class RunMirror final : public CheckpointCopies {
 
   /// Stores all the rest: what is on its way, the other files of the folder, the end of the journal
   /// last. Nothing may change there any more. Returns nothing if everything is stored; otherwise
-  /// what is not, and why, after the store has taken nothing for `patience`. `say` gets a line now
-  /// and then while it takes long.
+  /// what is not, and why, after the store has taken nothing for `patience`, or `wait` says that
+  /// the user does not want to wait. `wait` returns at the deadline, or earlier, as it must after
+  /// `on_news`. `say` gets a line now and then while it takes long.
   std::string finish(std::chrono::milliseconds patience,
+                     const std::function<bool(Deadline until)>& wait,
                      const std::function<void(const std::string&)>& say);
+  /// What of the folder cannot be in a store, and why; known when `finish` has returned.
+  std::map<std::string, std::string> left_out() const;
+  /// Drops what is not stored yet, and waits for the request at hand: the folder is not read any
+  /// more.
+  void stop();
 
   /// A checkpoint of the folder as it is in the store.
   Checkpoint stored(const Checkpoint& checkpoint) const;
@@ -91,12 +99,12 @@ class RunMirror final : public CheckpointCopies {
   void touch();
   void made_progress();
   void failed(const Error& error, std::chrono::milliseconds pause);
-  void stop();
+  void set_failures(std::map<std::string, std::string> failures);
   std::string what_is_missing() const;
 
   RemoteRun remote_;  // of the thread, after the constructor
   const std::string folder_;
-  const std::function<void()> on_superseded_;
+  const std::function<void()> on_news_;
   uint64_t versions_ = 1;  // of the run's thread: of contents; 1: what the store had at the start
 
   // Of the thread, too: where the next bytes of the journal go.
@@ -121,11 +129,15 @@ class RunMirror final : public CheckpointCopies {
   bool journal_waits_ = false;     // until it is known which checkpoints the store lacks
   bool journal_is_whole_ = false;  // it has all that earlier owners had
   bool ending_ = false;
-  bool files_stored_ = false;
+  bool files_tried_ = false;    // each of them, since the end
+  bool journal_ended_ = false;  // its last line is stored
   bool all_stored_ = false;
+  std::map<std::string, std::string> file_failures_;  // other files that are not stored, and why
+  std::map<std::string, std::string> left_out_;
   bool stopping_ = false;
   std::string superseded_;
   std::string last_error_;  // of what is tried again; empty: the last try went well
+  bool told_ = false;       // the user, of that
   Clock::time_point progress_;
   std::thread thread_;
 };

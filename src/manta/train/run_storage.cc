@@ -7,9 +7,11 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/base/json_input_internal.h"
+#include "manta/base/log_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/owned_folder_internal.h"
 #include "manta/train/params_internal.h"
+#include "manta/train/run_files_internal.h"
 #include "manta/train/run_storage_internal.h"
 
 namespace manta::train {
@@ -17,7 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kStoreNote = ".store.json";
 constexpr JsonLimits kStoreNoteLimits{.bytes = 1 << 16, .depth = 4, .values = 100};
 
 std::string spools() { return results_folder() + "/.remote"; }
@@ -51,34 +52,46 @@ bool is_in_spool(const std::string& run_folder) {
 }
 
 // Which store a spool is for, and as whom.
-void note_store(const std::string& run_folder, const RemoteRun& remote) {
-  Json note = {{"address", remote.address().text()}, {"token", remote.token()}};
-  replace_file(run_folder + "/" + kStoreNote, to_text(note, 1) + "\n");
+struct StoreNote {
+  std::string token;
+  std::string next = {};  // that of an owner to be, which may be the owner already
+};
+
+void write_note(const std::string& run_folder, const RemoteAddress& address,
+                const StoreNote& note) {
+  Json json = {{"address", address.text()}, {"token", note.token}};
+  if (!note.next.empty()) json["next"] = note.next;
+  replace_file(run_folder + "/" + kStoreNote, to_text(json, 1) + "\n");
 }
 
+// Whatever becomes of this process, the spool knows the token that the store has then.
 RemoteRun take_over_from(const std::string& run_folder) {
   std::string path = run_folder + "/" + kStoreNote;
-  Json note = read_json(path, kStoreNoteLimits);
-  JsonFields fields(note, str("'", path, "'"));
+  Json json = read_json(path, kStoreNoteLimits);
+  JsonFields fields(json, str("'", path, "'"));
   auto address = remote_address(fields.text("address"));
   if (!address) fields.fail("address", "an address such as s3://bucket/runs/x");
-  if (!RemoteRun::exists(*address)) return RemoteRun::create(*address);
-  return RemoteRun::take_over(*address, fields.text("token"));
+  StoreNote note{fields.text("token"),
+                 fields.has("next") ? fields.text("next") : RemoteRun::new_token()};
+  if (!RemoteRun::is_token(note.next)) fields.fail("next", "a token");
+  write_note(run_folder, *address, note);
+  if (!RemoteRun::exists(*address)) return RemoteRun::create(*address, note.next);
+  return RemoteRun::take_over(*address, {note.token, note.next}, note.next);
 }
 
 // The run that `remote` owns now, in a spool.
 RunStorage with_mirror(std::unique_ptr<RunFolder> folder, RemoteRun remote, bool is_ahead,
-                       std::function<void()> on_superseded) {
-  note_store(folder->path(), remote);
+                       std::function<void()> on_news) {
+  write_note(folder->path(), remote.address(), {remote.token()});
   RunStorage storage;
   storage.folder = std::move(folder);
   storage.mirror = std::make_unique<RunMirror>(std::move(remote), storage.folder->path(), is_ahead,
-                                               std::move(on_superseded));
+                                               std::move(on_news));
   return storage;
 }
 
 RunStorage make_remote(const Training& training, RemoteAddress address,
-                       std::function<void()> on_superseded) {
+                       std::function<void()> on_news) {
   if (training.run.name.empty()) {
     RemoteAddress first = address;
     for (int number = 2; RemoteRun::exists(address); ++number)
@@ -93,7 +106,7 @@ RunStorage make_remote(const Training& training, RemoteAddress address,
     local.storage_path = spool;
     local.folder_mode = 0700;
     return with_mirror(RunFolder::create(local, params_of(training)), remote, /*is_ahead=*/false,
-                       std::move(on_superseded));
+                       std::move(on_news));
   } catch (const Error& error) {
     if (!spool.empty()) remove_quietly(spool);
     try {
@@ -104,7 +117,7 @@ RunStorage make_remote(const Training& training, RemoteAddress address,
   }
 }
 
-RunStorage restore_remote(const RemoteAddress& address, std::function<void()> on_superseded) {
+RunStorage restore_remote(const RemoteAddress& address, std::function<void()> on_news) {
   RemoteRun remote = RemoteRun::take_over(address);
   std::string spool = make_spool();
   try {
@@ -114,7 +127,7 @@ RunStorage restore_remote(const RemoteAddress& address, std::function<void()> on
     make_folder_anew(folder);
     remote.download(folder);
     return with_mirror(RunFolder::open(folder), std::move(remote), /*is_ahead=*/false,
-                       std::move(on_superseded));
+                       std::move(on_news));
   } catch (...) {
     remove_quietly(spool);
     throw;
@@ -158,32 +171,41 @@ void require_local_storage(const std::string& path, const std::string& who) {
           "at one"));
 }
 
-RunStorage RunStorage::open(const Training& training, std::function<void()> on_superseded) {
+RunStorage RunStorage::open(const Training& training, std::function<void()> on_news) {
   if (training.restore_from.empty()) {
     RunConfig run = training.run;
     if (run.name.empty()) run.name = name_by_time(training.trainer);
-    if (auto address = run_address(run))
-      return make_remote(training, *address, std::move(on_superseded));
+    if (auto address = run_address(run)) return make_remote(training, *address, std::move(on_news));
     return {RunFolder::create(training.run, params_of(training)), nullptr};
   }
   if (auto address = remote_address(training.restore_from))
-    return restore_remote(*address, std::move(on_superseded));
+    return restore_remote(*address, std::move(on_news));
   auto folder = RunFolder::open(training.restore_from);
   if (!is_in_spool(folder->path())) return {std::move(folder), nullptr};
   RemoteRun remote = take_over_from(folder->path());
-  return with_mirror(std::move(folder), std::move(remote), /*is_ahead=*/true,
-                     std::move(on_superseded));
+  return with_mirror(std::move(folder), std::move(remote), /*is_ahead=*/true, std::move(on_news));
 }
 
 void RunStorage::forget() {
   folder->forget();
+  if (mirror) mirror->forget();
+  discard_spool();
+}
+
+void RunStorage::discard_spool() {
   if (!mirror) return;
-  mirror->forget();
-  remove_spool();
+  mirror->stop();
+  remove_quietly(spool_of(folder->path()));
 }
 
 void RunStorage::remove_spool() {
-  if (mirror) remove_quietly(spool_of(folder->path()));
+  auto left_out = mirror ? mirror->left_out() : std::map<std::string, std::string>();
+  if (left_out.empty()) return discard_spool();
+  std::string names;
+  for (const auto& [name, why] : left_out)
+    names += str(names.empty() ? "" : ", ", "'", name, "' (", why, ")");
+  log_warning(str("'", mirror->address(), "' does not have ", names, "; '", folder->path(),
+                  "' is therefore kept"));
 }
 
 }  // namespace manta::train

@@ -24,15 +24,18 @@ struct RunStorage {
 
   /// Makes the run, or opens the one that `training.restore_from` says. Of an address, params.json
   /// and the journal are fetched into a new spool. Throws as RunFolder and RemoteRun, before any
-  /// worker starts; leaves nothing behind then. `on_superseded` as RunMirror.
-  static RunStorage open(const Training& training, std::function<void()> on_superseded);
+  /// worker starts; leaves nothing behind then. `on_news` as RunMirror.
+  static RunStorage open(const Training& training, std::function<void()> on_news);
 
   /// The address, or the folder's path.
   std::string place() const { return mirror ? mirror->address() : folder->path(); }
   /// Of a run that could not begin: its name can be used again.
   void forget();
-  /// Everything is stored: removes the spool, if there is one.
+  /// Everything is stored: removes the spool, if there is one. Keeps it, and says so, if it has
+  /// what cannot be in a store.
   void remove_spool();
+  /// Nothing in the spool, if there is one, is needed any more.
+  void discard_spool();
 };
 
 /// The address of the run with this config; nothing if its storage_path is a path. Throws
