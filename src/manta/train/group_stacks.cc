@@ -6,6 +6,7 @@
 #include "manta/core/process_stacks_internal.h"
 #include "manta/core/remote.h"
 #include "manta/train/group_internal.h"
+#include "manta/train/group_stacks_internal.h"
 
 namespace manta::train {
 namespace {
@@ -23,60 +24,93 @@ std::vector<std::string> stacks_on_node(const std::vector<int32_t>& pids, int64_
   return stacks;
 }
 
-struct OnNode {
-  std::vector<int32_t> pids = {};
-  ObjectRef<std::vector<std::string>> stacks = {};
-  std::string error = {};
+/// Asks with tasks.
+class StackTasks {
+ public:
+  explicit StackTasks(Deadline deadline) : deadline_(deadline) {}
+
+  void ask(uint32_t node, const std::vector<int32_t>& pids) try {
+    milliseconds patience(deadline_.poll_milliseconds());
+    // It holds nothing, so that it need not wait for what those that hang hold.
+    tasks_[node] =
+        remote({.resources = {.cpus = 0},
+                .max_retries = 0,
+                .name = "stacks",
+                .labels = {{"id", std::to_string(node)}}},
+               stacks_on_node, pids, std::max(patience - kForTheWay, patience / 2).count());
+  } catch (const Error& error) {
+    answers_[node].error = error.what();
+  }
+
+  std::map<uint32_t, StackSource::Answer> collect() {
+    std::vector<ObjectRef<std::vector<std::string>>> all;
+    for (const auto& [node, task] : tasks_) all.push_back(task);
+    try {
+      if (!all.empty()) get(all, milliseconds(deadline_.poll_milliseconds()));
+    } catch (const Error&) {  // of one of them: what has come is there now
+    }
+    for (const auto& [node, task] : tasks_) {
+      try {
+        answers_[node].stacks = task.get(milliseconds(0));
+      } catch (const Error& error) {
+        answers_[node].error = error.what();
+      }
+    }
+    return std::move(answers_);
+  }
+
+ private:
+  const Deadline deadline_;
+  std::map<uint32_t, ObjectRef<std::vector<std::string>>> tasks_;
+  std::map<uint32_t, StackSource::Answer> answers_;
 };
 
 }  // namespace
 
-std::string Group::stacks(Deadline deadline) {
-  std::vector<std::pair<std::string, std::optional<Join>>> members;
-  {
-    std::lock_guard lock(loop_.mutex);
-    for (const Seat& seat : seats_) members.emplace_back(seat.name, seat.joined);
-  }
-  std::map<uint32_t, OnNode> others;
-  for (const auto& [name, joined] : members)
-    if (joined && joined->node != 0) others[joined->node].pids.push_back(joined->pid);
-  milliseconds patience(deadline.poll_milliseconds());
-  for (auto& [node, on] : others) {
-    try {
-      // It holds nothing, so that it need not wait for what those that hang hold.
-      on.stacks =
-          remote({.resources = {.cpus = 0},
-                  .max_retries = 0,
-                  .name = "stacks",
-                  .labels = {{"id", std::to_string(node)}}},
-                 stacks_on_node, on.pids, std::max(patience - kForTheWay, patience / 2).count());
-    } catch (const Error& error) {
-      on.error = error.what();
-    }
-  }
-  auto elsewhere = [&](const Join& joined) -> std::string {
-    OnNode& on = others.at(joined.node);
-    try {
-      if (!on.error.empty())
-        return str("  on another node, from which it did not come: ", on.error, "\n");
-      auto found = std::find(on.pids.begin(), on.pids.end(), joined.pid) - on.pids.begin();
-      return on.stacks.get(milliseconds(deadline.poll_milliseconds()))[static_cast<size_t>(found)];
-    } catch (const Error& error) {
-      on.error = error.what();
-      return str("  on another node, from which it did not come: ", on.error, "\n");
-    }
+std::string stacks_of(const std::vector<StackOwner>& owners, const StackSource& source) {
+  std::map<uint32_t, std::vector<int32_t>> elsewhere;
+  for (const StackOwner& owner : owners)
+    if (owner.place && owner.place->node != 0)
+      elsewhere[owner.place->node].push_back(owner.place->pid);
+  for (const auto& [node, pids] : elsewhere) source.ask(node, pids);
+  std::map<int32_t, std::string> here;
+  for (const StackOwner& owner : owners)
+    if (owner.place && owner.place->node == 0)
+      here[owner.place->pid] = source.here(owner.place->pid);
+  auto answers = source.collect();
+  auto from_node = [&](const StackOwner::Place& place) {
+    const auto& pids = elsewhere.at(place.node);
+    auto at = static_cast<size_t>(std::find(pids.begin(), pids.end(), place.pid) - pids.begin());
+    const StackSource::Answer& answer = answers[place.node];
+    if (at < answer.stacks.size()) return answer.stacks[at];
+    return str("  on another node, from which it did not come: ", answer.error, "\n");
   };
   std::string text;
-  for (const auto& [name, joined] : members) {
-    text += str(text.empty() ? "" : "\n", name);
-    if (!joined) {
+  for (const StackOwner& owner : owners) {
+    text += str(text.empty() ? "" : "\n", owner.name);
+    if (!owner.place) {
       text += "\n  has not joined\n";
     } else {
-      text += str(" (pid ", joined->pid, ")\n",
-                  joined->node != 0 ? elsewhere(*joined) : process_stacks(joined->pid, deadline));
+      text += str(" (pid ", owner.place->pid, ")\n",
+                  owner.place->node != 0 ? from_node(*owner.place) : here.at(owner.place->pid));
     }
   }
   return text;
+}
+
+std::string Group::stacks(Deadline deadline) {
+  std::vector<StackOwner> owners;
+  {
+    std::lock_guard lock(loop_.mutex);
+    for (const Seat& seat : seats_) {
+      owners.push_back({seat.name});
+      if (seat.joined) owners.back().place = {seat.joined->node, seat.joined->pid};
+    }
+  }
+  StackTasks tasks(deadline);
+  return stacks_of(owners, {.ask = [&](uint32_t node, const auto& pids) { tasks.ask(node, pids); },
+                            .here = [&](int32_t pid) { return process_stacks(pid, deadline); },
+                            .collect = [&] { return tasks.collect(); }});
 }
 
 }  // namespace manta::train
