@@ -5,11 +5,22 @@
 #include <cstdlib>
 
 #include "manta/base/error_internal.h"
+#include "manta/core/client_internal.h"
 #include "manta/torch/backend_choice_internal.h"
 #include "manta/torch/nccl_group_internal.h"
 
 namespace manta::train {
 namespace {
+
+// As CUDA knows them. The variable alone says nothing: outside of a worker, it is what the user or
+// a scheduler has set.
+std::string granted_gpus() {
+  auto client = Client::current_or_null();
+  auto task = client ? client->running() : nullptr;
+  if (!task || task->context.gpu_ids.empty()) return "";
+  const char* gpus = std::getenv("CUDA_VISIBLE_DEVICES");
+  return gpus ? gpus : "";
+}
 
 std::string libtorch_of(const BackendFacts& facts) { return str("libtorch ", facts.libtorch); }
 
@@ -55,8 +66,7 @@ c10::Device choose_device(const BackendFacts& facts) {
 
 BackendFacts backend_facts() {
   BackendFacts facts;
-  const char* gpus = std::getenv("CUDA_VISIBLE_DEVICES");
-  facts.gpus = gpus ? gpus : "";
+  facts.gpus = granted_gpus();
   facts.sees_gpu = torch::cuda::is_available();
   facts.built_for_gpu = at::Context::hasCUDART();
   facts.has_nccl = has_nccl();

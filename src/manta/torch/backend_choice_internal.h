@@ -9,7 +9,8 @@ namespace manta::train {
 /// What is known when a rank joins its group, or asks for its device.
 struct BackendFacts {
   std::string asked = "auto";  ///< TorchConfig::backend.
-  /// The GPUs that this worker was given, as CUDA_VISIBLE_DEVICES has them; empty: none.
+  /// The GPUs that this worker was given, as CUDA_VISIBLE_DEVICES has them; empty: none, or this is
+  /// no worker.
   std::string gpus = {};
   bool sees_gpu = false;       ///< libtorch sees one of them.
   bool built_for_gpu = false;  ///< libtorch has CUDA.
@@ -31,9 +32,9 @@ struct BackendChoice {
 /// Throws Error(kInvalidArgument) if what was asked for is not there.
 BackendChoice choose_backends(const BackendFacts& facts);
 
-/// The first of the GPUs that the worker was given, or the CPU if none was. Throws
-/// Error(kResources) if it was given one that libtorch cannot use: to train on the CPU instead
-/// would be no answer.
+/// The first of the GPUs that the worker was given, or the CPU if none was. Outside of a worker,
+/// the first that libtorch sees, or the CPU. Throws Error(kResources) if a worker was given one
+/// that libtorch cannot use: to train on the CPU instead would be no answer.
 c10::Device choose_device(const BackendFacts& facts);
 
 /// Of this process and its libtorch.

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "manta/base/error_internal.h"
 #include "manta/torch/backend_choice_internal.h"
 #include "manta/torch/nccl_group_internal.h"
@@ -88,6 +90,24 @@ TEST(BackendChoiceTest, TheDeviceIsTheGpuThatWasGivenOrTheCpu) {
               AllOf(HasSubstr("given GPU 3"), HasSubstr("libtorch 2.13.0"),
                     HasSubstr("built for CPUs only"), HasSubstr("use_gpu = false")));
   EXPECT_THAT(device_of({.gpus = "3", .built_for_gpu = true}), HasSubstr("sees none"));
+}
+
+// Whatever the user, or a scheduler such as Slurm, has set: this process was given none.
+TEST(BackendChoiceTest, WhatTheEnvironmentSaysIsNotWhatAWorkerWasGiven) {
+  const char* set = std::getenv("CUDA_VISIBLE_DEVICES");
+  std::string old = set ? set : "";
+  for (const char* visible : {"-1", "0", "0,1", ""}) {
+    ::setenv("CUDA_VISIBLE_DEVICES", visible, 1);
+    BackendFacts facts = backend_facts();
+    EXPECT_EQ(facts.gpus, "") << visible;
+    facts.sees_gpu = false;
+    EXPECT_EQ(device_of(facts), "cpu") << visible;
+  }
+  if (set) {
+    ::setenv("CUDA_VISIBLE_DEVICES", old.c_str(), 1);
+  } else {
+    ::unsetenv("CUDA_VISIBLE_DEVICES");
+  }
 }
 
 // What the table above is asked about on this machine.

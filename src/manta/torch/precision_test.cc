@@ -143,8 +143,23 @@ TEST(SeedAll, MakesNumbersRepeat) {
   EXPECT_EQ(seed_all(7, {.per_rank = true}), 7) << "outside of a run there is rank 0";
   EXPECT_TRUE(torch::equal(torch::rand({3}), first));
   EXPECT_EQ(std::rand(), number);
-  EXPECT_EQ(get_device(), torch::cuda::is_available() ? torch::Device(torch::kCUDA, 0)
-                                                      : torch::Device(torch::kCPU));
+}
+
+TEST(GetDevice, OutsideOfAWorkerIsTheGpuThatIsSeenOrTheCpu) {
+  const char* set = std::getenv("CUDA_VISIBLE_DEVICES");
+  std::string old = set ? set : "";
+  // As Slurm may set it where libtorch is for CPUs; and as users do who want the CPU.
+  for (const char* visible : {"0", "-1"}) {
+    ::setenv("CUDA_VISIBLE_DEVICES", visible, 1);
+    EXPECT_EQ(get_device(), torch::cuda::is_available() ? torch::Device(torch::kCUDA, 0)
+                                                        : torch::Device(torch::kCPU))
+        << visible;
+  }
+  if (set) {
+    ::setenv("CUDA_VISIBLE_DEVICES", old.c_str(), 1);
+  } else {
+    ::unsetenv("CUDA_VISIBLE_DEVICES");
+  }
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ struct SeedOptions {
 uint64_t seed_all(uint64_t seed, const SeedOptions& options = {});
 
 /// Where this worker should put its model and batches: the GPU that it was given (`use_gpu`), which
-/// is device 0 of those that it sees, or the CPU. Error(kResources) if libtorch cannot use it.
+/// is device 0 of those that it sees, or the CPU if it was given none. Error(kResources) if
+/// libtorch cannot use it. Outside of a worker: the first GPU that libtorch sees, or the CPU.
 torch::Device get_device();
 
 }  // namespace manta::train

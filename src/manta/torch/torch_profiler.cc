@@ -11,6 +11,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/base/log_internal.h"
+#include "manta/torch/torch_profiler_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/session_internal.h"
 
@@ -24,20 +25,25 @@ using torch::profiler::impl::ProfilerState;
 
 std::atomic<bool> a_profiler_records{false};
 
+}  // namespace
+
 // PyTorch writes `path`.tmp first, through a link of that name, too: a run folder may have come
 // from elsewhere.
-void save(profiling::ProfilerResult& trace, const std::string& path) {
-  std::string fresh = path + ".XXXXXX";
-  if (!::mkdtemp(fresh.data())) throw_errno(manta::str("making the folder '", fresh, "'"));
-  trace.save(fresh + "/trace.json");
-  int written = ::rename((fresh + "/trace.json").c_str(), path.c_str());
-  int error = errno;
-  std::filesystem::remove_all(fresh);
-  errno = error;
-  if (written != 0) throw_errno(manta::str("writing '", path, "'"));
+void internal::save_trace(profiling::ProfilerResult& trace, const std::string& path) {
+  struct FreshFolder {
+    explicit FreshFolder(const std::string& beside) : path(beside + ".XXXXXX") {
+      if (!::mkdtemp(path.data())) throw_errno(manta::str("making the folder '", path, "'"));
+    }
+    ~FreshFolder() {
+      std::error_code ignored;
+      std::filesystem::remove_all(path, ignored);
+    }
+    std::string path;
+  } fresh(path);
+  std::string written = fresh.path + "/trace.json";
+  trace.save(written);
+  if (::rename(written.c_str(), path.c_str()) != 0) throw_errno(manta::str("writing '", path, "'"));
 }
-
-}  // namespace
 
 TorchProfiler::TorchProfiler(const TorchProfilerOptions& options) : options_(options) {
   if (options.first_step < 0 || options.num_steps < 1)
@@ -87,7 +93,7 @@ void TorchProfiler::finish() {
   try {
     auto result = profiling::disableProfiler();
     train::make_folders_to(folder_, name);
-    save(*result, path);
+    internal::save_trace(*result, path);
     path_ = path;
   } catch (const std::exception& error) {
     log_warning(manta::str("TorchProfiler: the trace '", path, "' is lost: ", error.what()));

@@ -11,6 +11,7 @@
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/torch/tensor_bytes.h"
 #include "manta/torch/torch_checkpoint.h"
+#include "manta/torch/torch_profiler_internal.h"
 #include "manta/torch/torch_trainer.h"
 #include "manta/train/session.h"
 
@@ -78,6 +79,20 @@ TEST(TorchProfilerTest, LinksAreNotWrittenThrough) {
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(victim), {}), "precious");
   EXPECT_THAT(folder.entries(),
               UnorderedElementsAre("victim", "rank-0.steps-0-0.json", "rank-0.steps-0-0.json.tmp"));
+}
+
+TEST(TorchProfilerTest, ATraceThatCannotBeSavedLeavesNothing) {
+  namespace profiling = torch::autograd::profiler;
+  using torch::profiler::impl::ActivityType;
+  TemporaryFolder folder;
+  torch::profiler::impl::ProfilerConfig config(torch::profiler::impl::ProfilerState::KINETO);
+  profiling::prepareProfiler(config, {ActivityType::CPU});
+  profiling::enableProfiler(config, {ActivityType::CPU});
+  auto trace = profiling::disableProfiler();
+  internal::save_trace(*trace, folder / "trace");
+  // PyTorch refuses to save one twice.
+  EXPECT_ANY_THROW(internal::save_trace(*trace, folder / "again"));
+  EXPECT_THAT(folder.entries(), UnorderedElementsAre("trace"));
 }
 
 TEST(TorchProfilerTest, EachWorkerHasATrace) {
