@@ -30,6 +30,16 @@ class RemoteRunTest : public testing::Test {
     return look_at(*remote_address(server_.address(path))).kind == RemoteEntry::kFile;
   }
 
+  int counted_requests() const {
+    std::string counts = server_.tell("/-/counts");
+    return std::stoi(counts.substr(counts.find("requests=") + 9));
+  }
+  // How many drivers the run has had.
+  int64_t generation() const {
+    auto owner = read_remote(*remote_address(server_.address("runs/job/owner.json")), 1 << 20);
+    return Json::parse(owner).at("generation");
+  }
+
   data::S3Server server_;
   TemporaryFolder home_, temporary_;
   const std::string old_home_;
@@ -63,18 +73,26 @@ TEST_F(RemoteRunTest, AKilledDriversRunGoesOnOnAnotherMachine) {
                !std::filesystem::is_empty(other / "manta_results/.remote"));
 }
 
-// Killed at any moment, again and again: what the store has is always a run that goes on.
+// Killed after any number of requests, again and again: what the store has is always a run that
+// goes on.
 TEST_F(RemoteRunTest, KilledAtAnyMoment) {
   std::string program = test_program("remote_job"), run = server_.address("runs/job");
   Program first(program, {"start", server_.address("runs"), "40"}, temporary_.path());
   ASSERT_TRUE(eventually([&] { return has("runs/job/checkpoint_000001/manifest.json"); }));
   first.send(SIGKILL);
   first.wait();
-  for (int kills = 0; kills < 6; ++kills) {
-    Program next(program, {"restore", run, std::to_string(1 + kills % 2)}, temporary_.path());
-    std::this_thread::sleep_for(std::chrono::milliseconds(150 + 170 * kills));
+  // The first of these requests make it the owner.
+  int workers = 1;
+  for (int requests : {17, 20, 26, 35, 47, 61}) {
+    int64_t before = generation();
+    int seen = counted_requests();
+    Program next(program, {"restore", run, std::to_string(workers)}, temporary_.path());
+    ASSERT_TRUE(eventually([&] { return counted_requests() >= seen + requests; }));
     next.send(SIGKILL);
-    next.wait();
+    int status = next.wait();
+    EXPECT_TRUE(WIFSIGNALED(status)) << "it had ended before it was killed";
+    EXPECT_EQ(generation(), before + 1) << requests << " requests";
+    workers = 3 - workers;
   }
   Program last(program, {"restore", run, "1"}, temporary_.path());
   std::string line = last.read_line();
