@@ -101,13 +101,15 @@ struct RunConfig {
   /// At an address is everything that another process or machine needs to read the run and to
   /// restore it. While the run goes on it has a folder on the driver's machine, below
   /// ~/manta_results/.remote, which is removed at the end. What is committed there is brought to
-  /// the store in the background: a checkpoint when its files and then its manifest are there, the
-  /// journal at least every 5 seconds, other files at the end. A store that cannot be used at the
-  /// start is an error of fit() before workers start; one that fails later is warned of and tried
-  /// again.
+  /// the store in the background: a checkpoint's files first and then its manifest; the journal
+  /// after each checkpoint and at most every 5 seconds, but never ahead of a checkpoint that is not
+  /// stored yet; other files, new and changed ones, about every minute, large ones less often, all
+  /// at the end. A store that cannot be used at the start is an error of fit() before workers
+  /// start; one that fails later is warned of and tried again.
   std::string storage_path = {};
   /// At the end of a run whose storage_path is an address: how long the store may take nothing
-  /// before fit() gives up, with an error that says what is not stored and where it is.
+  /// before fit() gives up, with an error that says what is not stored and where it is. Ctrl-C,
+  /// SIGTERM and RunHandle::stop end that wait at once.
   std::chrono::milliseconds storage_timeout = std::chrono::minutes(2);
   FailureConfig failure_config = {};
   CheckpointConfig checkpoint_config = {};
