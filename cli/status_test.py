@@ -76,6 +76,7 @@ class Status(unittest.TestCase):
     def test_a_run_that_does_not_answer(self):
         driver = self.start()
         os.kill(driver.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, driver.pid, os.WSTOPPED)  # until all of its threads have stopped
         text = self.ask("status", "--timeout", "0.3", code=1)
         self.assertIn(f"process {driver.pid}, in ", text)
         self.assertIn("has not answered in 0.3 s", text)
