@@ -1,5 +1,8 @@
 #include <dlfcn.h>
+#include <link.h>
 #include <sys/mman.h>
+
+#include <vector>
 
 #include "manta/base/error_internal.h"
 #include "manta/base/start_thread_internal.h"
@@ -48,9 +51,39 @@ void require_room(size_t bytes) {
   ::munmap(probe, bytes);
 }
 
+// Where the program or library that this is part of looks for libraries (its RUNPATH).
+std::vector<std::string> library_folders() {
+  Dl_info ignored{};
+  link_map* self = nullptr;
+  Dl_serinfo size{};
+  if (!::dladdr1(reinterpret_cast<void*>(&throw_no_duckdb), &ignored,
+                 reinterpret_cast<void**>(&self), RTLD_DL_LINKMAP) ||
+      ::dlinfo(self, RTLD_DI_SERINFOSIZE, &size) != 0) {
+    return {};
+  }
+  std::vector<uint64_t> memory(size.dls_size / sizeof(uint64_t) + 1);
+  auto* info = reinterpret_cast<Dl_serinfo*>(memory.data());
+  info->dls_size = size.dls_size;
+  info->dls_cnt = size.dls_cnt;
+  if (::dlinfo(self, RTLD_DI_SERINFO, info) != 0) return {};
+  std::vector<std::string> folders;
+  for (unsigned i = 0; i < info->dls_cnt; ++i) folders.emplace_back(info->dls_serpath[i].dls_name);
+  return folders;
+}
+
+void* open_duckdb() {
+  if (void* library = ::dlopen(kDuckDbLibrary, kHowToLoad)) return library;
+  // A sanitizer's dlopen looks where its own library says.
+  for (const auto& folder : library_folders()) {
+    if (void* library = ::dlopen((folder + "/" + kDuckDbLibrary).c_str(), kHowToLoad))
+      return library;
+  }
+  return ::dlopen(kDuckDbLibrary, kHowToLoad);  // for its error
+}
+
 DuckDb load_duckdb() {
   require_room(kRoomToLoad + kRoomToRun);
-  void* library = ::dlopen(kDuckDbLibrary, kHowToLoad);
+  void* library = open_duckdb();
   if (!library) throw_no_duckdb();
   DuckDb loaded;
 #define X(result, name, parameters)                                                        \

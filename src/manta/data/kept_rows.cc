@@ -9,6 +9,7 @@
 #include "manta/base/error_internal.h"
 #include "manta/data/duckdb_internal.h"
 #include "manta/data/kept_rows_internal.h"
+#include "manta/data/recycling_pool_internal.h"
 #include "manta/data/wide_internal.h"
 #include "manta/data/wide_types_internal.h"
 #include "manta/io/arrow_status_internal.h"
@@ -237,13 +238,13 @@ std::shared_ptr<arrow::RecordBatch> KeptRows::next_keys() {
 struct KeptRows::Gathered {
   Gathered(const Slot& from, int64_t rows, bool may_be_nowhere) : slot(from), length(rows) {
     if (slot.has_nulls || may_be_nowhere) {
-      valid = check(arrow::AllocateEmptyBitmap(rows), kGathering);
+      valid = check(arrow::AllocateEmptyBitmap(rows, pool), kGathering);
     }
     if (slot.is_text) {
       texts.resize(static_cast<size_t>(rows));
-      values = check(arrow::AllocateBuffer((rows + 1) * 8), kGathering);
+      values = check(arrow::AllocateBuffer((rows + 1) * 8, pool), kGathering);
     } else {
-      values = check(arrow::AllocateBuffer(rows * slot.width), kGathering);
+      values = check(arrow::AllocateBuffer(rows * slot.width, pool), kGathering);
     }
   }
 
@@ -279,7 +280,7 @@ struct KeptRows::Gathered {
     ends[0] = 0;
     for (size_t i = 0; i < texts.size(); ++i) ends[i + 1] = ends[i] + texts[i].length;
     std::shared_ptr<arrow::Buffer> bytes =
-        check(arrow::AllocateBuffer(ends[texts.size()]), kGathering);
+        check(arrow::AllocateBuffer(ends[texts.size()], pool), kGathering);
     for (size_t i = 0; i < texts.size(); ++i) {
       const auto& text = texts[i];
       if (text.length == 0) continue;
@@ -293,6 +294,7 @@ struct KeptRows::Gathered {
 
   const Slot& slot;
   const int64_t length;
+  arrow::MemoryPool* const pool = &RecyclingPool::instance();
   std::shared_ptr<arrow::Buffer> valid, values;
   std::vector<TextSlot> texts;
   int64_t nulls = 0;
