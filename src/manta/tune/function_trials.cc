@@ -93,9 +93,10 @@ void FunctionTrials::resume(const Trial& trial, Running& running, TrialCall& cal
   int64_t last = std::min(index, known - 1);
   if (last >= 0) running.seconds_before = trial.reports[static_cast<size_t>(last)].time_total_s;
   // The driver died between the commit and the report's line in the journal.
-  if (index == known)
-    events_->push(Reported{trial.number, trial.attempt, index, checkpoint->metrics(),
-                           running.seconds_before, true});
+  if (index != known) return;
+  running.unrecorded = index;
+  events_->push(Reported{trial.number, trial.attempt, index, checkpoint->metrics(),
+                         running.seconds_before, true});
 }
 
 std::optional<SendVerdict> FunctionTrials::on_report(uint64_t trial, int attempt,
@@ -104,13 +105,23 @@ std::optional<SendVerdict> FunctionTrials::on_report(uint64_t trial, int attempt
   auto found = running_.find(trial);
   if (found == running_.end() || found->second.attempt != attempt) return std::nullopt;
   Running& running = found->second;
+  // If this driver dies, too, no checkpoint may be further ahead of the journal than one report.
+  if (running.unrecorded) {
+    running.held_back = std::move(report);
+    return std::nullopt;
+  }
+  return take_report(trial, running, report);
+}
+
+std::optional<SendVerdict> FunctionTrials::take_report(uint64_t trial, Running& running,
+                                                       SendTrialReport& report) {
   try {
     if (report.has_checkpoint) commit(running, trial, report);
   } catch (const Error& error) {
     return SendVerdict{report.index, false, error.what()};
   }
   running.waits_for = report.index;
-  events_->push(Reported{trial, attempt, report.index, std::move(report.metrics),
+  events_->push(Reported{trial, running.attempt, report.index, std::move(report.metrics),
                          running.seconds_before + seconds_since(running.began),
                          report.has_checkpoint});
   return std::nullopt;
@@ -124,6 +135,7 @@ void FunctionTrials::commit(Running& running, uint64_t trial, const SendTrialRep
 }
 
 void FunctionTrials::judge(const Judge& judge) {
+  std::optional<SendVerdict> verdict;
   {
     std::lock_guard lock(mutex_);
     auto found = running_.find(judge.trial);
@@ -131,10 +143,16 @@ void FunctionTrials::judge(const Judge& judge) {
     Running& running = found->second;
     // Only now is the report on record: until then a restart begins with the one before.
     if (running.store) running.store->keep_only_the_best();
-    if (running.waits_for != judge.index) return;  // made before it was started again
-    running.waits_for.reset();
+    if (running.unrecorded == judge.index) {  // made before it was started again
+      running.unrecorded.reset();
+      if (running.held_back) verdict = take_report(judge.trial, running, *running.held_back);
+      running.held_back.reset();
+    } else if (running.waits_for == judge.index) {
+      running.waits_for.reset();
+      verdict = SendVerdict{judge.index, judge.verdict == Verdict::kStop, ""};
+    }
   }
-  server_->answer(judge.trial, judge.attempt, {judge.index, judge.verdict == Verdict::kStop, ""});
+  if (verdict) server_->answer(judge.trial, judge.attempt, *verdict);
 }
 
 void FunctionTrials::on_task_done(uint64_t trial, int attempt) {

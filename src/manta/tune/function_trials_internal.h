@@ -37,11 +37,15 @@ class FunctionTrials final : public Trials {
     Clock::time_point began;
     std::unique_ptr<train::CheckpointStore> store = {};  // once there is a checkpoint
     std::optional<int64_t> waits_for = {};               // the report whose verdict it waits for
+    // That of the checkpoint it goes on from, until it is on record; what it reports meanwhile.
+    std::optional<int64_t> unrecorded = {};
+    std::optional<SendTrialReport> held_back = {};
     bool interrupted = false;
   };
 
   std::string folder_of(uint64_t trial) const;
   std::optional<SendVerdict> on_report(uint64_t trial, int attempt, SendTrialReport& report);
+  std::optional<SendVerdict> take_report(uint64_t trial, Running& running, SendTrialReport& report);
   void resume(const Trial& trial, Running& running, TrialCall& call);
   void commit(Running& running, uint64_t trial, const SendTrialReport& report);
   void on_task_done(uint64_t trial, int attempt);
