@@ -18,6 +18,7 @@
 #include "manta/data/parquet_fixture_internal.h"
 #include "manta/data/sources.h"
 #include "manta/train/base_trainer.h"
+#include "manta/train/callback.h"
 #include "manta/train/session.h"
 #include "manta/train/train_loop.h"
 #include "manta/train/training_internal.h"
@@ -256,15 +257,21 @@ TEST(ConcurrentRunsTest, CtrlCEndsAllAndIsTheProgramsAgainAfterwards) {
 
 std::string marker(const std::string& storage, int id) { return str(storage, "/shown", id); }
 
+// In the driver, once the report's line is shown.
+struct MarksReports : Callback {
+  Decision on_report(const RunInfo& run, const ReportRecord&) override {
+    std::ofstream(marker(fs::path(run.path).parent_path(), run.train_loop_config.at("id")))
+        << "shown";
+    return Decision::go_on();
+  }
+};
+
 // Ends when both runs have shown their first report.
 void say_something(const Json& config) {
-  int id = config.at("id");
   std::string storage = fs::path(get_context().run_folder).parent_path();
-  std::cout << "the output of " << id << std::endl;
+  std::cout << "the output of " << config.at("id") << std::endl;
   report({{"n", 0}});
-  report({{"n", 1}});  // waits for the first
-  std::ofstream(marker(storage, id)) << "shown";
-  eventually([&] { return fs::exists(marker(storage, 3 - id)); });
+  eventually([&] { return fs::exists(marker(storage, 1)) && fs::exists(marker(storage, 2)); });
 }
 
 TEST(ConcurrentRunsTest, TheirLinesSayWhichRunTheyAreOf) {
@@ -274,6 +281,8 @@ TEST(ConcurrentRunsTest, TheirLinesSayWhichRunTheyAreOf) {
     Training a = one_of_many(say_something, storage.path(), 1);
     Training b = one_of_many(say_something, storage.path(), 2);
     a.run.verbose = b.run.verbose = true;
+    a.run.callbacks = {std::make_shared<MarksReports>()};
+    b.run.callbacks = a.run.callbacks;
     RunHandle first(a);
     ASSERT_TRUE(eventually([&] { return fs::exists(marker(storage.path(), 1)); }));
     RunHandle second(b);
