@@ -110,6 +110,19 @@ TEST_F(SessionFolderTest, LeftoversOfTheDeadAreRemoved) {
   EXPECT_FALSE(fs::exists(leftover));
 }
 
+// Of a process that died before it had locked its folder, or that is about to.
+TEST_F(SessionFolderTest, AnEmptyFolderWithoutALockIsRemovedAfterAMinute) {
+  std::string dead = std::to_string(dead_pid());
+  fs::path old = parent_ / ("manta-" + dead + "-abcdef"),
+           young = parent_ / ("manta-" + dead + "-ghijkl");
+  fs::create_directories(old);
+  fs::create_directories(young);
+  fs::last_write_time(old, fs::file_time_type::clock::now() - std::chrono::hours(1));
+  SessionFolder folder(parent_.string());
+  EXPECT_FALSE(fs::exists(old));
+  EXPECT_TRUE(fs::exists(young));
+}
+
 TEST_F(SessionFolderTest, WhatMayBeInUseOrIsNotOursIsKept) {
   std::string dead = std::to_string(dead_pid());
   std::vector<fs::path> kept{make_folder(str("manta-", ::getppid(), "-abcdef")),  // lives

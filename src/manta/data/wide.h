@@ -7,7 +7,8 @@
 
 /// Options of the operations that need all rows at once. Each runs on DuckDB, which is loaded when
 /// the first of them runs, and spills to the run's temporary folder what exceeds `memory_bytes`.
-/// The rows that it gives are written to a temporary file, from which later operations stream.
+/// The rows of sorts, shuffles and joins stay in memory if a quarter of that is enough for them,
+/// and are put into order when they are read. All others are written to a temporary file.
 namespace manta {
 
 /// Where rows with a null key come. Rows with NaN come between them and the others.
