@@ -1,6 +1,8 @@
 // Rows of from_items and from_arrow in training: they travel to the data reader's process.
 
+#include <arrow/api.h>
 #include <gmock/gmock.h>
+#include <sched.h>
 
 #include <map>
 
@@ -43,6 +45,32 @@ TEST(RowsInMemoryTest, AreTrainedOn) {
   Result result = run_training(training);
   EXPECT_EQ(result.metrics.at("rows"), 20000);
   EXPECT_NEAR(result.metrics.at("sum").get<double>(), 10000, 1e-6);
+}
+
+std::shared_ptr<arrow::RecordBatch> with_policy_of_reader(
+    const std::shared_ptr<arrow::RecordBatch>& batch) {
+  auto policy =
+      arrow::MakeArrayFromScalar(arrow::Int64Scalar(::sched_getscheduler(0)), batch->num_rows());
+  return batch->AddColumn(0, "policy", policy.ValueOrDie()).ValueOrDie();
+}
+
+void policies(const Json&) {
+  for (const auto& batch : get_dataset_shard().iter_batches({.batch_size = 16})) {
+    const auto& of_reader =
+        static_cast<const arrow::Int64Array&>(*batch->GetColumnByName("policy"));
+    train::report({{"reader", of_reader.Value(0)}, {"worker", ::sched_getscheduler(0)}});
+    return;
+  }
+}
+
+// So that it does not take a processor from a worker whose step others wait for.
+TEST(RowsInMemoryTest, AreReadAsBatchWork) {
+  TemporaryFolder folder;
+  Training training = test_training(folder.path(), policies);
+  training.datasets.emplace("train", many_items().map_batches(with_policy_of_reader));
+  Result result = run_training(training);
+  EXPECT_EQ(result.metrics.at("reader"), SCHED_BATCH);
+  EXPECT_EQ(result.metrics.at("worker"), SCHED_OTHER);
 }
 
 TEST(RowsInMemoryTest, AreGivenAgainToARunThatIsRestored) {
