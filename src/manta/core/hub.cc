@@ -5,7 +5,6 @@
 #include "manta/base/start_thread_internal.h"
 #include "manta/core/hub_internal.h"
 #include "manta/io/channel_internal.h"
-#include "manta/io/eager_loop_internal.h"
 
 namespace manta {
 namespace {
@@ -60,13 +59,43 @@ void Hub::run() {
   ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
   ::pthread_setname_np(::pthread_self(), "manta:hub");
   try {
-    run_eagerly(loop_);
+    turn_.run();
   } catch (const std::exception& error) {
-    // No memory, most likely. Nothing can be done any more, and whoever waits is told.
-    std::lock_guard lock(loop_.mutex);
-    stopping_ = true;
-    failure_ = str("Manta's hub failed: ", error.what(), "; ", describe_limits());
-    if (driver_client_) driver_client_->on_closed(failure_);
+    fail(error);
+  }
+}
+
+// No memory, most likely. Nothing can be done any more, and whoever waits is told.
+void Hub::fail(const std::exception& error) {
+  std::lock_guard lock(loop_.mutex);
+  stopping_ = true;
+  failure_ = str("Manta's hub failed: ", error.what(), "; ", describe_limits());
+  if (driver_client_) driver_client_->on_closed(failure_);
+  loop_.context.stop();
+}
+
+bool Hub::begin_turn() {
+  if (!is_little_at_work()) return false;
+  turn_.take();
+  return true;
+}
+
+bool Hub::take_turn() {
+  if (!is_little_at_work()) return false;
+  help();
+  return true;
+}
+
+bool Hub::is_little_at_work() {
+  std::lock_guard lock(loop_.mutex);
+  return tasks_.size() <= 1;
+}
+
+void Hub::help() {
+  try {
+    turn_.help();
+  } catch (const std::exception& error) {
+    fail(error);
   }
 }
 
@@ -97,6 +126,7 @@ void Hub::stop() {
     stop_timer_ = loop_.after(grace, [this] { loop_.context.stop(); });
   }
   thread_.join();
+  turn_.wait_for_helpers();
   acceptor_.close();
   status_socket_.reset();
   for (auto& [index, peer] : peers_) {

@@ -27,6 +27,7 @@
 #include "manta/core/task_queue_internal.h"
 #include "manta/core/worker_log_internal.h"
 #include "manta/io/async_channel_internal.h"
+#include "manta/io/loop_turn_internal.h"
 
 namespace manta {
 
@@ -64,6 +65,15 @@ class Hub final : public EngineEvents {
   Resources most();
   /// Ends every process and the thread.
   void stop();
+
+  /// For a thread of the driver's that waits for something short, one at a time: it hears the
+  /// processes itself instead of the hub's thread (see LoopTurn). begin_turn and take_turn, which
+  /// the thread calls again and again, return false where more than one thing is at work, which
+  /// must not wait for a thread that may leave any time. Then, or after end_turn, the turn is over.
+  bool begin_turn();
+  bool take_turn();
+  /// `others_follow`: as LoopTurn::leave.
+  void end_turn(bool others_follow) { turn_.leave(others_follow); }
 
  private:
   struct Actor;
@@ -158,6 +168,9 @@ class Hub final : public EngineEvents {
 
   // hub.cc
   void run();
+  void fail(const std::exception& error);
+  bool is_little_at_work();
+  void help();
   void request_dispatch();
   void dispatch();
   Clock::duration dispatch_pause() const;
@@ -293,6 +306,7 @@ class Hub final : public EngineEvents {
 
   HubOptions options_;
   EventLoop loop_;
+  LoopTurn turn_{loop_};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{
       loop_.context.get_executor()};
   boost::asio::local::stream_protocol::acceptor acceptor_{loop_.context};

@@ -14,15 +14,21 @@ Outcome good() {
 }  // namespace
 
 void Hub::post(ToHub message) {
-  std::lock_guard lock(loop_.mutex);
-  if (stopping_) return;
   bool only_objects =
       std::holds_alternative<Fetch>(message) || std::holds_alternative<Release>(message) ||
       std::holds_alternative<Watch>(message) || std::holds_alternative<Put>(message);
-  handle(*peers_.at(0), std::move(message));
-  if (only_objects) return;
-  if (dispatch_pause() > Clock::duration::zero()) return request_dispatch();
-  dispatch();
+  {
+    std::lock_guard lock(loop_.mutex);
+    if (stopping_) return;
+    handle(*peers_.at(0), std::move(message));
+    if (only_objects) return;
+    if (dispatch_pause() > Clock::duration::zero()) {
+      request_dispatch();
+    } else {
+      dispatch();
+    }
+  }
+  help();  // what that left to do, unless the hub's thread is up
 }
 
 void Hub::answer(Peer& peer, uint64_t request, std::string text, uint64_t id) {

@@ -47,7 +47,12 @@ class DriverLink : public HubLink {
     if (over()) return;
     thread_local EagerWait eager;
     auto begin = Clock::now();
+    bool has_turn = false;
     auto done = [&] {
+      if (has_turn && !hub_->take_turn()) {
+        has_turn = false;
+        hub_->end_turn(/*others_follow=*/false);
+      }
       lock.lock();
       if (over() || deadline.passed()) return true;
       lock.unlock();
@@ -57,7 +62,9 @@ class DriverLink : public HubLink {
     // One thread at a time: more would keep the hub from telling any of them.
     bool found = !looking_.exchange(true);
     if (found) {
+      has_turn = eager.is_short() && hub_->begin_turn();
       found = eager.look(done);
+      if (has_turn) hub_->end_turn(found);
       looking_ = false;
     }
     if (!found) {

@@ -17,7 +17,7 @@
 #include "manta/core/node_declaration_internal.h"
 #include "manta/core/resources_internal.h"
 #include "manta/io/channel_internal.h"
-#include "manta/io/eager_loop_internal.h"
+#include "manta/io/loop_turn_internal.h"
 
 namespace manta {
 namespace {
@@ -83,7 +83,7 @@ void NodeAgent::end_with_input() {
 
 void NodeAgent::run_loop() {
   join_run();
-  run_eagerly(loop_);
+  LoopTurn(loop_).run();
   // Nothing runs on the loop any more.
   pumps_.clear();
   worker_listener_.reset();

@@ -18,4 +18,10 @@ void EagerWait::add(std::chrono::nanoseconds wait) {
   usual_ += (std::min<std::chrono::nanoseconds>(wait, 2 * kMostSpin) - usual_) / 4;
 }
 
+void EagerWait::give_way(Clock::time_point now) {
+  bool again = now - sleeps_until_ < rest_;  // it has looked for less time than it has rested
+  rest_ = again ? std::min(2 * rest_, kMostRest) : kLeastRest;
+  sleeps_until_ = now + rest_;
+}
+
 }  // namespace manta

@@ -14,7 +14,7 @@ namespace manta {
 /// before it sleeps. To fall asleep and to be woken costs both sides 25 to 50 us on a virtual
 /// machine, more than most of these waits. A thread that looks takes a processor from others, so it
 /// must be likely not to be in vain: it looks only where its waits were short, gives way between
-/// two looks, and does not look for a second once somebody else has needed the processor. A
+/// two looks, and does not look for a while once somebody else has needed the processor. A
 /// thread that usually waits long costs nothing while it does. Not thread-safe.
 class EagerWait {
  public:
@@ -32,7 +32,7 @@ class EagerWait {
       bool found = look();
       auto before = std::exchange(now, Clock::now());
       bool others_ran = now - before >= kOthersRan;
-      if (others_ran) sleeps_until_ = now + kOthersNeedIt;
+      if (others_ran) give_way(now);
       if (found || others_ran) return found;
     }
     return false;
@@ -47,17 +47,21 @@ class EagerWait {
   /// Whoever looks uses up its share of it, and would wait for its turn when the frame comes;
   /// whoever sleeps is let in at once.
   static constexpr std::chrono::microseconds kOthersRan{250};
-  /// So long it does not look then. Each time it gives way to somebody who has work to do costs it
-  /// a share of the processor's time, and so some milliseconds of waiting.
-  static constexpr std::chrono::seconds kOthersNeedIt{1};
+  /// So long it does not look then, and twice as long each time that it finds others at work again
+  /// soon after. Each time it gives way to somebody who has work to do costs it a share of the
+  /// processor's time, and so some milliseconds of waiting.
+  static constexpr std::chrono::milliseconds kLeastRest{80};
+  static constexpr std::chrono::milliseconds kMostRest{1280};
 
  private:
   std::chrono::nanoseconds most_now() const;
+  void give_way(Clock::time_point now);
 
   const bool may_look_;
   const std::chrono::nanoseconds least_;
   std::chrono::nanoseconds usual_ = 2 * kMostSpin;
-  Clock::time_point sleeps_until_{};
+  std::chrono::milliseconds rest_{0};
+  Clock::time_point sleeps_until_{};  // after the last rest
 };
 
 }  // namespace manta

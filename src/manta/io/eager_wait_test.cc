@@ -48,15 +48,31 @@ TEST(EagerWait, DoesNotLookWhereWaitsAreLong) {
   EXPECT_FALSE(wait.look([] { return false; })) << "it gives up";
 }
 
+// A look that takes long is what it sees when others have had the processor.
+bool look_while_others_run(EagerWait& wait, bool found) {
+  return wait.look([&] {
+    std::this_thread::sleep_for(2 * EagerWait::kOthersRan);
+    return found;
+  });
+}
+
+// How long it rests after such a look.
+Clock::duration rest_of(EagerWait& wait) {
+  auto begin = Clock::now();
+  while (!wait.look([] { return true; })) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return Clock::now() - begin;
+}
+
 TEST(EagerWait, WhatComesWhileOthersRunIsTakenAndStillShowsThatTheyDo) {
   if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "it never looks on one processor";
   EagerWait wait;
   make_short(wait);
-  EXPECT_TRUE(wait.look([] {
-    std::this_thread::sleep_for(2 * EagerWait::kOthersRan);
-    return true;
-  }));
-  EXPECT_FALSE(wait.look([] { return true; }));
+  auto begin = Clock::now();
+  EXPECT_TRUE(look_while_others_run(wait, true));
+  rest_of(wait);
+  EXPECT_GE(Clock::now() - begin, EagerWait::kLeastRest);
 }
 
 TEST(EagerWait, LooksForTheLeastTimeEvenWhereWaitsAreLong) {
@@ -65,21 +81,20 @@ TEST(EagerWait, LooksForTheLeastTimeEvenWhereWaitsAreLong) {
   EXPECT_TRUE(wait.look([] { return true; }));
 }
 
-// A look that takes long is what it sees when others have had the processor.
-TEST(EagerWait, SleepsForAWhileOnceOthersHaveNeededTheProcessor) {
+TEST(EagerWait, RestsLongerEachTimeThatOthersNeedTheProcessorAgain) {
   if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "it never looks on one processor";
   EagerWait wait;
   make_short(wait);
-  auto begin = Clock::now();
-  EXPECT_FALSE(wait.look([] {
-    std::this_thread::sleep_for(2 * EagerWait::kOthersRan);
-    return false;
-  }));
-  int looks = 0;
-  while (!wait.look([&] { return ++looks > 0; })) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  auto rest = EagerWait::kLeastRest;
+  for (int i = 0; i < 4; ++i, rest *= 2) {
+    auto begin = Clock::now();
+    EXPECT_FALSE(look_while_others_run(wait, false));
+    // Where this thread was away for so long that the rest was over, the next one is short again.
+    bool in_time = Clock::now() - begin < rest;
+    rest_of(wait);
+    EXPECT_GE(Clock::now() - begin, rest);
+    if (!in_time || Clock::now() - begin > rest + rest / 2) return;
   }
-  EXPECT_GE(Clock::now() - begin, EagerWait::kOthersNeedIt);
 }
 
 }  // namespace
