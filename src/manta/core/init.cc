@@ -260,6 +260,19 @@ std::string temporary_folder() {
   return folder.empty() ? "/tmp" : folder.string();
 }
 
+std::shared_ptr<const SessionFolder> own_temporary_folder() {
+  static std::mutex mutex;
+  static std::weak_ptr<const SessionFolder> shared;
+  std::lock_guard lock(mutex);
+  auto folder = shared.lock();
+  if (folder) return folder;
+  std::error_code ignored;
+  // A detached process may live longer than the run that it was started by.
+  bool has_run = std::filesystem::is_directory(folder_of_starter(), ignored);
+  shared = folder = std::make_shared<const SessionFolder>(has_run ? folder_of_starter() : "");
+  return folder;
+}
+
 void init(int argc, char** argv, const InitOptions& options) {
   if (const char* fd = std::getenv(kStartVariable)) {
     int number = std::atoi(fd);

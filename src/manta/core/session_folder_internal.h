@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "manta/base/names_internal.h"
@@ -36,5 +37,10 @@ const std::string& current_session_folder();
 /// Where any process puts large files that it needs for a while: the folder of the run that it
 /// drives or works for, which goes away with the run, or else the system's temporary folder.
 std::string temporary_folder();
+
+/// The same for what may be needed after the run has ended: a folder of this process's own, which
+/// goes away with its last holder. If the process is killed, a worker's goes away with the run's
+/// folder, and any other with the next run in the same place.
+std::shared_ptr<const SessionFolder> own_temporary_folder();
 
 }  // namespace manta

@@ -6,6 +6,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/base/json_input_internal.h"
+#include "manta/core/session_folder_internal.h"
 #include "manta/io/remote_files_internal.h"
 #include "manta/train/checkpoint.h"
 #include "manta/train/file_internal.h"
@@ -62,9 +63,10 @@ void append_file(const std::string& path, uint64_t size, std::string& to) {
 
 Checkpoint Checkpoint::in_temporary_folder(
     const std::function<void(const std::string& path)>& fill) {
-  std::string path = fs::temp_directory_path() / "manta-checkpoint-XXXXXX";
+  auto all = own_temporary_folder();
+  std::string path = all->path() + "/checkpoint-XXXXXX";
   if (!::mkdtemp(path.data())) throw_errno(str("making the temporary folder '", path, "'"));
-  std::shared_ptr<void> folder(nullptr, [path](void*) {
+  std::shared_ptr<void> folder(nullptr, [path, all](void*) {
     std::error_code ignored;
     fs::remove_all(path, ignored);
   });

@@ -7,6 +7,8 @@
 
 #include "manta/base/error_of_internal.h"
 #include "manta/base/temporary_folder_internal.h"
+#include "manta/core/remote.h"
+#include "manta/core/session_folder_internal.h"
 #include "manta/data/s3_server_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/manifest_internal.h"
@@ -54,6 +56,15 @@ TEST(CheckpointFormsTest, ValuesComeBackAndTheFolderGoesWithTheLastCopy) {
     EXPECT_THAT(copy.files(), ElementsAre("dict.json", "dict.safetensors"));
   }
   EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+std::string folder_of_values() { return Checkpoint::from_dict({.values = {{"n", 1}}}).path(); }
+
+// So that nothing is left of a worker that is killed.
+TEST(CheckpointFormsTest, AWorkersAreInTheFolderOfTheRunWhichGoesAwayWithIt) {
+  EXPECT_THAT(get(remote(folder_of_values)), testing::StartsWith(current_session_folder() + "/"));
+  EXPECT_THAT(folder_of_values(), testing::Not(HasSubstr(current_session_folder())))
+      << "it may be needed after the run";
 }
 
 TEST(CheckpointFormsTest, PythonReadsTheTensors) {
