@@ -162,6 +162,40 @@ std::string journal_before(const RemoteAddress& run, const std::string& from,
   return from != before && is_whole(run, from) ? from : before;
 }
 
+// The journal in the folder of this name, which is asked for again if it was removed on the way.
+void write_journal(const RemoteAddress& run, const std::string& folder,
+                   const std::function<std::string()>& name) {
+  auto write = [&](const std::string& journal) {
+    std::string path = folder + "/journal.jsonl";
+    UniqueFd fd = open_file(folder, "journal.jsonl", O_WRONLY | O_CREAT);
+    if (::ftruncate(fd.get(), 0) != 0) throw_errno(str("emptying '", path, "'"));
+    for (const RemoteFileInfo& part : parts_of(run.child(kJournals).child(journal)))
+      download_file(part.address, static_cast<uint64_t>(part.size), fd.get(), path);
+    if (::close(fd.release()) != 0) throw_errno(str("closing '", path, "'"));
+  };
+  std::string journal = name(), now;
+  try {
+    write(journal);
+    now = name();
+  } catch (const Error& error) {
+    if (!is_damage(error) || (now = name()) == journal) throw;
+  }
+  if (now != journal) write(now);
+}
+
+// The journal that counts, as long as nobody completes another.
+std::string journal_of(const RemoteAddress& run, const OwnerRecord& owner) {
+  bool counts = owner.before.empty() || is_whole(run, owner.journal());
+  return counts ? owner.journal() : journal_before(run, owner.from, owner.before);
+}
+
+OwnerRecord owner_of_run(const RemoteAddress& run) try {
+  return read_owner(run);
+} catch (const Error& error) {
+  if (error.kind() == ErrorKind::kNotFound) no_run(run, kOwner);
+  throw;
+}
+
 // What is neither a checkpoint nor written by this class. What trackers append to must be there,
 // or the next upload would replace it by less.
 void download_others(const RemoteAddress& run, const std::string& folder) {
@@ -232,19 +266,11 @@ RemoteRun RemoteRun::create(const RemoteAddress& address, const std::string& tok
 RemoteRun RemoteRun::take_over(const RemoteAddress& address, const std::set<std::string>& from,
                                const std::string& token) {
   RemoteRun run(address, token);
-  OwnerRecord owner;
-  try {
-    owner = read_owner(address);
-  } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kNotFound) no_run(address, kOwner);
-    throw;
-  }
+  OwnerRecord owner = owner_of_run(address);
   if (!from.empty() && !from.contains(owner.token))
     throw Error(ErrorKind::kIo, str("the run at '", address.text(), "' has been taken over by ",
                                     owner.who(), " since; restore it from that address"));
-  bool counts = owner.before.empty() || is_whole(address, owner.journal());
-  run.claim(owner.generation + 1, owner.journal(),
-            counts ? owner.journal() : journal_before(address, owner.from, owner.before));
+  run.claim(owner.generation + 1, owner.journal(), journal_of(address, owner));
   return run;
 }
 
@@ -293,29 +319,14 @@ std::map<int64_t, Checkpoint> RemoteRun::checkpoints(const RemoteAddress& addres
 
 void RemoteRun::download(const std::string& folder) const {
   replace_file(folder + "/params.json", read_params(address_));
-  download_journal(folder);
+  write_journal(address_, folder, [this] { return earlier_journal(); });
   download_others(address_, folder);
 }
 
 std::string RemoteRun::earlier_journal() const { return journal_before(address_, from_, before_); }
 
-void RemoteRun::download_journal(const std::string& folder) const {
-  auto write = [&](const std::string& journal) {
-    std::string path = folder + "/journal.jsonl";
-    UniqueFd fd = open_file(folder, "journal.jsonl", O_WRONLY | O_CREAT);
-    if (::ftruncate(fd.get(), 0) != 0) throw_errno(str("emptying '", path, "'"));
-    for (const RemoteFileInfo& part : parts_of(address_.child(kJournals).child(journal)))
-      download_file(part.address, static_cast<uint64_t>(part.size), fd.get(), path);
-    if (::close(fd.release()) != 0) throw_errno(str("closing '", path, "'"));
-  };
-  std::string journal = earlier_journal(), now;
-  try {
-    write(journal);
-    now = earlier_journal();
-  } catch (const Error& error) {
-    if (!is_damage(error) || (now = earlier_journal()) == journal) throw;
-  }
-  if (now != journal) write(now);  // the other may have been removed on the way
+void RemoteRun::download_journal(const RemoteAddress& address, const std::string& folder) {
+  write_journal(address, folder, [&] { return journal_of(address, owner_of_run(address)); });
 }
 
 void RemoteRun::require_owner(std::chrono::milliseconds fresh_for) {

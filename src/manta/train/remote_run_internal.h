@@ -57,6 +57,9 @@ class RemoteRun {
   /// The text of params.json. Throws Error(kNotFound) if there is none, Error(kCorrupt) if it is
   /// larger than that of a run folder.
   static std::string read_params(const RemoteAddress& address);
+  /// Writes the journal that counts now to <folder>/journal.jsonl; takes nothing over. Throws as
+  /// `take_over`.
+  static void download_journal(const RemoteAddress& address, const std::string& folder);
   /// The checkpoints that have a valid manifest, by report; their files are not looked at. Warns of
   /// those whose manifest is damaged. These, and those that have none, are `others`. Throws
   /// Error(kIo).
@@ -97,7 +100,6 @@ class RemoteRun {
   RemoteRun(RemoteAddress address, std::string token);
   void claim(int64_t generation, const std::string& from, const std::string& before);
   std::string earlier_journal() const;
-  void download_journal(const std::string& folder) const;
   void remove_earlier_journals();
   void put(const std::string& folder, const std::string& name, const RemoteAddress& to,
            const std::function<void()>& at_times);

@@ -23,18 +23,6 @@ constexpr JsonLimits kStoreNoteLimits{.bytes = 1 << 16, .depth = 4, .values = 10
 
 std::string spools() { return results_folder() + "/.remote"; }
 
-// A new folder, for this user only, in which the run's folder is.
-std::string make_spool() {
-  std::string all = spools();
-  std::error_code error;
-  fs::create_directories(fs::path(all).parent_path(), error);
-  if (::mkdir(all.c_str(), 0700) != 0 && errno != EEXIST)
-    throw_errno(str("creating '", all, "', where runs are until they are in their store"));
-  std::string folder = all + "/XXXXXX";
-  if (!::mkdtemp(folder.data())) throw_errno(str("creating a folder in '", all, "'"));
-  return folder;
-}
-
 void remove_quietly(const std::string& folder) {
   std::error_code ignored;
   fs::remove_all(folder, ignored);
@@ -135,6 +123,17 @@ RunStorage restore_remote(const RemoteAddress& address, std::function<void()> on
 }
 
 }  // namespace
+
+std::string make_spool() {
+  std::string all = spools();
+  std::error_code error;
+  fs::create_directories(fs::path(all).parent_path(), error);
+  if (::mkdir(all.c_str(), 0700) != 0 && errno != EEXIST)
+    throw_errno(str("creating '", all, "', where runs are until they are in their store"));
+  std::string folder = all + "/XXXXXX";
+  if (!::mkdtemp(folder.data())) throw_errno(str("creating a folder in '", all, "'"));
+  return folder;
+}
 
 std::optional<RemoteAddress> run_address(const RunConfig& run) {
   auto storage = remote_address(run.storage_path);

@@ -44,6 +44,9 @@ std::optional<RemoteAddress> run_address(const RunConfig& run);
 /// Its config's `storage_path` and `name`, the other way round.
 void set_run_address(RunConfig& run, const RemoteAddress& address);
 
+/// A new folder in ~/manta_results/.remote, for this user only; whoever makes it removes it.
+std::string make_spool();
+
 /// Throws Error(kInvalidArgument) if `path` is an address: what says `who` is for folders only.
 void require_local_storage(const std::string& path, const std::string& who);
 
