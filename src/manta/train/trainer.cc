@@ -12,6 +12,7 @@
 #include "manta/train/result_internal.h"
 #include "manta/train/run_handle.h"
 #include "manta/train/run_storage_internal.h"
+#include "manta/train/spool_internal.h"
 #include "manta/train/started_workers_internal.h"
 #include "manta/train/training_internal.h"
 
@@ -38,7 +39,9 @@ void require_bucket(const RemoteAddress& address) {
 
 // A run of another trainer at this address would have files of the same names.
 bool is_taken(const RemoteAddress& address) {
-  return train::RemoteRun::exists(address) || train::RemoteRun::exists(address.child(kFirstRun));
+  return train::RemoteRun::exists(address) ||
+         train::RemoteRun::exists(address, train::kFolderOfFunctions) ||
+         train::RemoteRun::exists(address.child(kFirstRun));
 }
 
 }  // namespace
