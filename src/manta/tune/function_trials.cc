@@ -60,7 +60,6 @@ std::string FunctionTrials::folder_of(uint64_t trial) const {
 void FunctionTrials::start(const Trial& trial) {
   Running running;
   running.attempt = trial.attempt;
-  running.began = Clock::now();
   TrialCall call;
   call.function = trainable_.function();
   call.returns = trainable_.returns();
@@ -72,9 +71,10 @@ void FunctionTrials::start(const Trial& trial) {
   call.folder = folder_of(trial.number);
   call.address = server_->address();
   call.token = server_->token();
-  if (mirror_ && trial.attempt > 0)
+  if (trial.attempt == 0) begun_here_.insert(trial.number);
+  if (mirror_ && !begun_here_.contains(trial.number))
     return start_on_a_thread(trial, std::move(running), std::move(call));
-  auto unrecorded = resume(trial, running, call);
+  auto unrecorded = resume(trial, running, call, /*may_be_in_store=*/false);
   launch(trial, std::move(running), call, unrecorded);
 }
 
@@ -82,7 +82,7 @@ void FunctionTrials::start_on_a_thread(const Trial& trial, Running running, Tria
   auto work = [this, trial, running = std::move(running), call = std::move(call)]() mutable {
     TrialEnded event{trial.number, trial.attempt, RunOutcome::kFailed};
     try {
-      auto unrecorded = resume(trial, running, call);
+      auto unrecorded = resume(trial, running, call, /*may_be_in_store=*/true);
       return launch(trial, std::move(running), call, unrecorded);
     } catch (const Error& error) {
       event.kind = error.kind();
@@ -114,6 +114,7 @@ void FunctionTrials::launch(const Trial& trial, Running running, const TrialCall
     std::lock_guard lock(mutex_);  // it may report before `remote` has returned
     unwanted = interrupted_starts_.erase(trial.number) > 0 || ending_;
     if (!unwanted) {
+      running.began = Clock::now();
       task = running.task = remote(options, run_function_trial, call);
       running_[trial.number] = std::move(running);
     }
@@ -155,14 +156,14 @@ void FunctionTrials::look_at_checkpoints() {
 }
 
 std::optional<Reported> FunctionTrials::resume(const Trial& trial, Running& running,
-                                               TrialCall& call) {
+                                               TrialCall& call, bool may_be_in_store) {
   {
     std::lock_guard lock(mutex_);
     auto found = known_.find(trial.number);
     if (found != known_.end()) running.checkpoints = found->second;
   }
   if (!running.checkpoints) {
-    bool may_have_some = mirror_ ? trial.attempt > 0 : train::has_folder(folder_, call.name);
+    bool may_have_some = mirror_ ? may_be_in_store : train::has_folder(folder_, call.name);
     if (!may_have_some) return std::nullopt;
     running.checkpoints = open_checkpoints(trial.number, /*is_new=*/false);
     std::lock_guard lock(mutex_);

@@ -65,7 +65,8 @@ class FunctionTrials final : public Trials {
   std::optional<SendVerdict> on_report(uint64_t trial, int attempt, SendTrialReport& report);
   std::optional<SendVerdict> take_report(uint64_t trial, Running& running, SendTrialReport& report);
   /// Returns the report that is not on record yet, if there is one.
-  std::optional<Reported> resume(const Trial& trial, Running& running, TrialCall& call);
+  std::optional<Reported> resume(const Trial& trial, Running& running, TrialCall& call,
+                                 bool may_be_in_store);
   void launch(const Trial& trial, Running running, const TrialCall& call,
               const std::optional<Reported>& unrecorded);
   void start_on_a_thread(const Trial& trial, Running running, TrialCall call);
@@ -92,7 +93,9 @@ class FunctionTrials final : public Trials {
   std::map<uint64_t, std::shared_ptr<Checkpoints>> known_;  // with a mirror, which knows them
   std::set<uint64_t> interrupted_starts_;                   // of trials that are not running yet
   bool ending_ = false;
-  std::map<uint64_t, std::thread> starting_;  // not guarded: of the experiment's thread
+  // Not guarded: of the experiment's thread.
+  std::set<uint64_t> begun_here_;  // of which there was nothing before
+  std::map<uint64_t, std::thread> starting_;
   std::unique_ptr<ReportServer> server_;
 };
 

@@ -309,11 +309,54 @@ TEST_P(RemoteExperimentOfFunctionsTest, WhatIsNotStoredAtTheEndIsSaidAndStoredLa
                 Not(HasSubstr("experiment_ended")));
   }
   server_.tell("/-/refuse?match=&skip=0&times=0");
+  // The next driver has more patience.
+  std::string settings = read_text(folder + "/experiment.json"), field = "\"storage_timeout_ms\": ";
+  settings.insert(settings.find(field) + field.size(), "1000");
+  train::replace_file(folder + "/experiment.json", settings);
   std::string before = log();
   expect_all(restored(folder, config()).fit());
   EXPECT_EQ(log(), before);
   EXPECT_THAT(spools(home_), ElementsAre());
   expect_all(restored(place(), config()).fit());
+}
+
+// Counts to 3, and fails once, after the first report; only with a checkpoint if "keeps".
+void fail_once(const Json& config) {
+  TrialContext trial = tune::get_context();
+  Checkpoint from = tune::get_checkpoint();
+  for (int n = from ? 1 : 0; n < 3; ++n) {
+    tune::report({{"n", n}, {"begun", from ? 1 : 0}},
+                 config.at("keeps") == 1 ? std::make_shared<Number>(n) : nullptr);
+    if (trial.attempt > 0) continue;
+    std::ofstream(config.at("log").get<std::string>(), std::ios::app) << trial.trial_name << "\n";
+    eventually([&] { return fs::exists(config.at("gate").get<std::string>()); });
+    throw std::runtime_error("once");
+  }
+}
+
+TEST_P(RemoteExperimentOfFunctionsTest, ATrialIsStartedAgainWhileTheStoreIsAway) {
+  RunConfig run = run_config();
+  run.failure_config.max_failures = 1;
+  Space space = {
+      {"keeps", grid_search({0, 1})}, {"log", gates_ / "log"}, {"gate", gates_ / "gate"}};
+  auto results = std::async(std::launch::async, [&] {
+    return Tuner(with_resources(fail_once, {.cpus = 0.2}),
+                 {.param_space = space, .run_config = run})
+        .fit();
+  });
+  ASSERT_TRUE(eventually([&] { return fs::exists(gates_ / "log") && log().size() == 24; }));
+  std::string journal = spools(home_).front() + "/e/journal.jsonl";
+  server_.go_down();
+  std::ofstream(gates_ / "gate") << "open";
+  ASSERT_TRUE(
+      eventually([&] { return read_text(journal).find("experiment_ended") != std::string::npos; }));
+  server_.come_back();
+  ResultGrid grid = results.get();
+  ASSERT_EQ(grid.num_errors(), 0u) << grid.errors().front().what();
+  EXPECT_EQ(grid[0].metrics.at("begun"), 0);
+  EXPECT_EQ(grid[0].path, "");  // it has nothing there
+  EXPECT_EQ(grid[1].metrics.at("begun"), 1);
+  EXPECT_EQ(read_text(grid[1].checkpoint.file("state")), "2");
 }
 
 using RemoteExperimentOfTrainersTest = RemoteExperimentTest;
@@ -322,7 +365,7 @@ INSTANTIATE_TEST_SUITE_P(Of, RemoteExperimentOfTrainersTest, testing::Values("tr
 
 TEST_P(RemoteExperimentOfTrainersTest, ATrialThatCannotBeStoredHasFailedAndMayGoOn) {
   RunConfig run = run_config();
-  run.storage_timeout = std::chrono::seconds(1);
+  run.storage_timeout = std::chrono::seconds(6);
   server_.tell("/-/refuse?match=PUT.*/trial_00001/checkpoint_000002/&skip=0&times=1000000");
   ResultGrid results = tuner(run, config()).fit();
   ASSERT_EQ(results.num_errors(), 1u);
