@@ -12,7 +12,10 @@
 
 #include "manta/base/json.h"
 #include "manta/base/temporary_folder_internal.h"
+#include "manta/data/s3_server_internal.h"
 #include "manta/train/checkpoint.h"
+#include "manta/train/file_internal.h"
+#include "manta/train/remote_run_internal.h"
 #include "process_tree.h"
 
 namespace manta {
@@ -123,6 +126,105 @@ TEST_P(Tuning, CtrlCLeavesWhatIsRestored) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, Tuning, testing::Values("function", "trainer"),
+                         [](const auto& info) { return std::string(info.param); });
+
+/// The same at an address; each driver is on a machine that has nothing of those before.
+class RemoteTuning : public testing::TestWithParam<const char*> {
+ protected:
+  RemoteTuning() : old_home_(std::getenv("HOME") ? std::getenv("HOME") : "") {}
+  ~RemoteTuning() override { ::setenv("HOME", old_home_.c_str(), 1); }
+
+  std::unique_ptr<Program> start(const TemporaryFolder& home) {
+    ::setenv("HOME", home.path().c_str(), 1);
+    return std::make_unique<Program>(
+        test_program("tune_job"),
+        std::vector<std::string>{server_.address("runs"), GetParam(), temporary_ / "log"},
+        programs_.path());
+  }
+  RemoteAddress place(const std::string& name = "") const {
+    return *remote_address(server_.address("runs/e" + (name.empty() ? "" : "/" + name)));
+  }
+  int requests() const {
+    std::string counts = server_.tell("/-/counts");
+    return std::stoi(counts.substr(counts.find("requests=") + 9));
+  }
+  // As whoever restores it would find it.
+  std::vector<Json> stored_journal() const {
+    if (!train::RemoteRun::exists(place(), train::kFolderOfFunctions)) return {};
+    TemporaryFolder folder;
+    train::RemoteRun::download_journal(place(), folder.path());
+    return journal_of(folder / "journal.jsonl");
+  }
+  // Of a function, each checkpoint that the journal tells of is there; of a trainer, all of a run
+  // that has ended.
+  void expect_true(const std::vector<Json>& journal) const {
+    std::map<int, std::set<int64_t>> told;
+    std::set<int> ended;
+    for (const Json& line : journal) {
+      const Json& details = line.at("details");
+      if (line.at("event") == "result" && details.at("checkpoint"))
+        told[details.at("trial")].insert(details.at("index").get<int64_t>());
+      if (line.at("event") == "ended") ended.insert(details.at("trial").get<int>());
+    }
+    for (const auto& [trial, indexes] : told) {
+      if (std::string(GetParam()) == "trainer" && !ended.contains(trial)) continue;
+      char name[32];
+      std::snprintf(name, sizeof name, "trial_%05d", trial);
+      auto stored = train::RemoteRun::checkpoints(place(name));
+      for (int64_t index : indexes) {
+        ASSERT_TRUE(stored.contains(index)) << name << " " << index;
+        std::string n = train::read_text(stored.at(index).file("n"));
+        EXPECT_EQ(n, std::to_string(index)) << name;
+      }
+    }
+  }
+
+  data::S3Server server_;
+  TemporaryFolder temporary_, programs_;
+  const std::string old_home_;
+};
+
+TEST_P(RemoteTuning, IsKilledAtAnyMomentAndGoesOnElsewhere) {
+  std::mt19937 random(7);
+  std::string last;
+  std::set<int> ended;
+  int killed = 0;
+  for (int kills = 0; last.empty(); ++kills) {
+    TemporaryFolder home;
+    int seen = requests();
+    auto program = start(home);
+    if (kills < 8) {
+      int wanted = seen + 5 + static_cast<int>(random() % 150);
+      eventually([&] { return requests() >= wanted || !is_running(program->pid()); });
+      program->send(SIGKILL);
+    }
+    last = program->read_line();
+    if (WIFSIGNALED(program->wait())) ++killed;
+    // What the store says only grows, and is true.
+    auto journal = stored_journal();
+    std::map<int, int> counts;
+    for (const Json& line : journal)
+      if (line.at("event") == "ended") ++counts[line.at("details").at("trial")];
+    for (int trial : ended) ASSERT_TRUE(counts.contains(trial)) << trial << " is forgotten";
+    for (const auto& [trial, count] : counts) {
+      ASSERT_EQ(count, 1) << trial;
+      ended.insert(trial);
+    }
+    expect_true(journal);
+  }
+  EXPECT_EQ(last, "done 12 0");
+  EXPECT_EQ(ended.size(), 12u);
+  EXPECT_GE(killed, 2) << "most had ended before they were killed";
+  std::map<int, int> results;
+  for (const Json& line : stored_journal()) {
+    if (line.at("event") != "result") continue;
+    const Json& details = line.at("details");
+    EXPECT_EQ(details.at("index"), results[details.at("trial")]++) << "each report once";
+  }
+  EXPECT_TRUE(eventually([&] { return programs_.entries().empty(); }));
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, RemoteTuning, testing::Values("function", "trainer"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -2,6 +2,7 @@
 //
 //   tune_job <storage> function|trainer <log>
 //
+// <storage> is a folder or an address.
 // Goes on with the experiment if there is one. Every trial appends a line to <log> at each report
 // ("report <trial> <n>"), with one write, so that lines of several processes do not mix.
 
@@ -13,6 +14,7 @@
 #include <iostream>
 #include <thread>
 
+#include "manta/io/remote_files_internal.h"
 #include "manta/train/training_internal.h"
 #include "usage.h"
 
@@ -84,7 +86,8 @@ class LoopTrainer final : public BaseTrainer {
 template <class T>
 ResultGrid run(const T& trainable, typename tune::SpaceOf<T>::type space,
                const std::string& storage) {
-  std::string path = storage + "/e";
+  auto address = remote_address(storage);
+  std::string path = address ? address->child("e").text() : storage + "/e";
   if (Tuner::can_restore(path)) return Tuner::restore(path, trainable).fit();
   return Tuner(trainable, {.param_space = std::move(space),
                            .tune_config = {.metric = "loss",

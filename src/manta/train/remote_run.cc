@@ -21,7 +21,6 @@ namespace manta::train {
 namespace {
 
 constexpr const char* kOwner = "owner.json";
-constexpr const char* kRemoteParams = "params.json";
 constexpr const char* kJournals = "journal";
 constexpr const char* kPartEnd = ".jsonl";
 constexpr const char* kWhole = "whole";
@@ -101,10 +100,13 @@ std::string host_name() {
   return ::gethostname(name, sizeof name - 1) == 0 ? name : "?";
 }
 
-[[noreturn]] void no_run(const RemoteAddress& address, const char* lacks) {
-  throw Error(ErrorKind::kNotFound,
-              str("there is no run at '", address.text(), "': it has no ", lacks,
-                  " (expected the address of a run, as in Result::path)"));
+[[noreturn]] void no_run(const RemoteAddress& address, const FolderKind& kind, const char* lacks) {
+  throw Error(
+      ErrorKind::kNotFound,
+      str("there is no ", kind.what, " at '", address.text(), "': it has no ", lacks,
+          kind.trials == FolderKind::kNone ? " (expected the address of a run, as in Result::path)"
+                                           : " (expected the address of an experiment, as in "
+                                             "ResultGrid::experiment_path)"));
 }
 
 // The parts of a journal, in order, with their sizes.
@@ -162,16 +164,50 @@ std::string journal_before(const RemoteAddress& run, const std::string& from,
   return from != before && is_whole(run, from) ? from : before;
 }
 
+// The journal in the folder of this name, which is asked for again if it was removed on the way.
+void write_journal(const RemoteAddress& run, const std::string& folder,
+                   const std::function<std::string()>& name) {
+  auto write = [&](const std::string& journal) {
+    std::string path = folder + "/journal.jsonl";
+    UniqueFd fd = open_file(folder, "journal.jsonl", O_WRONLY | O_CREAT);
+    if (::ftruncate(fd.get(), 0) != 0) throw_errno(str("emptying '", path, "'"));
+    for (const RemoteFileInfo& part : parts_of(run.child(kJournals).child(journal)))
+      download_file(part.address, static_cast<uint64_t>(part.size), fd.get(), path);
+    if (::close(fd.release()) != 0) throw_errno(str("closing '", path, "'"));
+  };
+  std::string journal = name(), now;
+  try {
+    write(journal);
+    now = name();
+  } catch (const Error& error) {
+    if (!is_damage(error) || (now = name()) == journal) throw;
+  }
+  if (now != journal) write(now);
+}
+
+// The journal that counts, as long as nobody completes another.
+std::string journal_of(const RemoteAddress& run, const OwnerRecord& owner) {
+  bool counts = owner.before.empty() || is_whole(run, owner.journal());
+  return counts ? owner.journal() : journal_before(run, owner.from, owner.before);
+}
+
+OwnerRecord owner_of_run(const RemoteAddress& run, const FolderKind& kind) try {
+  return read_owner(run);
+} catch (const Error& error) {
+  if (error.kind() == ErrorKind::kNotFound) no_run(run, kind, kOwner);
+  throw;
+}
+
 // What is neither a checkpoint nor written by this class. What trackers append to must be there,
 // or the next upload would replace it by less.
-void download_others(const RemoteAddress& run, const std::string& folder) {
+void download_others(const RemoteAddress& run, const FolderKind& kind, const std::string& folder) {
   for (const auto& [name, file] : names_below(run)) {
-    std::string top = name.substr(0, name.find('/'));
-    if (is_name_of_run(top) || is_name_of_store(top)) continue;
+    if (is_name_of_run(name, kind) || is_name_of_store(name.substr(0, name.find('/')))) continue;
     try {
-      check_relative_path(name, "the name of a file of a run");
+      check_relative_path(name, str("the name of a file of a ", kind.what));
     } catch (const Error& error) {
-      throw Error(ErrorKind::kCorrupt, str("the run at '", run.text(), "': ", error.what()));
+      throw Error(ErrorKind::kCorrupt,
+                  str("the ", kind.what, " at '", run.text(), "': ", error.what()));
     }
     std::string path = folder + "/" + name;
     make_folders(std::filesystem::path(path).parent_path());
@@ -183,8 +219,8 @@ void download_others(const RemoteAddress& run, const std::string& folder) {
 
 }  // namespace
 
-RemoteRun::RemoteRun(RemoteAddress address, std::string token)
-    : address_(std::move(address)), token_(std::move(token)) {
+RemoteRun::RemoteRun(RemoteAddress address, std::string token, const FolderKind& kind)
+    : address_(std::move(address)), token_(std::move(token)), kind_(kind) {
   MANTA_CHECK(is_token(token_), "a token that others would refuse");
 }
 
@@ -207,12 +243,16 @@ void RemoteRun::claim(int64_t generation, const std::string& from, const std::st
   require_owner();  // two may have written
 }
 
-RemoteRun RemoteRun::create(const RemoteAddress& address, const std::string& token) {
-  if (exists(address))
+RemoteRun RemoteRun::create(const RemoteAddress& address, const std::string& token,
+                            const FolderKind& kind) {
+  for (const FolderKind& other : {kFolderOfRun, kFolderOfFunctions}) {
+    if (!exists(address, other)) continue;
     throw Error(ErrorKind::kInvalidArgument,
-                str("there is a run at '", address.text(),
+                str("there is ", other.trials == FolderKind::kNone ? "a " : "an ", other.what,
+                    " at '", address.text(),
                     "' already; take another RunConfig::name, or restore it to go on with it"));
-  RemoteRun run(address, token);
+  }
+  RemoteRun run(address, token, kind);
   try {
     run.claim(1, "", "");
   } catch (const Error& error) {
@@ -230,33 +270,26 @@ RemoteRun RemoteRun::create(const RemoteAddress& address, const std::string& tok
 }
 
 RemoteRun RemoteRun::take_over(const RemoteAddress& address, const std::set<std::string>& from,
-                               const std::string& token) {
-  RemoteRun run(address, token);
-  OwnerRecord owner;
-  try {
-    owner = read_owner(address);
-  } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kNotFound) no_run(address, kOwner);
-    throw;
-  }
+                               const std::string& token, const FolderKind& kind) {
+  RemoteRun run(address, token, kind);
+  OwnerRecord owner = owner_of_run(address, kind);
   if (!from.empty() && !from.contains(owner.token))
-    throw Error(ErrorKind::kIo, str("the run at '", address.text(), "' has been taken over by ",
-                                    owner.who(), " since; restore it from that address"));
-  bool counts = owner.before.empty() || is_whole(address, owner.journal());
-  run.claim(owner.generation + 1, owner.journal(),
-            counts ? owner.journal() : journal_before(address, owner.from, owner.before));
+    throw Error(ErrorKind::kIo,
+                str("the ", kind.what, " at '", address.text(), "' has been taken over by ",
+                    owner.who(), " since; restore it from that address"));
+  run.claim(owner.generation + 1, owner.journal(), journal_of(address, owner));
   return run;
 }
 
-bool RemoteRun::exists(const RemoteAddress& address) {
-  return is_file_at(address.child(kOwner)) && is_file_at(address.child(kRemoteParams));
+bool RemoteRun::exists(const RemoteAddress& address, const FolderKind& kind) {
+  return is_file_at(address.child(kOwner)) && is_file_at(address.child(kind.document));
 }
 
-std::string RemoteRun::read_params(const RemoteAddress& address) {
+std::string RemoteRun::read_params(const RemoteAddress& address, const FolderKind& kind) {
   try {
-    return read_remote(address.child(kRemoteParams), kMostParamsBytes);
+    return read_remote(address.child(kind.document), kMostParamsBytes);
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kNotFound) no_run(address, kRemoteParams);
+    if (error.kind() == ErrorKind::kNotFound) no_run(address, kind, kind.document);
     throw;
   }
 }
@@ -292,30 +325,16 @@ std::map<int64_t, Checkpoint> RemoteRun::checkpoints(const RemoteAddress& addres
 }
 
 void RemoteRun::download(const std::string& folder) const {
-  replace_file(folder + "/params.json", read_params(address_));
-  download_journal(folder);
-  download_others(address_, folder);
+  replace_file(folder + "/" + kind_.document, read_params(address_, kind_));
+  write_journal(address_, folder, [this] { return earlier_journal(); });
+  download_others(address_, kind_, folder);
 }
 
 std::string RemoteRun::earlier_journal() const { return journal_before(address_, from_, before_); }
 
-void RemoteRun::download_journal(const std::string& folder) const {
-  auto write = [&](const std::string& journal) {
-    std::string path = folder + "/journal.jsonl";
-    UniqueFd fd = open_file(folder, "journal.jsonl", O_WRONLY | O_CREAT);
-    if (::ftruncate(fd.get(), 0) != 0) throw_errno(str("emptying '", path, "'"));
-    for (const RemoteFileInfo& part : parts_of(address_.child(kJournals).child(journal)))
-      download_file(part.address, static_cast<uint64_t>(part.size), fd.get(), path);
-    if (::close(fd.release()) != 0) throw_errno(str("closing '", path, "'"));
-  };
-  std::string journal = earlier_journal(), now;
-  try {
-    write(journal);
-    now = earlier_journal();
-  } catch (const Error& error) {
-    if (!is_damage(error) || (now = earlier_journal()) == journal) throw;
-  }
-  if (now != journal) write(now);  // the other may have been removed on the way
+void RemoteRun::download_journal(const RemoteAddress& address, const std::string& folder) {
+  write_journal(address, folder,
+                [&] { return journal_of(address, owner_of_run(address, kFolderOfRun)); });
 }
 
 void RemoteRun::require_owner(std::chrono::milliseconds fresh_for) {
@@ -324,8 +343,8 @@ void RemoteRun::require_owner(std::chrono::milliseconds fresh_for) {
   if (is_fresh && !superseded_) return;
   auto lost = [&](const std::string& why) {
     superseded_ = true;
-    throw Error(ErrorKind::kIo, str("this driver may not write to the run at '", address_.text(),
-                                    "' any more: ", why));
+    throw Error(ErrorKind::kIo, str("this driver may not write to the ", kind_.what, " at '",
+                                    address_.text(), "' any more: ", why));
   };
   OwnerRecord owner;
   try {
@@ -333,22 +352,18 @@ void RemoteRun::require_owner(std::chrono::milliseconds fresh_for) {
   } catch (const Error& error) {
     if (!is_damage(error)) throw;
     // Nobody who takes a run over removes it. A share that is not mounted has no file at all.
-    if (error.kind() == ErrorKind::kNotFound && !is_file_at(address_.child(kRemoteParams)))
-      throw Error(ErrorKind::kIo, str("there is nothing of the run at '", address_.text(),
-                                      "' at the moment: ", error.what()));
+    if (error.kind() == ErrorKind::kNotFound && !is_file_at(address_.child(kind_.document)))
+      throw Error(ErrorKind::kIo, str("there is nothing of the ", kind_.what, " at '",
+                                      address_.text(), "' at the moment: ", error.what()));
     lost(error.what());
   }
   if (owner.journal() != journal_) lost(str(owner.who(), " has taken it over"));
   looked_at_ = now;
 }
 
-RemoteAddress RemoteRun::checkpoint_at(int64_t index) const {
-  return address_.child(checkpoint_name(index));
-}
-
 void RemoteRun::put_params(std::string_view text) {
   require_owner();
-  write_remote(address_.child(kRemoteParams), text);
+  write_remote(address_.child(kind_.document), text);
 }
 
 void RemoteRun::put_journal(int64_t number, std::string_view lines) {
@@ -394,10 +409,10 @@ void RemoteRun::put(const std::string& folder, const std::string& name, const Re
   at_times();
 }
 
-void RemoteRun::put_checkpoint(int64_t index, const std::string& folder,
+void RemoteRun::put_checkpoint(const std::string& checkpoint, const std::string& folder,
                                const std::function<void()>& at_times) {
   Json manifest = read_manifest(folder);
-  RemoteAddress to = checkpoint_at(index);
+  RemoteAddress to = address_.child(checkpoint);
   for (const Json& file : manifest["files"]) {
     std::string name = file["name"];
     put(folder, name, to.child(name), at_times);
@@ -405,10 +420,10 @@ void RemoteRun::put_checkpoint(int64_t index, const std::string& folder,
   put(folder, kManifestFile, to.child(kManifestFile), at_times);
 }
 
-void RemoteRun::remove_checkpoint(int64_t index) {
+void RemoteRun::remove_checkpoint(const std::string& name) {
   require_owner();
-  remove_remote(checkpoint_at(index).child(kManifestFile));
-  remove_remote_folder(checkpoint_at(index));
+  remove_remote(address_.child(name).child(kManifestFile));
+  remove_remote_folder(address_.child(name));
 }
 
 void RemoteRun::put_file(const std::string& folder, const std::string& name,
@@ -419,7 +434,7 @@ void RemoteRun::put_file(const std::string& folder, const std::string& name,
 void RemoteRun::forget(const std::vector<std::string>& files) {
   require_owner();
   for (const std::string& name : files) remove_remote(address_.child(name));
-  remove_remote(address_.child(kRemoteParams));
+  remove_remote(address_.child(kind_.document));
   remove_remote_folder(address_.child(kJournals));
   remove_remote(address_.child(kOwner));
 }

@@ -7,7 +7,6 @@
 #include "manta/train/loggers.h"
 #include "manta/train/remote_storage_fixture_internal.h"
 #include "manta/train/run_handle.h"
-#include "manta/train/trainer.h"
 
 namespace manta::train {
 namespace {
@@ -336,12 +335,6 @@ TEST_F(RemoteStorageTest, OtherStoresTakeRunsToo) {
   Result result = run_training(restored("file://" + store.path() + "/runs/toy", {{"limit", 4}}));
   EXPECT_THAT(numbers(result), ElementsAre(0, 1, 2, 3));
   EXPECT_EQ(read_text(result.checkpoint.file("state")), "3");
-}
-
-TEST_F(RemoteStorageTest, TheEarlierStyleNeedsAFolder) {
-  EXPECT_THAT(
-      message_of([&] { Trainer("none", {.storage_path = "s3://bucket/runs"}); }),
-      AllOf(HasSubstr("Trainer keeps its runs in a local folder"), HasSubstr("s3://bucket/runs")));
 }
 
 }  // namespace

@@ -1,4 +1,11 @@
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "manta/base/error_internal.h"
 #include "manta/train/controller_internal.h"
+#include "manta/train/remote_run_internal.h"
 #include "manta/train/result_internal.h"
 
 namespace manta::train {
@@ -19,14 +26,53 @@ Result result_of_run(const std::string& path, const History& history, const Chec
   return result;
 }
 
-Result read_result(const std::string& path, const CheckpointConfig& config) {
-  History history = train::history(read_journal(path + "/journal.jsonl"));
+namespace {
+
+/// Those at an address, of which nothing is fetched.
+class CopiesToRead final : public CheckpointCopies {
+ public:
+  explicit CopiesToRead(const RemoteAddress& run) : found_(RemoteRun::checkpoints(run)) {}
+  std::map<int64_t, Checkpoint> find_copies(const std::map<int64_t, Checkpoint>&) override {
+    return found_;
+  }
+  void fetch(int64_t, const std::string&) override {}
+  void committed(int64_t, const std::string&) override {}
+  void discarded(int64_t) override {}
+
+ private:
+  const std::map<int64_t, Checkpoint> found_;
+};
+
+std::shared_ptr<const std::string> make_journal_folder() {
+  std::string path = std::filesystem::temp_directory_path() / "manta-result-XXXXXX";
+  if (!::mkdtemp(path.data())) throw_errno(str("making the temporary folder '", path, "'"));
+  return {new std::string(path), [](const std::string* folder) {
+            std::error_code ignored;
+            std::filesystem::remove_all(*folder, ignored);
+            delete folder;
+          }};
+}
+
+Result result_in(const std::string& folder, const std::string& path, const CheckpointConfig& config,
+                 CheckpointCopies* copies) {
+  History history = train::history(read_journal(folder + "/journal.jsonl"));
   RunOutcome outcome = RunOutcome::kFailed;
   for (auto each : {RunOutcome::kFinished, RunOutcome::kStopped, RunOutcome::kPaused,
                     RunOutcome::kInterrupted}) {
     if (history.outcome() == outcome_name(each)) outcome = each;
   }
-  return result_of_run(path, history, CheckpointStore(path, config), outcome);
+  return result_of_run(path, history, CheckpointStore(folder, config, copies), outcome);
+}
+
+}  // namespace
+
+Result read_result(const std::string& path, const CheckpointConfig& config) {
+  auto address = remote_address(path);
+  if (!address) return result_in(path, path, config, nullptr);
+  auto folder = make_journal_folder();
+  RemoteRun::download_journal(*address, *folder);
+  CopiesToRead copies(*address);
+  return result_in(*folder, address->text(), config, &copies);
 }
 
 }  // namespace manta::train

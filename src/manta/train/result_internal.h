@@ -12,8 +12,9 @@ namespace manta::train {
 Result result_of_run(const std::string& path, const History& history, const CheckpointStore& store,
                      RunOutcome outcome);
 
-/// The same of a run that goes on no more, by its folder. Its outcome is kFailed unless the journal
-/// says something better. Throws as read_journal and CheckpointStore.
+/// The same of a run that goes on no more, by its folder or its address. Its outcome is kFailed
+/// unless the journal says something better. Throws as read_journal and CheckpointStore; of an
+/// address, as RemoteRun, and takes nothing over.
 Result read_result(const std::string& path, const CheckpointConfig& config);
 
 }  // namespace manta::train

@@ -84,7 +84,7 @@ class Run {
         callbacks_(callbacks_of(training, folder_->path())),
         progress_(name_of(*folder_), training.run.verbose, ::isatty(STDERR_FILENO) == 1,
                   ranks_of(training.scaling)) {
-    if (training.last_run) training.last_run->set(storage_.place());
+    if (training.last_run) training.last_run->set(storage_.place(), folder_->path());
   }
 
   Result execute() {
@@ -136,7 +136,9 @@ class Run {
       if (missing.empty()) storage_.remove_spool();
       throw Error(ErrorKind::kCancelled,
                   training_.results
-                      ? str("the run was interrupted; its folder is ", folder_->path())
+                      ? str("the run was interrupted; it is in ",
+                            missing.empty() ? storage_.place() : folder_->path(),
+                            missing.empty() ? "" : "\n  ", missing)
                       : str("the run was interrupted; ", training_.trainer, "::restore(\"",
                             missing.empty() ? storage_.place() : folder_->path(),
                             "\", ...) goes on with it", missing.empty() ? "" : "\n  ", missing));
@@ -181,6 +183,7 @@ class Run {
   // What is not in the store, and why; empty if everything is, or there is none.
   std::string store_the_rest() {
     if (!mirror_) return "";
+    if (training_.workers) training_.workers->move_logs(folder_->path() + "/logs");
     store_.keep_only_the_best();  // the store may have others, of before it was away
     auto wait = [&](Deadline until) {
       auto item = events_.pop(until);
@@ -193,7 +196,7 @@ class Run {
                                           [&](const std::string& text) { progress_.say(text); });
     if (missing.empty()) return "";
     return str(missing, "\n  all of it is in ", folder_->path(),
-               mirror_->superseded().empty()
+               mirror_->superseded().empty() && !training_.results
                    ? ": restore() with that path stores the rest, once the store is there again"
                    : "");
   }
@@ -594,7 +597,7 @@ class Run {
   std::string log_of(int rank) const {
     if (rank < kDataReader || runs_in_driver(training_.scaling)) return "";
     if (rank == kDataReader) return folder_->path() + "/logs/data-reader.log";
-    if (training_.workers) return training_.workers->log_of(rank);
+    if (training_.workers && !mirror_) return training_.workers->log_of(rank);
     return str(folder_->path(), "/logs/rank-", rank, ".log");
   }
 

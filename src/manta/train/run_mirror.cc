@@ -62,6 +62,26 @@ uint64_t size_of(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0 ? static_cast<uint64_t>(info.st_size) : 0;
 }
 
+// Up to the end of its last whole line: another thread may be about to append one.
+uint64_t whole_lines_of(const std::string& path) {
+  uint64_t end = size_of(path);
+  if (end == 0) return 0;
+  fs::path file = path;
+  UniqueFd fd = open_file(file.parent_path(), file.filename(), O_RDONLY);
+  std::string piece;
+  while (end > 0) {
+    piece.resize(std::min<uint64_t>(end, uint64_t{1} << 16));
+    uint64_t begin = end - piece.size();
+    ssize_t got = ::pread(fd.get(), piece.data(), piece.size(), static_cast<off_t>(begin));
+    if (got < 0 && errno == EINTR) continue;
+    if (got != static_cast<ssize_t>(piece.size())) throw_errno(str("reading '", path, "'"));
+    size_t at = piece.rfind('\n');
+    if (at != std::string::npos) return begin + at + 1;
+    end = begin;
+  }
+  return 0;
+}
+
 // A second name for each file, so that what is removed meanwhile stays; a copy where the file
 // system has no second names.
 void link_files(const std::string& from, const std::string& to) try {
@@ -87,12 +107,39 @@ std::string listed(const std::map<std::string, std::string>& reasons) {
   return text;
 }
 
+// "checkpoint_000007", or "trial_00003/checkpoint_000007"
+std::string name_of_copy(const std::pair<std::string, int64_t>& key) {
+  return str(key.first, key.first.empty() ? "" : "/", checkpoint_name(key.second));
+}
+
 }  // namespace
+
+class RunMirror::CopiesOfTrial final : public CheckpointCopies {
+ public:
+  CopiesOfTrial(RunMirror& mirror, std::string trial, bool is_new)
+      : mirror_(mirror), trial_(std::move(trial)), is_new_(is_new) {}
+
+  std::map<int64_t, Checkpoint> find_copies(const std::map<int64_t, Checkpoint>& here) override {
+    return is_new_ ? std::map<int64_t, Checkpoint>() : mirror_.find_copies(trial_, here);
+  }
+  void fetch(int64_t index, const std::string& folder) override {
+    download_checkpoint(mirror_.address_of(trial_).child(checkpoint_name(index)), folder);
+  }
+  void committed(int64_t index, const std::string& folder) override {
+    mirror_.committed({trial_, index}, folder);
+  }
+  void discarded(int64_t index) override { mirror_.discarded(Key{trial_, index}); }
+
+ private:
+  RunMirror& mirror_;
+  const std::string trial_;
+  const bool is_new_;
+};
 
 struct RunMirror::Next {
   enum Kind { kParams, kUpload, kRemove, kJournal, kFiles, kLastFiles, kEnd };
   Kind kind = kEnd;
-  int64_t index = 0;
+  Key key = {};
   Copy copy = {};
 };
 
@@ -105,7 +152,7 @@ RunMirror::RunMirror(RemoteRun remote, std::string folder, bool is_ahead,
       progress_(Clock::now()) {
   std::error_code ignored;
   fs::remove_all(folder_ + "/" + kUploads, ignored);  // of a driver that died
-  remote_.put_params(read_text(folder_ + "/params.json", kMostParamsBytes));
+  remote_.put_params(read_text(folder_ + "/" + remote_.kind().document, kMostParamsBytes));
   if (!is_ahead) store_journal();
   thread_ = start_thread("the thread that stores a run", [this] { work(); });
 }
@@ -127,23 +174,45 @@ void RunMirror::params_changed() {
   changed_.notify_all();
 }
 
+RemoteAddress RunMirror::address_of(const std::string& trial) const {
+  return trial.empty() ? remote_.address() : remote_.address().child(trial);
+}
+
+std::unique_ptr<CheckpointCopies> RunMirror::copies_of(const std::string& trial, bool is_new) {
+  return std::make_unique<CopiesOfTrial>(*this, trial, is_new);
+}
+
+void RunMirror::checkpoints_are_known() {
+  std::lock_guard lock(mutex_);
+  journal_waits_ = false;
+  changed_.notify_all();
+}
+
 std::map<int64_t, Checkpoint> RunMirror::find_copies(const std::map<int64_t, Checkpoint>& here) {
+  auto found = find_copies("", here);
+  checkpoints_are_known();
+  return found;
+}
+
+std::map<int64_t, Checkpoint> RunMirror::find_copies(const std::string& trial,
+                                                     const std::map<int64_t, Checkpoint>& here) {
   std::set<int64_t> unfinished;
-  auto found = RemoteRun::checkpoints(remote_.address(), &unfinished);
+  auto found = RemoteRun::checkpoints(address_of(trial), &unfinished);
   std::map<int64_t, Copy> lacking;
   for (const auto& [index, checkpoint] : here) {
     auto copy = found.find(index);
     if (copy == found.end() || copy->second.manifest() != checkpoint.manifest())
-      lacking[index] = linked(index, checkpoint.path());
+      lacking[index] = linked({trial, index}, checkpoint.path());
   }
   std::lock_guard lock(mutex_);
-  for (int64_t index : unfinished) copies_[index] = {/*wanted=*/0, /*stored=*/1, "", 0};
-  for (const auto& [index, copy] : found) copies_[index] = {/*wanted=*/1, /*stored=*/1, "", 0};
+  for (int64_t index : unfinished) copies_[{trial, index}] = {/*wanted=*/0, /*stored=*/1, "", 0};
+  for (const auto& [index, copy] : found)
+    copies_[{trial, index}] = {/*wanted=*/1, /*stored=*/1, "", 0};
   for (auto& [index, copy] : lacking) {
-    copy.stored = copies_[index].stored;
-    copies_[index] = std::move(copy);
+    Copy& known = copies_[{trial, index}];
+    copy.stored = known.stored;
+    known = std::move(copy);
   }
-  journal_waits_ = false;
   changed_.notify_all();
   return found;
 }
@@ -153,27 +222,33 @@ void RunMirror::fetch(int64_t index, const std::string& folder) {
 }
 
 // To be uploaded; the journal of before the run was opened counts as later.
-RunMirror::Copy RunMirror::linked(int64_t index, const std::string& folder) {
+RunMirror::Copy RunMirror::linked(const Key& key, const std::string& folder) {
   uint64_t version = ++versions_;
-  std::string links = str(folder_, "/", kUploads, "/", checkpoint_name(index), "-", version);
+  std::string links = str(folder_, "/", kUploads, "/", name_of_copy(key), "-", version);
   link_files(folder, links);
   return {version, /*stored=*/0, std::move(links), /*journal=*/0};
 }
 
 void RunMirror::committed(int64_t index, const std::string& folder) {
-  Copy fresh = linked(index, folder);
-  fresh.journal = size_of(folder_ + "/" + kMirroredJournal);
+  committed(Key{"", index}, folder);
+}
+
+void RunMirror::discarded(int64_t index) { discarded(Key{"", index}); }
+
+void RunMirror::committed(const Key& key, const std::string& folder) {
+  Copy fresh = linked(key, folder);
+  fresh.journal = whole_lines_of(folder_ + "/" + kMirroredJournal);
   std::lock_guard lock(mutex_);
-  Copy& copy = copies_[index];
+  Copy& copy = copies_[key];
   if (!copy.folder.empty()) doomed_.push_back(copy.folder);
   fresh.stored = copy.stored;
   copy = std::move(fresh);
   changed_.notify_all();
 }
 
-void RunMirror::discarded(int64_t index) {
+void RunMirror::discarded(const Key& key) {
   std::lock_guard lock(mutex_);
-  auto found = copies_.find(index);
+  auto found = copies_.find(key);
   if (found == copies_.end()) return;
   found->second.wanted = 0;
   changed_.notify_all();
@@ -184,10 +259,33 @@ std::string RunMirror::superseded() const {
   return superseded_;
 }
 
-Checkpoint RunMirror::stored(const Checkpoint& checkpoint) const {
+void RunMirror::await_journal(Deadline deadline, const std::atomic<bool>& cancelled) {
+  uint64_t size = whole_lines_of(folder_ + "/" + kMirroredJournal);
+  std::unique_lock lock(mutex_);
+  if (journal_stored_ < size) journal_due_ = true;
+  changed_.notify_all();
+  auto is_over = [&] {
+    return journal_stored_ >= size || cancelled || stopping_ || !superseded_.empty();
+  };
+  changed_.wait_until(lock, deadline.at(), is_over);
+  if (journal_stored_ >= size) return;
+  if (!superseded_.empty()) throw Error(ErrorKind::kIo, superseded_);
+  if (is_over()) throw Error(ErrorKind::kCancelled, "interrupted while the store was waited for");
+  throw Error(
+      ErrorKind::kIo,
+      str("'", address(), "' does not have the end of the journal; the store has not taken ",
+          "it in time (RunConfig::storage_timeout)", last_error_.empty() ? "" : ": ", last_error_));
+}
+
+void RunMirror::wake() {
+  std::lock_guard lock(mutex_);
+  changed_.notify_all();
+}
+
+Checkpoint RunMirror::stored(const Checkpoint& checkpoint, const std::string& trial) const {
   if (!checkpoint) return checkpoint;
   std::string name = checkpoint_name(checkpoint.manifest().at("report").get<int64_t>());
-  return StoredCheckpoint::at(remote_.address().child(name).text(), checkpoint.manifest());
+  return StoredCheckpoint::at(address_of(trial).child(name).text(), checkpoint.manifest());
 }
 
 void RunMirror::forget() {
@@ -197,7 +295,8 @@ void RunMirror::forget() {
     for (const auto& [name, sent] : sent_) files.push_back(name);
     remote_.forget(files);
   } catch (const Error& error) {
-    log_warning(str("the run could not begin, and its name stays in use: ", error.what()));
+    log_warning(str("the ", remote_.kind().what,
+                    " could not begin, and its name stays in use: ", error.what()));
   }
 }
 
@@ -205,27 +304,33 @@ void RunMirror::forget() {
 std::optional<RunMirror::Next> RunMirror::next() {
   if (params_changed_) return Next{Next::kParams};
   if (journal_due_) return Next{Next::kJournal};
-  int64_t latest_stored = -1;
-  for (const auto& [index, copy] : copies_)
-    if (copy.wanted != 0 && copy.wanted == copy.stored) latest_stored = index;
+  std::map<std::string_view, int64_t> latest_stored;
+  for (const auto& [key, copy] : copies_)
+    if (copy.wanted != 0 && copy.wanted == copy.stored) latest_stored[key.first] = key.second;
   for (auto it = copies_.begin(); it != copies_.end();) {
-    auto& [index, copy] = *it;
+    auto& [key, copy] = *it;
+    auto latest = latest_stored.find(key.first);
     if (copy.wanted != 0) {
       ++it;
     } else if (copy.stored == 0) {
       if (!copy.folder.empty()) doomed_.push_back(copy.folder);
       it = copies_.erase(it);
-    } else if (index < latest_stored) {
-      return Next{Next::kRemove, index, copy};
+    } else if (latest != latest_stored.end() && key.second < latest->second) {
+      return Next{Next::kRemove, key, copy};
     } else {
       ++it;
     }
   }
-  for (const auto& [index, copy] : copies_) {
-    if (copy.wanted == 0 || copy.wanted == copy.stored) continue;
+  const std::pair<const Key, Copy>* first = nullptr;
+  for (const auto& each : copies_) {
+    if (each.second.wanted == 0 || each.second.wanted == each.second.stored) continue;
+    if (!first || each.second.journal < first->second.journal) first = &each;
+  }
+  if (first) {
+    const auto& [key, copy] = *first;
     // Whoever goes on from it knows its own report, by the manifest, and no other.
     bool lacks_reports = copy.journal > journal_stored_ && journal_limit() > journal_stored_;
-    return lacks_reports ? Next{Next::kJournal} : Next{Next::kUpload, index, copy};
+    return lacks_reports ? Next{Next::kJournal} : Next{Next::kUpload, key, copy};
   }
   if (all_stored_) return std::nullopt;
   if (ending_) return Next{files_tried_ && !journal_ended_ ? Next::kEnd : Next::kLastFiles};
@@ -288,7 +393,7 @@ void RunMirror::perform(const Next& next) {
         params_changed_ = false;  // again, if it changes while it is read
       }
       try {
-        remote_.put_params(read_text(folder_ + "/params.json", kMostParamsBytes));
+        remote_.put_params(read_text(folder_ + "/" + remote_.kind().document, kMostParamsBytes));
       } catch (...) {
         std::lock_guard lock(mutex_);
         params_changed_ = true;
@@ -297,20 +402,20 @@ void RunMirror::perform(const Next& next) {
       return;
     }
     case Next::kUpload: {
-      if (next.copy.stored != 0) remove_from_store(next.index);
-      set_stored(next.index, kParts);
-      remote_.put_checkpoint(next.index, next.copy.folder, [this] { touch(); });
-      set_stored(next.index, next.copy.wanted);
+      if (next.copy.stored != 0) remove_from_store(next.key);
+      set_stored(next.key, kParts);
+      remote_.put_checkpoint(name_of_copy(next.key), next.copy.folder, [this] { touch(); });
+      set_stored(next.key, next.copy.wanted);
       std::lock_guard lock(mutex_);
-      Copy& copy = copies_[next.index];
+      Copy& copy = copies_[next.key];
       if (copy.folder == next.copy.folder) copy.folder.clear();
       doomed_.push_back(next.copy.folder);
       journal_due_ = true;
       return;
     }
     case Next::kRemove:
-      remove_from_store(next.index);
-      set_stored(next.index, 0);
+      remove_from_store(next.key);
+      set_stored(next.key, 0);
       return;
     case Next::kJournal:
       store_journal();
@@ -331,15 +436,15 @@ void RunMirror::perform(const Next& next) {
   }
 }
 
-void RunMirror::set_stored(int64_t index, uint64_t version) {
+void RunMirror::set_stored(const Key& key, uint64_t version) {
   std::lock_guard lock(mutex_);
-  copies_[index].stored = version;
+  copies_[key].stored = version;
 }
 
 // Whoever may write to a store may not always remove: then it stays.
-void RunMirror::remove_from_store(int64_t index) {
+void RunMirror::remove_from_store(const Key& key) {
   try {
-    remote_.remove_checkpoint(index);
+    remote_.remove_checkpoint(name_of_copy(key));
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kIo) throw;
     log_warning(str("a checkpoint that is not needed any more stays: ", error.what()));
@@ -349,7 +454,7 @@ void RunMirror::remove_from_store(int64_t index) {
 // With the lock.
 uint64_t RunMirror::journal_limit() const {
   uint64_t limit = journal_waits_ ? 0 : UINT64_MAX;
-  for (const auto& [index, copy] : copies_)
+  for (const auto& [key, copy] : copies_)
     if (copy.wanted != 0 && copy.wanted != copy.stored) limit = std::min(limit, copy.journal);
   return limit;
 }
@@ -382,6 +487,7 @@ void RunMirror::store_journal() {
     as_due([&] { remote_.put_journal(part_, lines); });
     std::lock_guard lock(mutex_);
     journal_stored_ = part_begin_ + lines.size();
+    changed_.notify_all();
     if (lines.size() < kFullPart) continue;
     ++part_;
     part_begin_ = journal_stored_;
@@ -392,7 +498,7 @@ void RunMirror::store_journal() {
 }
 
 void RunMirror::store_files(bool all) {
-  OtherFiles files = other_files(folder_);
+  OtherFiles files = other_files(folder_, remote_.kind());
   std::map<std::string, std::string> failures;
   for (const std::string& name : files.names) {
     std::string path = folder_ + "/" + name;
@@ -457,7 +563,8 @@ void RunMirror::made_progress() {
     was_told = std::exchange(told_, false);
     ending = ending_;
   }
-  if (was_told) log_warning(str("the run is stored at '", address(), "' again"));
+  if (was_told)
+    log_warning(str("the ", remote_.kind().what, " is stored at '", address(), "' again"));
   if (ending) on_news_();
 }
 
@@ -465,6 +572,7 @@ void RunMirror::failed(const Error& error, std::chrono::milliseconds pause) {
   std::unique_lock lock(mutex_);
   if (remote_.superseded()) {
     superseded_ = error.what();
+    changed_.notify_all();
     return;
   }
   last_error_ = error.what();
@@ -472,7 +580,8 @@ void RunMirror::failed(const Error& error, std::chrono::milliseconds pause) {
   bool tells = !ending && !std::exchange(told_, true);
   lock.unlock();
   if (tells)
-    log_warning(str("the run cannot be stored at '", address(), "' at the moment: ", error.what(),
+    log_warning(str("the ", remote_.kind().what, " cannot be stored at '", address(),
+                    "' at the moment: ", error.what(),
                     "; it goes on, and storing it is tried again"));
   lock.lock();
   changed_.wait_for(lock, ending ? std::min(pause, kLastRetryAtEnd) : pause,
@@ -481,9 +590,9 @@ void RunMirror::failed(const Error& error, std::chrono::milliseconds pause) {
 
 std::string RunMirror::what_is_missing() const {
   std::vector<std::string> parts;
-  for (const auto& [index, copy] : copies_)
-    if (copy.wanted != 0 && copy.wanted != copy.stored) parts.push_back(checkpoint_name(index));
-  if (params_changed_) parts.push_back("params.json");
+  for (const auto& [key, copy] : copies_)
+    if (copy.wanted != 0 && copy.wanted != copy.stored) parts.push_back(name_of_copy(key));
+  if (params_changed_) parts.push_back(remote_.kind().document);
   if (!files_tried_) parts.push_back("result files and logs");
   for (const auto& [name, why] : file_failures_) parts.push_back(name);
   if (!journal_ended_) parts.push_back("the end of the journal");

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -36,10 +38,15 @@ namespace manta::train {
 /// What fails is tried again for as long as the run goes on, after 0.5 s at first and every 10 s in
 /// the end. There is one warning when that begins and one when it is over. A file that the store
 /// refuses while it takes others holds up nothing else.
+///
+/// The same for the folder of an experiment, with experiment.json, and the checkpoints of each
+/// trial of a function in the place of those of the run; whichever was committed first comes first.
+/// All that is said of the journal is said of the experiment's, which tells of all of them.
 class RunMirror final : public CheckpointCopies {
  public:
   /// Stores params.json and, unless the folder `is_ahead` of the store, the journal. If it is
-  /// ahead, checkpoints that the store lacks come first. Throws as RemoteRun. `on_news` is called
+  /// ahead, checkpoints that the store lacks come first: the journal waits until `find_copies`, or
+  /// `checkpoints_are_known`, has been called. Throws as RemoteRun. `on_news` is called
   /// on the mirror's thread if somebody else takes the run over, and whenever `finish` has
   /// something to look at.
   RunMirror(RemoteRun remote, std::string folder, bool is_ahead, std::function<void()> on_news);
@@ -54,6 +61,17 @@ class RunMirror final : public CheckpointCopies {
   void fetch(int64_t index, const std::string& folder) override;
   void committed(int64_t index, const std::string& folder) override;
   void discarded(int64_t index) override;
+  /// The same for the checkpoints of a trial, in the folder of that name; any thread may use it,
+  /// one at a time. Those of one that `is_new` are not looked for in the store: there can be none.
+  std::unique_ptr<CheckpointCopies> copies_of(const std::string& trial, bool is_new);
+  /// Of an experiment: `find_copies` was called for each trial of which there is a folder here.
+  void checkpoints_are_known();
+
+  /// Waits until the store has what the journal has now. Throws Error(kIo) if it has not at the
+  /// deadline, or somebody else took over; Error(kCancelled) once `cancelled` is set, at the latest
+  /// when `wake` is called after that.
+  void await_journal(Deadline deadline, const std::atomic<bool>& cancelled);
+  void wake();
 
   /// Somebody else has taken the run over: the message that says who; empty if not.
   std::string superseded() const;
@@ -73,7 +91,7 @@ class RunMirror final : public CheckpointCopies {
   void stop();
 
   /// A checkpoint of the folder as it is in the store.
-  Checkpoint stored(const Checkpoint& checkpoint) const;
+  Checkpoint stored(const Checkpoint& checkpoint, const std::string& trial = "") const;
 
   /// Of a run that could not begin: removes it from the store. Does not throw.
   void forget();
@@ -85,14 +103,21 @@ class RunMirror final : public CheckpointCopies {
     std::string folder;    // what is to be uploaded
     uint64_t journal = 0;  // how long the journal was when it was committed
   };
+  using Key = std::pair<std::string, int64_t>;  // the trial, of a run none; the report
+  class CopiesOfTrial;
   struct Next;  // what to do next
 
   void work();
   std::optional<Next> next();
   void perform(const Next& next);
-  void set_stored(int64_t index, uint64_t version);
-  void remove_from_store(int64_t index);
-  Copy linked(int64_t index, const std::string& folder);
+  std::map<int64_t, Checkpoint> find_copies(const std::string& trial,
+                                            const std::map<int64_t, Checkpoint>& here);
+  void committed(const Key& key, const std::string& folder);
+  void discarded(const Key& key);
+  RemoteAddress address_of(const std::string& trial) const;
+  void set_stored(const Key& key, uint64_t version);
+  void remove_from_store(const Key& key);
+  Copy linked(const Key& key, const std::string& folder);
   uint64_t journal_limit() const;
   void store_journal();
   void store_files(bool all);
@@ -105,7 +130,7 @@ class RunMirror final : public CheckpointCopies {
   RemoteRun remote_;  // of the thread, after the constructor
   const std::string folder_;
   const std::function<void()> on_news_;
-  uint64_t versions_ = 1;  // of the run's thread: of contents; 1: what the store had at the start
+  std::atomic<uint64_t> versions_ = 1;  // of contents; 1: what the store had at the start
 
   // Of the thread, too: where the next bytes of the journal go.
   int64_t part_ = 0;
@@ -120,7 +145,7 @@ class RunMirror final : public CheckpointCopies {
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
-  std::map<int64_t, Copy> copies_;
+  std::map<Key, Copy> copies_;
   std::vector<std::string> doomed_;  // folders of uploads that are not wanted any more
   bool params_changed_ = false;
   bool journal_due_ = false;

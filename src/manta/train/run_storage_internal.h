@@ -13,11 +13,8 @@ namespace manta::train {
 
 /// Where a run is kept. A run whose RunConfig::storage_path is a path has a folder there. One whose
 /// storage_path is an address has a folder of this machine only while it goes on, its spool, and a
-/// mirror that brings everything to the address.
-///
-/// A spool is ~/manta_results/.remote/<random>/<name>, for this user only. `restore` takes it like
-/// any run folder, and then stores what the store lacks, unless the run was taken over meanwhile.
-/// (Only below that folder: what another folder says of an address is nobody's word.)
+/// mirror that brings everything to the address. `restore` takes a folder in a spool like any
+/// other.
 struct RunStorage {
   std::unique_ptr<RunFolder> folder;
   std::unique_ptr<RunMirror> mirror;  ///< Null without an address.
@@ -43,8 +40,5 @@ struct RunStorage {
 std::optional<RemoteAddress> run_address(const RunConfig& run);
 /// Its config's `storage_path` and `name`, the other way round.
 void set_run_address(RunConfig& run, const RemoteAddress& address);
-
-/// Throws Error(kInvalidArgument) if `path` is an address: what says `who` is for folders only.
-void require_local_storage(const std::string& path, const std::string& who);
 
 }  // namespace manta::train

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,9 @@ class StartedWorkers {
   void drop();
 
   std::string log_of(int rank) const;
+  /// Appends what the workers have written since the last call to files of the same names in
+  /// `folder`. Warns if it cannot.
+  void move_logs(const std::string& folder);
 
  private:
   void start();
@@ -32,7 +37,8 @@ class StartedWorkers {
   const ScalingConfig scaling_;
   const std::string log_folder_;
   std::vector<ActorHandle<Member>> actors_;
-  bool used_ = false;  // a group has begun with them
+  bool used_ = false;              // a group has begun with them
+  std::map<int, uint64_t> moved_;  // how much of each log, by rank
 };
 
 }  // namespace manta::train

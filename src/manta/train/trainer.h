@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -23,8 +24,12 @@ struct TrainerOptions {
   /// lost. What the function throws is not tried again. -1: without limit.
   int max_retries = 3;
   std::string name = {};  ///< The name of the folder of its runs. Default: made from the time.
-  std::string storage_path = {};  ///< Where that folder is; no address. Default: ~/manta_results.
-  int verbose = 1;                ///< As RunConfig::verbose.
+  /// Where that folder is: a local folder, or an address as RunConfig::storage_path. Default:
+  /// ~/manta_results.
+  std::string storage_path = {};
+  std::chrono::milliseconds storage_timeout =
+      std::chrono::minutes(2);  ///< Of each run, as RunConfig::storage_timeout.
+  int verbose = 1;              ///< As RunConfig::verbose.
 };
 
 struct TrainerRunOptions {
@@ -82,7 +87,11 @@ constexpr bool require_worker_function() {
 ///
 /// A function may call everything in train/session.h. Each call of `run` is a run with a folder of
 /// its own, <storage_path>/<name>/run_001, run_002, ...; the workers' output is in
-/// <storage_path>/<name>/logs. A Trainer is for one thread at a time.
+/// <storage_path>/<name>/logs. If storage_path is an address, each run is stored there, as
+/// RunConfig::storage_path says, while it goes on; `run` returns when all of it is stored. The
+/// workers' output is then in a folder below ~/manta_results/.remote from start() to shutdown();
+/// at the end of a run, what they have written since the one before is stored with it, as
+/// logs/rank-0.log, .... A Trainer is for one thread at a time.
 class Trainer {
  public:
   /// Throws Error(kInvalidArgument) for a backend that is not known, and for impossible options.
@@ -92,7 +101,9 @@ class Trainer {
   ~Trainer();  ///< Calls shutdown().
 
   /// Starts the workers and returns at once; they wait for resources that others hold. Throws
-  /// Error(kResources) if the machine can never hold them. Does nothing if they are started.
+  /// Error(kResources) if the machine can never hold them; Error(kInvalidArgument) if a Trainer of
+  /// that name has runs there; for an address, also Error(kNotFound) if its bucket does not exist,
+  /// Error(kIo) if the store does not answer. Does nothing if they are started.
   void start();
   /// Calls `function` on every worker, `R()` or `R(const Json& config)`, and blocks until all have
   /// returned. Returns their results by rank, or nothing if R is void. R must be serialisable, as
@@ -116,8 +127,11 @@ class Trainer {
   void shutdown();
 
   /// What the last run has reported, also if it failed. Throws Error(kNotFound) if there was none.
+  /// Reads the run's folder, or, if all of it is at an address by now, what is there: then also
+  /// Error(kIo).
   Result latest_run() const;
-  /// The folder of all its runs; made by start(), empty before.
+  /// The folder of all its runs; made by start(), empty before. With an address as storage_path it
+  /// is the address below which the runs are: no path, and nothing is there before the first run.
   std::string logdir() const;
 
  private:

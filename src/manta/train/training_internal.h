@@ -68,21 +68,27 @@ inline int ranks_of(const ScalingConfig& scaling) {
   return runs_in_driver(scaling) ? 1 : scaling.num_workers;
 }
 
-/// The folder of a run, for whoever has started it, in any thread.
+/// Where a run is, for whoever has started it, in any thread.
 class LastRun {
  public:
-  void set(std::string path) {
+  void set(std::string path, std::string folder) {
     std::lock_guard lock(mutex_);
     path_ = std::move(path);
+    folder_ = std::move(folder);
   }
-  std::string get() const {  ///< Empty if there is none.
+  std::string get() const {  ///< Its folder, or its address; empty if there is none.
     std::lock_guard lock(mutex_);
     return path_;
+  }
+  /// Its folder on this machine. That of a run at an address may be gone by now.
+  std::string folder() const {
+    std::lock_guard lock(mutex_);
+    return folder_;
   }
 
  private:
   mutable std::mutex mutex_;
-  std::string path_;
+  std::string path_, folder_;
 };
 
 /// What each worker holds while it lives.

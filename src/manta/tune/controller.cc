@@ -89,7 +89,8 @@ void Controller::apply_trial(const Json& details) {
 }
 
 void Controller::apply_result(Trial& trial, const Json& details, bool is_new) {
-  TrialReport report{details.at("metrics"), details.at("time_total_s").get<double>()};
+  TrialReport report{details.at("metrics"), details.at("time_total_s").get<double>(),
+                     details.at("checkpoint").get<bool>()};
   Json result = result_of(report, details.at("index").get<int64_t>());
   // A new one has been asked already.
   if (!is_new) scheduler_.on_result(info_of(trial), result);
@@ -172,7 +173,7 @@ void Controller::on(const Reported& event) {
   if (!trial) return;
   // One that a restarted trial makes again has been decided.
   if (event.index >= static_cast<int64_t>(trial->reports.size())) {
-    TrialReport report{as_stored(event.metrics), event.time_total_s};
+    TrialReport report{as_stored(event.metrics), event.time_total_s, event.has_checkpoint};
     Verdict verdict = scheduler_.on_result(info_of(*trial), result_of(report, event.index));
     note(event.attempt, kResult,
          {{"trial", event.trial},

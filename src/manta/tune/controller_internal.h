@@ -46,7 +46,8 @@ struct TrialEnded {
   std::string message = {};
 };
 struct Interrupted {};  ///< Ctrl-C.
-using Event = std::variant<Suggested, Reported, TrialEnded, Interrupted>;
+struct Woken {};        ///< Nothing happened: whoever performs actions has something to look at.
+using Event = std::variant<Suggested, Reported, TrialEnded, Interrupted, Woken>;
 
 // ---- Actions, to be performed in their order.
 
@@ -90,6 +91,7 @@ inline constexpr const char* kExperimentEnded = "experiment_ended";
 struct TrialReport {
   Json metrics;
   double time_total_s = 0;
+  bool has_checkpoint = false;  ///< Which may have been removed since.
 };
 
 /// All that is known of a trial.
@@ -140,6 +142,7 @@ class Controller {
   void on(const Reported& event);
   void on(const TrialEnded& event);
   void on(const Interrupted& event);
+  void on(const Woken&) {}
 
   template <class T>
   void add(T action) {

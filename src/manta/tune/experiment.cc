@@ -1,4 +1,6 @@
+#include "manta/base/error_internal.h"
 #include "manta/base/interrupts_internal.h"
+#include "manta/base/log_internal.h"
 #include "manta/tune/experiment_internal.h"
 #include "manta/tune/space_internal.h"
 
@@ -16,13 +18,52 @@ bool Experiment::run() {
   while (!parts_.controller.ended()) {
     auto event = parts_.events.pop(next_deadline());
     parts_.progress.write();
+    require_owner();
     if (event) {
-      if (auto* ended = std::get_if<TrialEnded>(&*event)) parts_.trials.release(ended->trial);
+      if (auto* ended = std::get_if<TrialEnded>(&*event)) {
+        parts_.trials.release(ended->trial);
+        warn_of_lost_end(*ended);
+      }
       perform(parts_.controller.handle(*event));
     }
     parts_.progress.update(parts_.controller.trials());
   }
+  store_the_rest();
   return !interrupted_;
+}
+
+// Another driver decides now: this one must not go on.
+void Experiment::require_owner() const {
+  std::string why = parts_.mirror ? parts_.mirror->superseded() : "";
+  if (why.empty()) return;
+  throw Error(ErrorKind::kIo, str(why, "\n  what it did since is in ", parts_.folder.path()));
+}
+
+// The experiment itself takes it for stopped, as the scheduler has decided.
+void Experiment::warn_of_lost_end(const TrialEnded& event) const {
+  if (event.outcome != RunOutcome::kFailed || event.kind != ErrorKind::kIo) return;
+  if (!parts_.controller.trials()[event.trial].stopped) return;
+  log_warning(
+      str(trial_name(event.trial), " was stopped, and did not end in order: ", event.message));
+}
+
+void Experiment::store_the_rest() {
+  if (!parts_.mirror) return;
+  auto wait = [&](Deadline until) {
+    auto event = parts_.events.pop(until);
+    // One that ends because it was asked to is stored; it may have been asked twice.
+    if (event && std::holds_alternative<Interrupted>(*event) && !interrupted_)
+      storing_was_interrupted_ = true;
+    return storing_was_interrupted_;
+  };
+  missing_ = parts_.mirror->finish(parts_.storage_timeout, wait,
+                                   [&](const std::string& text) { parts_.progress.say(text); });
+  if (missing_.empty()) return;
+  missing_ += str("\n  all of it is in ", parts_.folder.path(),
+                  parts_.mirror->superseded().empty()
+                      ? ": Tuner::restore with that path stores the rest, once the store is there "
+                        "again"
+                      : "");
 }
 
 Deadline Experiment::next_deadline() const {

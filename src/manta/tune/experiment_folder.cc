@@ -5,6 +5,7 @@
 #include "manta/base/error_internal.h"
 #include "manta/base/json_input_internal.h"
 #include "manta/train/file_internal.h"
+#include "manta/train/remote_run_internal.h"
 #include "manta/tune/experiment_folder_internal.h"
 #include "manta/tune/trial_json_internal.h"
 
@@ -23,7 +24,15 @@ std::string settings_text(const Json& settings) {
 
 }  // namespace
 
+std::string settings_document(const std::string& path) {
+  auto address = remote_address(path);
+  return str("'", address ? address->child(kSettings + 1).text() : path + kSettings, "'");
+}
+
 Json read_settings(const std::string& experiment_folder) {
+  if (auto address = remote_address(experiment_folder))
+    return parse_json(train::RemoteRun::read_params(*address, train::kFolderOfFunctions),
+                      settings_document(experiment_folder), kSettingsLimits);
   try {
     return train::read_json((experiment_folder.empty() ? "." : experiment_folder) + kSettings,
                             kSettingsLimits);
@@ -58,6 +67,8 @@ std::unique_ptr<ExperimentFolder> ExperimentFolder::open(const std::string& path
 }
 
 bool ExperimentFolder::exists(const std::string& path) {
+  if (auto address = remote_address(path))
+    return train::RemoteRun::exists(*address, train::kFolderOfFunctions);
   std::error_code error;
   return std::filesystem::exists(path + kSettings, error) &&
          std::filesystem::exists(path + "/" + kJournal, error);

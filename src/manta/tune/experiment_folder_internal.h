@@ -21,6 +21,7 @@ class ExperimentFolder {
   /// That of an experiment whose driver has ended. Throws Error(kNotFound) if there is none in it,
   /// Error(kCorrupt) naming the file and what is wrong; as OwnedFolder::open.
   static std::unique_ptr<ExperimentFolder> open(const std::string& path);
+  /// Also of an address. Throws Error(kInvalidArgument) if access to that is refused, Error(kIo).
   static bool exists(const std::string& path);
 
   const std::string& path() const { return path_; }  ///< Absolute.
@@ -43,7 +44,10 @@ class ExperimentFolder {
   train::Journal journal_;
 };
 
-/// experiment.json. Throws Error(kNotFound) if there is none, Error(kCorrupt).
+/// experiment.json of a folder, or at an address. Throws Error(kNotFound) if there is none,
+/// Error(kCorrupt); of an address, as train::RemoteRun.
 Json read_settings(const std::string& experiment_folder);
+/// Its name, for messages.
+std::string settings_document(const std::string& path);
 
 }  // namespace manta::tune

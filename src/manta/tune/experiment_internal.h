@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "manta/train/run_mirror_internal.h"
 #include "manta/tune/controller_internal.h"
 #include "manta/tune/experiment_folder_internal.h"
 #include "manta/tune/progress_internal.h"
@@ -21,12 +22,19 @@ class Experiment {
     Trials& trials;
     EventQueue& events;
     Progress& progress;
+    train::RunMirror* mirror = nullptr;  ///< Null: the folder is where the experiment stays.
+    std::chrono::milliseconds storage_timeout{0};
   };
   explicit Experiment(Parts parts) : parts_(parts) {}
 
-  /// Until the end; false if it was interrupted. Throws Error(kIo) if the journal cannot be
-  /// written.
+  /// Until the end, and until all of it is stored; false if it was interrupted. Throws Error(kIo)
+  /// if the journal cannot be written, or somebody else has taken the experiment over.
   bool run();
+  /// What is not in the store when `run` has returned, and why; empty if everything is, or there is
+  /// none.
+  const std::string& missing() const { return missing_; }
+  /// Whether that is so because the user did not want to wait.
+  bool storing_was_interrupted() const { return storing_was_interrupted_; }
 
  private:
   void perform(const std::vector<Action>& actions);
@@ -37,9 +45,14 @@ class Experiment {
   void perform(const Note& action);
   void perform(const End& action);
   Deadline next_deadline() const;
+  void require_owner() const;
+  void warn_of_lost_end(const TrialEnded& event) const;
+  void store_the_rest();
 
   Parts parts_;
   bool interrupted_ = false;
+  std::string missing_;
+  bool storing_was_interrupted_ = false;
 };
 
 }  // namespace manta::tune

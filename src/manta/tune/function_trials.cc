@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <filesystem>
 
 #include "manta/base/error_internal.h"
+#include "manta/base/start_thread_internal.h"
 #include "manta/core/how_it_ended_internal.h"
 #include "manta/core/init.h"
 #include "manta/core/resources_internal.h"
@@ -23,12 +25,13 @@ std::string trial_name(uint64_t number) {
 
 FunctionTrials::FunctionTrials(Trainable trainable, std::string experiment_folder,
                                std::string metric, CheckpointConfig checkpoints,
-                               std::shared_ptr<EventQueue> events)
+                               std::shared_ptr<EventQueue> events, train::RunMirror* mirror)
     : trainable_(std::move(trainable)),
       folder_(std::move(experiment_folder)),
       metric_(std::move(metric)),
       checkpoints_(std::move(checkpoints)),
-      events_(std::move(events)) {
+      events_(std::move(events)),
+      mirror_(mirror) {
   server_ =
       std::make_unique<ReportServer>([this](uint64_t trial, int attempt, SendTrialReport& report) {
         return on_report(trial, attempt, report);
@@ -37,6 +40,11 @@ FunctionTrials::FunctionTrials(Trainable trainable, std::string experiment_folde
 }
 
 FunctionTrials::~FunctionTrials() {
+  {
+    std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  for (auto& [number, thread] : starting_) thread.join();
   {
     std::lock_guard lock(watch_->mutex);
     watch_->trials = nullptr;
@@ -52,7 +60,6 @@ std::string FunctionTrials::folder_of(uint64_t trial) const {
 void FunctionTrials::start(const Trial& trial) {
   Running running;
   running.attempt = trial.attempt;
-  running.began = Clock::now();
   TrialCall call;
   call.function = trainable_.function();
   call.returns = trainable_.returns();
@@ -64,39 +71,119 @@ void FunctionTrials::start(const Trial& trial) {
   call.folder = folder_of(trial.number);
   call.address = server_->address();
   call.token = server_->token();
-  resume(trial, running, call);
+  if (trial.attempt == 0) begun_here_.insert(trial.number);
+  if (mirror_ && !begun_here_.contains(trial.number))
+    return start_on_a_thread(trial, std::move(running), std::move(call));
+  auto unrecorded = resume(trial, running, call, /*may_be_in_store=*/false);
+  launch(trial, std::move(running), call, unrecorded);
+}
+
+void FunctionTrials::start_on_a_thread(const Trial& trial, Running running, TrialCall call) {
+  auto work = [this, trial, running = std::move(running), call = std::move(call)]() mutable {
+    TrialEnded event{trial.number, trial.attempt, RunOutcome::kFailed};
+    try {
+      auto unrecorded = resume(trial, running, call, /*may_be_in_store=*/true);
+      return launch(trial, std::move(running), call, unrecorded);
+    } catch (const Error& error) {
+      event.kind = error.kind();
+      event.message = error.what();
+    } catch (const std::exception& error) {
+      event.message = error.what();
+    }
+    events_->push(std::move(event));
+  };
+  starting_[trial.number] = start_thread("the thread that starts a trial", std::move(work));
+}
+
+// It has started, or will not: the thread has nothing left to do.
+void FunctionTrials::release(uint64_t trial) {
+  auto found = starting_.find(trial);
+  if (found == starting_.end()) return;
+  found->second.join();
+  starting_.erase(found);
+}
+
+void FunctionTrials::launch(const Trial& trial, Running running, const TrialCall& call,
+                            const std::optional<Reported>& unrecorded) {
   server_->expect(trial.number, trial.attempt);
   TaskOptions options{.resources = trainable_.resources(), .max_retries = 0, .name = call.name};
   options.labels = {{"role", "driver"}};  // it reports to a socket in the driver's folder
   ObjectRef<TrialReturn> task;
+  bool unwanted = false;
   {
     std::lock_guard lock(mutex_);  // it may report before `remote` has returned
-    task = running.task = remote(options, run_function_trial, call);
-    running_[trial.number] = std::move(running);
+    unwanted = interrupted_starts_.erase(trial.number) > 0 || ending_;
+    if (!unwanted) {
+      running.began = Clock::now();
+      task = running.task = remote(options, run_function_trial, call);
+      running_[trial.number] = std::move(running);
+    }
   }
+  if (unwanted) {
+    server_->forget(trial.number, trial.attempt);
+    events_->push(TrialEnded{trial.number, trial.attempt, RunOutcome::kInterrupted});
+    return;
+  }
+  if (unrecorded) events_->push(*unrecorded);
   on_ready(task, [watch = watch_, number = trial.number, attempt = trial.attempt] {
     std::lock_guard lock(watch->mutex);
     if (watch->trials) watch->trials->on_task_done(number, attempt);
   });
 }
 
-void FunctionTrials::resume(const Trial& trial, Running& running, TrialCall& call) {
-  if (!train::has_folder(folder_, call.name)) return;
-  running.store = std::make_unique<train::CheckpointStore>(call.folder, checkpoints_);
-  running.store->clean_up();
-  auto checkpoint = running.store->find_latest_valid();
-  if (!checkpoint) return;
+std::shared_ptr<FunctionTrials::Checkpoints> FunctionTrials::open_checkpoints(uint64_t trial,
+                                                                              bool is_new) {
+  std::string folder = folder_of(trial);
+  if (!mirror_)
+    return std::make_shared<Checkpoints>(
+        Checkpoints{nullptr, train::CheckpointStore(folder, checkpoints_)});
+  train::make_folders(folder);
+  auto copies = mirror_->copies_of(trial_name(trial), is_new);
+  train::CheckpointStore store(folder, checkpoints_, copies.get());
+  return std::make_shared<Checkpoints>(Checkpoints{std::move(copies), std::move(store)});
+}
+
+void FunctionTrials::look_at_checkpoints() {
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+    std::string name = entry.path().filename();
+    std::string digits = name.starts_with("trial_") ? name.substr(6) : "";
+    bool is_number = !digits.empty() && digits.size() < 18 &&
+                     digits.find_first_not_of("0123456789") == std::string::npos;
+    if (!is_number || trial_name(std::stoull(digits)) != name) continue;
+    if (!train::has_folder(folder_, name)) continue;
+    known_[std::stoull(digits)] = open_checkpoints(std::stoull(digits), /*is_new=*/false);
+  }
+}
+
+std::optional<Reported> FunctionTrials::resume(const Trial& trial, Running& running,
+                                               TrialCall& call, bool may_be_in_store) {
+  {
+    std::lock_guard lock(mutex_);
+    auto found = known_.find(trial.number);
+    if (found != known_.end()) running.checkpoints = found->second;
+  }
+  if (!running.checkpoints) {
+    bool may_have_some = mirror_ ? may_be_in_store : train::has_folder(folder_, call.name);
+    if (!may_have_some) return std::nullopt;
+    running.checkpoints = open_checkpoints(trial.number, /*is_new=*/false);
+    std::lock_guard lock(mutex_);
+    if (mirror_) known_[trial.number] = running.checkpoints;
+  }
+  running.checkpoints->store.clean_up();
+  auto known = static_cast<int64_t>(trial.reports.size());
+  // In a store there may be one of a driver that was superseded at that very moment.
+  auto checkpoint = running.checkpoints->store.find_latest_valid(known);
+  if (!checkpoint) return std::nullopt;
   auto index = checkpoint->manifest().at("report").get<int64_t>();
   call.checkpoint = checkpoint->path();
   call.next_report = index + 1;
-  auto known = static_cast<int64_t>(trial.reports.size());
   int64_t last = std::min(index, known - 1);
   if (last >= 0) running.seconds_before = trial.reports[static_cast<size_t>(last)].time_total_s;
   // The driver died between the commit and the report's line in the journal.
-  if (index != known) return;
+  if (index != known) return std::nullopt;
   running.unrecorded = index;
-  events_->push(Reported{trial.number, trial.attempt, index, checkpoint->metrics(),
-                         running.seconds_before, true});
+  return Reported{trial.number,          trial.attempt,          index,
+                  checkpoint->metrics(), running.seconds_before, true};
 }
 
 std::optional<SendVerdict> FunctionTrials::on_report(uint64_t trial, int attempt,
@@ -128,10 +215,12 @@ std::optional<SendVerdict> FunctionTrials::take_report(uint64_t trial, Running& 
 }
 
 void FunctionTrials::commit(Running& running, uint64_t trial, const SendTrialReport& report) {
-  if (!running.store)
-    running.store = std::make_unique<train::CheckpointStore>(folder_of(trial), checkpoints_);
-  running.store->commit({report.index, running.attempt, 1, report.metrics, Json::object()},
-                        {{0, report.files}});
+  if (!running.checkpoints) {
+    running.checkpoints = open_checkpoints(trial, /*is_new=*/true);
+    if (mirror_) known_[trial] = running.checkpoints;
+  }
+  running.checkpoints->store.commit(
+      {report.index, running.attempt, 1, report.metrics, Json::object()}, {{0, report.files}});
 }
 
 void FunctionTrials::judge(const Judge& judge) {
@@ -142,7 +231,7 @@ void FunctionTrials::judge(const Judge& judge) {
     if (found == running_.end()) return;
     Running& running = found->second;
     // Only now is the report on record: until then a restart begins with the one before.
-    if (running.store) running.store->keep_only_the_best();
+    if (running.checkpoints) running.checkpoints->store.keep_only_the_best();
     if (running.unrecorded == judge.index) {  // made before it was started again
       running.unrecorded.reset();
       if (running.held_back) verdict = take_report(judge.trial, running, *running.held_back);
@@ -185,7 +274,10 @@ void FunctionTrials::interrupt(uint64_t trial) {
   {
     std::lock_guard lock(mutex_);
     auto found = running_.find(trial);
-    if (found == running_.end()) return;
+    if (found == running_.end()) {
+      if (starting_.contains(trial)) interrupted_starts_.insert(trial);
+      return;
+    }
     found->second.interrupted = true;
     task = found->second.task;
   }
@@ -196,11 +288,31 @@ Result FunctionTrials::result(const Trial& trial) {
   Result result;
   for (const TrialReport& report : trial.reports) result.metrics_history.push_back(report.metrics);
   if (!trial.reports.empty()) result.metrics = trial.reports.back().metrics;
+  if (mirror_) return stored_result(trial, std::move(result));
   if (!train::has_folder(folder_, trial_name(trial.number))) return result;
   result.path = folder_of(trial.number);
   train::CheckpointStore store(result.path, checkpoints_);
   result.best_checkpoints = store.best_checkpoints();
   if (auto latest = store.find_latest_valid()) result.checkpoint = *latest;
+  return result;
+}
+
+// All of it is at the address by now: nothing is fetched.
+Result FunctionTrials::stored_result(const Trial& trial, Result result) {
+  auto found = known_.find(trial.number);
+  bool had_some = std::any_of(trial.reports.begin(), trial.reports.end(),
+                              [](const TrialReport& report) { return report.has_checkpoint; });
+  if (found == known_.end() && !had_some) return result;
+  auto checkpoints = found != known_.end() ? found->second : open_checkpoints(trial.number, false);
+  std::string name = trial_name(trial.number);
+  int64_t latest = -1;
+  for (auto& [checkpoint, metrics] : checkpoints->store.best_checkpoints()) {
+    auto index = checkpoint.manifest().at("report").get<int64_t>();
+    Checkpoint stored = mirror_->stored(checkpoint, name);
+    if (index > std::exchange(latest, std::max(latest, index))) result.checkpoint = stored;
+    result.best_checkpoints.emplace_back(std::move(stored), metrics);
+  }
+  if (latest >= 0) result.path = remote_address(mirror_->address())->child(name).text();
   return result;
 }
 

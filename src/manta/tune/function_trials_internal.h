@@ -3,10 +3,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
+#include <thread>
 
 #include "manta/core/remote.h"
 #include "manta/train/checkpoint_store_internal.h"
+#include "manta/train/run_mirror_internal.h"
 #include "manta/tune/report_server_internal.h"
 #include "manta/tune/trainable.h"
 #include "manta/tune/trials_internal.h"
@@ -14,29 +18,43 @@
 namespace manta::tune {
 
 /// Trials of a function: each is a task of core, in a process of the pool. A trial has a folder
-/// only if it has checkpoints.
+/// only if it has checkpoints. With a mirror, these are brought to the store.
+///
+/// A trial that was started before, in another driver, may have a checkpoint in the store, which is
+/// fetched on a thread of its own: the other trials do not wait for it.
 class FunctionTrials final : public Trials {
  public:
-  /// Throws Error(kResources) if the machine can never hold one.
+  /// The mirror, if there is one, must outlive this. Throws Error(kResources) if the machine can
+  /// never hold a trial.
   FunctionTrials(Trainable trainable, std::string experiment_folder, std::string metric,
-                 CheckpointConfig checkpoints, std::shared_ptr<EventQueue> events);
+                 CheckpointConfig checkpoints, std::shared_ptr<EventQueue> events,
+                 train::RunMirror* mirror = nullptr);
   ~FunctionTrials() override;
 
   std::vector<Resources> resources(const Assignment&) override { return {trainable_.resources()}; }
   void start(const Trial& trial) override;
   void judge(const Judge& judge) override;
   void interrupt(uint64_t trial) override;
-  void release(uint64_t) override {}  // its task has ended
+  void release(uint64_t trial) override;
   Result result(const Trial& trial) override;
 
+  /// Tells the mirror which checkpoints the folder has: it may be ahead of the store. Throws as
+  /// train::CheckpointStore.
+  void look_at_checkpoints();
+
  private:
+  /// A trial's, here and in the store.
+  struct Checkpoints {
+    std::unique_ptr<train::CheckpointCopies> copies;  // null without a mirror
+    train::CheckpointStore store;
+  };
   struct Running {
     int attempt = 0;
     ObjectRef<TrialReturn> task;
     double seconds_before = 0;  // of earlier attempts
     Clock::time_point began;
-    std::unique_ptr<train::CheckpointStore> store = {};  // once there is a checkpoint
-    std::optional<int64_t> waits_for = {};               // the report whose verdict it waits for
+    std::shared_ptr<Checkpoints> checkpoints = {};  // once there is one
+    std::optional<int64_t> waits_for = {};          // the report whose verdict it waits for
     // That of the checkpoint it goes on from, until it is on record; what it reports meanwhile.
     std::optional<int64_t> unrecorded = {};
     std::optional<SendTrialReport> held_back = {};
@@ -46,7 +64,14 @@ class FunctionTrials final : public Trials {
   std::string folder_of(uint64_t trial) const;
   std::optional<SendVerdict> on_report(uint64_t trial, int attempt, SendTrialReport& report);
   std::optional<SendVerdict> take_report(uint64_t trial, Running& running, SendTrialReport& report);
-  void resume(const Trial& trial, Running& running, TrialCall& call);
+  /// Returns the report that is not on record yet, if there is one.
+  std::optional<Reported> resume(const Trial& trial, Running& running, TrialCall& call,
+                                 bool may_be_in_store);
+  void launch(const Trial& trial, Running running, const TrialCall& call,
+              const std::optional<Reported>& unrecorded);
+  void start_on_a_thread(const Trial& trial, Running running, TrialCall call);
+  std::shared_ptr<Checkpoints> open_checkpoints(uint64_t trial, bool is_new);
+  Result stored_result(const Trial& trial, Result result);
   void commit(Running& running, uint64_t trial, const SendTrialReport& report);
   void on_task_done(uint64_t trial, int attempt);
 
@@ -54,6 +79,7 @@ class FunctionTrials final : public Trials {
   const std::string folder_, metric_;
   const CheckpointConfig checkpoints_;
   const std::shared_ptr<EventQueue> events_;
+  train::RunMirror* const mirror_;
 
   // The task's end may be heard of when this has gone.
   struct Watch {
@@ -64,6 +90,12 @@ class FunctionTrials final : public Trials {
 
   std::mutex mutex_;
   std::map<uint64_t, Running> running_;
+  std::map<uint64_t, std::shared_ptr<Checkpoints>> known_;  // with a mirror, which knows them
+  std::set<uint64_t> interrupted_starts_;                   // of trials that are not running yet
+  bool ending_ = false;
+  // Not guarded: of the experiment's thread.
+  std::set<uint64_t> begun_here_;  // of which there was nothing before
+  std::map<uint64_t, std::thread> starting_;
   std::unique_ptr<ReportServer> server_;
 };
 

@@ -54,7 +54,7 @@ class ResultGrid {
   /// arrays are texts, and so are columns whose values are of several types.
   std::shared_ptr<arrow::Table> get_dataframe() const;
 
-  std::string experiment_path;  ///< The experiment's folder, for Tuner::restore.
+  std::string experiment_path;  ///< The experiment's folder, or its address, for Tuner::restore.
 
  private:
   std::vector<Result> results_;

@@ -14,7 +14,8 @@ namespace manta::tune {
 /// Which trial this is.
 struct TrialContext {
   std::string trial_name;  ///< "trial_00003"
-  /// Of the trial's own; a function's is there after its first checkpoint.
+  /// Of the trial's own; a function's is there after its first checkpoint. On the driver's machine,
+  /// also if the experiment is stored at an address.
   std::string folder;
   Json config;
   int attempt = 0;  ///< How often it was started before this.

@@ -4,6 +4,7 @@
 #include "manta/base/error_internal.h"
 #include "manta/base/json_input_internal.h"
 #include "manta/train/params_internal.h"
+#include "manta/tune/experiment_folder_internal.h"
 #include "manta/tune/settings_internal.h"
 #include "manta/tune/space_internal.h"
 
@@ -11,8 +12,6 @@ namespace manta::tune {
 namespace {
 
 constexpr int kVersion = 1;
-
-std::string document_of(const std::string& folder) { return str("'", folder, "/experiment.json'"); }
 
 // What is stored, or given if it is not.
 template <class Any>
@@ -74,18 +73,19 @@ Json to_json(const Settings& settings) {
 }
 
 Space space_from(const std::string& experiment_folder, const Json& json) {
-  JsonFields fields(json, document_of(experiment_folder));
+  std::string document = settings_document(experiment_folder);
+  JsonFields fields(json, document);
   if (!fields.boolean("space_is_whole"))
     throw Error(ErrorKind::kInvalidArgument,
                 "Tuner::restore: the search space has functions (sample_from), which are not "
                 "stored: give param_space again");
-  return space_from_json(fields.any("space"), document_of(experiment_folder) + ", space");
+  return space_from_json(fields.any("space"), document + ", space");
 }
 
 Settings settings_from(const std::string& experiment_folder, const Json& json,
                        const std::optional<AnySearcher>& search_alg,
                        const std::optional<AnyScheduler>& scheduler) {
-  std::string document = document_of(experiment_folder);
+  std::string document = settings_document(experiment_folder);
   JsonFields fields(json, document);
   fields.integer("version", kVersion, kVersion);
   Settings settings;

@@ -1,3 +1,4 @@
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -74,36 +75,68 @@ TrialEnded end_of(uint64_t trial, int attempt, const std::function<Result()>& ru
   return event;
 }
 
+// Goes on with the run that there is.
+void resume(train::Training& training, const std::string& path) {
+  train::Training before = train::restore_training(
+      path, training.trainer, {training.config, training.scaling, training.run, training.datasets});
+  training.restore_from = before.restore_from;
+  training.resume_from_checkpoint = before.resume_from_checkpoint;
+  training.resume_error = before.resume_error;
+  if (before.preprocessor) training.preprocessor = before.preprocessor;
+}
+
 }  // namespace
 
 class TrainerTrials::Running {
  public:
-  Running(train::Training training, const Trial& trial, const std::shared_ptr<EventQueue>& events)
+  /// With a mirror, `path` is the trial's address, of which nothing has been asked yet.
+  Running(train::Training training, const Trial& trial, const std::shared_ptr<EventQueue>& events,
+          train::RunMirror* mirror, const std::string& path)
       : training_(std::move(training)),
+        mirror_(mirror),
         callback_(std::make_shared<AskExperiment>(trial.number, trial.attempt, events)) {
     training_.run.callbacks.push_back(callback_);
     train::check_start(training_);
     thread_ = start_thread("the thread of a trial",
-                           [this, events, number = trial.number, attempt = trial.attempt] {
+                           [this, events, number = trial.number, attempt = trial.attempt, path] {
                              events->push(end_of(number, attempt, [&] {
                                train::ActiveRun active;
-                               return train::run_training(training_, queue_);
+                               if (mirror_) find_run(attempt, path);
+                               result_ = train::run_training(training_, queue_);
+                               return result_;
                              }));
                            });
   }
   ~Running() {
     interrupt();
     callback_->give_up();
-    thread_.join();
+    if (thread_.joinable()) thread_.join();
   }
 
   void answer(int64_t index, Verdict verdict) { callback_->answer(index, verdict); }
-  void interrupt() { queue_.push(train::Interrupted{}); }
+  void interrupt() {
+    interrupted_ = true;
+    queue_.push(train::Interrupted{});
+    if (mirror_) mirror_->wake();
+  }
+  /// Once it has ended; an empty path if that was with an error.
+  Result take_result() {
+    thread_.join();
+    return std::move(result_);
+  }
 
  private:
+  void find_run(int attempt, const std::string& path) {
+    mirror_->await_journal(Deadline::after(training_.run.storage_timeout), interrupted_);
+    if (attempt > 0 && train::is_run_folder(path)) resume(training_, path);
+  }
+
   train::Training training_;
+  train::RunMirror* const mirror_;
   train::EventQueue queue_;
   std::shared_ptr<AskExperiment> callback_;
+  std::atomic<bool> interrupted_ = false;
+  Result result_;
   std::thread thread_;
 };
 
@@ -118,18 +151,21 @@ RunConfig run_config_of_trials(const RunConfig& tuner, const RunConfig& trainer)
     run.checkpoint_config = trainer.checkpoint_config;
   if (run.collective_timeout == defaults.collective_timeout)
     run.collective_timeout = trainer.collective_timeout;
+  if (run.storage_timeout == defaults.storage_timeout)
+    run.storage_timeout = trainer.storage_timeout;
   if (run.folder_mode == defaults.folder_mode) run.folder_mode = trainer.folder_mode;
   if (run.callbacks.empty()) run.callbacks = trainer.callbacks;
   if (run.stop == defaults.stop) run.stop = trainer.stop;
   return run;
 }
 
-TrainerTrials::TrainerTrials(MakeTrainer make, std::string experiment_folder, RunConfig run,
-                             std::shared_ptr<EventQueue> events)
+TrainerTrials::TrainerTrials(MakeTrainer make, std::string place, RunConfig run,
+                             std::shared_ptr<EventQueue> events, train::RunMirror* mirror)
     : make_(std::move(make)),
-      folder_(std::move(experiment_folder)),
+      place_(std::move(place)),
       run_(std::move(run)),
-      events_(std::move(events)) {}
+      events_(std::move(events)),
+      mirror_(mirror) {}
 
 TrainerTrials::~TrainerTrials() {
   for (auto& [number, running] : running_) running->interrupt();  // all at a time
@@ -145,10 +181,15 @@ std::vector<Resources> TrainerTrials::resources(const Assignment& assignment) {
   }
 }
 
+std::string TrainerTrials::path_of(const Trial& trial) const {
+  std::string name = trial_name(trial.number);
+  return mirror_ ? remote_address(place_)->child(name).text() : place_ + "/" + name;
+}
+
 train::Training TrainerTrials::training(const Trial& trial) const {
   RunConfig run = run_;
   run.name = trial_name(trial.number);
-  run.storage_path = folder_;
+  run.storage_path = place_;
   run.verbose = false;
   train::Training training = make_(trial.assignment, run)->training();
   if (train::runs_in_driver(training.scaling)) {
@@ -156,19 +197,13 @@ train::Training TrainerTrials::training(const Trial& trial) const {
                 "scaling_config.num_workers = 0 runs the loop in this process, which a Tuner, with "
                 "several trials, does not: set num_workers = 1, or call fit() of the trainer");
   }
-  std::string path = folder_ + "/" + training.run.name;
-  if (!train::is_run_folder(path)) return training;
-  train::Training before = train::restore_training(
-      path, training.trainer, {training.config, training.scaling, training.run, training.datasets});
-  training.restore_from = before.restore_from;
-  training.resume_from_checkpoint = before.resume_from_checkpoint;
-  training.resume_error = before.resume_error;
-  if (before.preprocessor) training.preprocessor = before.preprocessor;
+  if (!mirror_ && train::is_run_folder(path_of(trial))) resume(training, path_of(trial));
   return training;
 }
 
 void TrainerTrials::start(const Trial& trial) {
-  running_[trial.number] = std::make_unique<Running>(training(trial), trial, events_);
+  running_[trial.number] =
+      std::make_unique<Running>(training(trial), trial, events_, mirror_, path_of(trial));
 }
 
 void TrainerTrials::judge(const Judge& judge) {
@@ -181,10 +216,19 @@ void TrainerTrials::interrupt(uint64_t trial) {
   if (found != running_.end()) found->second->interrupt();
 }
 
-void TrainerTrials::release(uint64_t trial) { running_.erase(trial); }
+void TrainerTrials::release(uint64_t trial) {
+  auto found = running_.find(trial);
+  if (found == running_.end()) return;  // it could not begin
+  if (mirror_) {
+    Result result = found->second->take_result();
+    if (!result.path.empty()) results_[trial] = std::move(result);
+  }
+  running_.erase(found);
+}
 
 Result TrainerTrials::result(const Trial& trial) {
-  std::string path = folder_ + "/" + trial_name(trial.number);
+  if (auto known = results_.find(trial.number); known != results_.end()) return known->second;
+  std::string path = path_of(trial);
   if (!train::is_run_folder(path)) return {};
   return train::read_result(path, run_.checkpoint_config);
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "manta/train/base_trainer.h"
+#include "manta/train/run_mirror_internal.h"
 #include "manta/train/training_internal.h"
 #include "manta/tune/trials_internal.h"
 
@@ -16,11 +17,19 @@ using MakeTrainer = std::function<std::shared_ptr<const BaseTrainer>(const Assig
                                                                      const RunConfig& run)>;
 
 /// Trials of a trainer: each is a run of its own, with a thread in the driver, and a run folder in
-/// the experiment's. Their reports are decided by the experiment's controller.
+/// the experiment's, or an address below the experiment's. Their reports are decided by the
+/// experiment's controller.
+///
+/// At an address, a run is made there once the store has the line of the experiment's journal that
+/// says that the trial has started: so whoever restores the experiment knows of every run, and a
+/// driver that was superseded makes none. The trial's thread waits for that, for at most
+/// RunConfig::storage_timeout; then the trial has failed.
 class TrainerTrials final : public Trials {
  public:
-  TrainerTrials(MakeTrainer make, std::string experiment_folder, RunConfig run,
-                std::shared_ptr<EventQueue> events);
+  /// `place` is the experiment's folder, or its address; then there is a mirror, which must outlive
+  /// this.
+  TrainerTrials(MakeTrainer make, std::string place, RunConfig run,
+                std::shared_ptr<EventQueue> events, train::RunMirror* mirror = nullptr);
   ~TrainerTrials() override;
 
   std::vector<Resources> resources(const Assignment& assignment) override;
@@ -33,13 +42,16 @@ class TrainerTrials final : public Trials {
  private:
   class Running;
 
+  std::string path_of(const Trial& trial) const;
   train::Training training(const Trial& trial) const;
 
   const MakeTrainer make_;
-  const std::string folder_;
+  const std::string place_;
   const RunConfig run_;
   const std::shared_ptr<EventQueue> events_;
+  train::RunMirror* const mirror_;
   std::map<uint64_t, std::unique_ptr<Running>> running_;
+  std::map<uint64_t, Result> results_;  // with a mirror, of those that ended here
 };
 
 /// What the trials' runs are configured with: the Tuner's run_config, and in the place of what it

@@ -14,6 +14,7 @@
 #include "manta/train/run_storage_internal.h"
 #include "manta/train/training_internal.h"
 #include "manta/tune/experiment_internal.h"
+#include "manta/tune/experiment_storage_internal.h"
 #include "manta/tune/function_trials_internal.h"
 #include "manta/tune/settings_internal.h"
 #include "manta/tune/space_internal.h"
@@ -55,6 +56,15 @@ Resources for_trials(const TuneConfig& config) {
   return total;
 }
 
+// Told before there is anything at the address.
+void check_storage(const RunConfig& run) {
+  train::run_address(run);
+  if (run.storage_timeout.count() <= 0 || run.storage_timeout > train::kLongestTimeout)
+    throw Error(ErrorKind::kInvalidArgument,
+                str("run_config.storage_timeout must be from 1 ms to ten years (was ",
+                    run.storage_timeout.count(), " ms)"));
+}
+
 // What only runs of trainers know would be ignored.
 void check_run_of_function(const RunConfig& run) {
   const RunConfig defaults;
@@ -71,7 +81,8 @@ void check_run_of_function(const RunConfig& run) {
   if (!run.callbacks.empty()) refuse("callbacks");
   if (run.stop != defaults.stop) refuse("stop");
   if (run.checkpoint_config.fsync) refuse("checkpoint_config.fsync");
-  if (run.storage_timeout != defaults.storage_timeout) refuse("storage_timeout");
+  if (run.storage_timeout != defaults.storage_timeout && !remote_address(run.storage_path))
+    refuse("storage_timeout");
   if (run.failure_config.max_failures < -1)
     throw Error(ErrorKind::kInvalidArgument,
                 str("failure_config.max_failures must be -1 (no limit) or more (was ",
@@ -105,16 +116,9 @@ struct Tuner::State {
   bool resume_errored = false;
   bool changed = false;  // what experiment.json holds
 
-  std::unique_ptr<Trials> make_trials(const std::string& folder,
-                                      const std::shared_ptr<tune::EventQueue>& events) const {
-    if (parts.function) {
-      const std::string& metric = settings.config.metric;
-      return std::make_unique<FunctionTrials>(*parts.function, folder,
-                                              metric.empty() ? kObjective : metric,
-                                              settings.run.checkpoint_config, events);
-    }
-    return std::make_unique<TrainerTrials>(parts.make_trainer, folder, settings.run, events);
-  }
+  ExperimentStorage open_storage(const Settings& with_seed, std::function<void()> on_news) const;
+  std::unique_ptr<Trials> make_trials(const ExperimentStorage& storage,
+                                      const std::shared_ptr<tune::EventQueue>& events) const;
   ResultGrid run(Settings with_seed) const;
 };
 
@@ -127,16 +131,15 @@ Tuner::Tuner(Parts parts, TuneConfig tune_config, RunConfig run_config) {
   settings.config = std::move(tune_config);
   settings.trainable = kFunction;
   settings.run = std::move(run_config);
-  train::require_local_storage(settings.run.storage_path, "Tuner");
   if (parts.trainer) {
     train::Training training = parts.trainer->training();
     settings.trainable = training.trainer;
     settings.run = run_config_of_trials(settings.run, training.run);
-    train::require_local_storage(settings.run.storage_path, "Tuner");
   } else {
     check_resources(parts.function->resources(), "the resources of a trial");
     check_run_of_function(settings.run);
   }
+  check_storage(settings.run);
   settings.config.scheduler.make(objective_of(settings.config));  // throws if it needs a metric
   state->parts = std::move(parts);
   state_ = std::move(state);
@@ -199,29 +202,40 @@ ResultGrid Tuner::State::run(Settings with_seed) const {
   options.max_failures = parts.function ? with_seed.run.failure_config.max_failures : 0;
   Controller controller(options, *searcher, *scheduler);
 
-  auto folder = restore_from.empty() ? ExperimentFolder::create(with_seed.run, to_json(with_seed))
-                                     : ExperimentFolder::open(restore_from);
-  for (const auto& event : folder->take_events())
-    controller.replay(event.attempt, event.event, event.details);
-  if (changed) folder->set_settings(to_json(with_seed));
-  if (resume_errored) controller.revive_failed();
-
   auto events = std::make_shared<tune::EventQueue>();
+  // The mirror's thread is joined before this returns, but may be the last to let go of the queue.
+  ExperimentStorage storage = open_storage(with_seed, [events] { events->push(Woken{}); });
   std::unique_ptr<Trials> trials;
   try {
-    trials = make_trials(folder->path(), events);
+    for (const auto& event : storage.folder->take_events())
+      controller.replay(event.attempt, event.event, event.details);
+    if (changed) storage.set_settings(to_json(with_seed));
+    if (resume_errored) controller.revive_failed();
+    trials = make_trials(storage, events);
   } catch (...) {
-    if (restore_from.empty()) folder->forget();
+    if (restore_from.empty()) {
+      storage.forget();
+    } else if (remote_address(restore_from)) {
+      storage.discard_spool();  // which has nothing of its own
+    }
     throw;
   }
   Progress progress(objective_of(config), with_seed.run.verbose, ::isatty(STDERR_FILENO) == 1);
-  Experiment experiment(
-      {*folder, controller, *searcher, with_seed.space, *trials, *events, progress});
-  if (!experiment.run()) {
-    throw Error(ErrorKind::kCancelled, str("the experiment was interrupted; Tuner::restore(\"",
-                                           folder->path(), "\", ...) goes on with it"));
+  Experiment experiment({*storage.folder, controller, *searcher, with_seed.space, *trials, *events,
+                         progress, storage.mirror.get(), with_seed.run.storage_timeout});
+  bool finished = experiment.run();
+  const std::string& missing = experiment.missing();
+  if (!finished) {
+    std::string path = missing.empty() ? storage.place() : storage.folder->path();
+    if (missing.empty()) storage.remove_spool();
+    throw Error(ErrorKind::kCancelled,
+                str("the experiment was interrupted; Tuner::restore(\"", path,
+                    "\", ...) goes on with it", missing.empty() ? "" : "\n  ", missing));
   }
-  progress.summary(controller.trials(), folder->path());
+  if (!missing.empty())
+    throw Error(experiment.storing_was_interrupted() ? ErrorKind::kCancelled : ErrorKind::kIo,
+                str("the experiment has ended, but not all of it is stored: ", missing));
+  progress.summary(controller.trials(), storage.place());
   std::vector<Result> results;
   for (const Trial& trial : controller.trials()) {
     Result result = trials->result(trial);
@@ -230,7 +244,35 @@ ResultGrid Tuner::State::run(Settings with_seed) const {
     result.outcome = trial.outcome;
     results.push_back(std::move(result));
   }
-  return ResultGrid(std::move(results), folder->path(), config.metric, config.mode);
+  storage.remove_spool();
+  return ResultGrid(std::move(results), storage.place(), config.metric, config.mode);
+}
+
+ExperimentStorage Tuner::State::open_storage(const Settings& with_seed,
+                                             std::function<void()> on_news) const {
+  const train::FolderKind& kind =
+      parts.function ? train::kFolderOfFunctions : train::kFolderOfTrainers;
+  if (!restore_from.empty()) return ExperimentStorage::open(kind, restore_from, std::move(on_news));
+  return ExperimentStorage::create(kind, with_seed.run, to_json(with_seed), std::move(on_news));
+}
+
+std::unique_ptr<Trials> Tuner::State::make_trials(
+    const ExperimentStorage& storage, const std::shared_ptr<tune::EventQueue>& events) const {
+  train::RunMirror* mirror = storage.mirror.get();
+  std::unique_ptr<Trials> trials;
+  if (parts.function) {
+    const std::string& metric = settings.config.metric;
+    auto of_function = std::make_unique<FunctionTrials>(
+        *parts.function, storage.folder->path(), metric.empty() ? kObjective : metric,
+        settings.run.checkpoint_config, events, mirror);
+    if (mirror && !remote_address(restore_from)) of_function->look_at_checkpoints();
+    trials = std::move(of_function);
+  } else {
+    trials = std::make_unique<TrainerTrials>(parts.make_trainer, storage.place(), settings.run,
+                                             events, mirror);
+  }
+  if (mirror) mirror->checkpoints_are_known();
+  return trials;
 }
 
 }  // namespace manta

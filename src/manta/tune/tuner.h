@@ -30,6 +30,11 @@ struct TunerOptions {
   /// `name`, `storage_path` and `verbose` are the experiment's. The rest is for each trial. What is
   /// left at its default is taken from the trainer's own run_config. Callbacks are called by
   /// several trials at a time.
+  ///
+  /// If `storage_path` is an address, the experiment is stored there while it goes on, as
+  /// RunConfig::storage_path says of a run: experiment.json, its journal and the checkpoints of
+  /// functions' trials; each trial of a trainer is a run at an address below it.
+  /// `storage_timeout` is for each of these runs and for the experiment itself.
   RunConfig run_config = {};
 };
 
@@ -74,7 +79,9 @@ class Tuner {
 
   /// An experiment whose driver died, or that was interrupted. fit() goes on with it: trials that
   /// have ended are not run again; those that ran go on from their last checkpoint. If it had
-  /// ended, fit() returns its results. Throws Error(kNotFound) if there is none at `path`.
+  /// ended, fit() returns its results. `path` is a folder, or an address: from there, fit() takes
+  /// the experiment over, and a driver that still goes on with it ends with an error. Throws
+  /// Error(kNotFound) if there is none at `path`; of an address, also Error(kIo).
   template <class T>
   static Tuner restore(const std::string& path, T trainable,
                        TunerRestoreOptions<typename tune::SpaceOf<T>::type> options = {}) {
@@ -85,10 +92,13 @@ class Tuner {
                  {options.resume_errored, options.num_samples, std::move(options.search_alg),
                   std::move(options.scheduler), std::move(options.callbacks), options.verbose});
   }
+  /// Whether there is an experiment. Of an address: throws Error(kInvalidArgument) if access is
+  /// refused, Error(kIo).
   static bool can_restore(const std::string& path);
 
   /// Blocks until the experiment ends. A trial that fails does not end it: see ResultGrid::errors.
-  /// Throws Error(kCancelled) after Ctrl-C; `restore` goes on with what was done.
+  /// Throws Error(kCancelled) after Ctrl-C; `restore` goes on with what was done. With an address,
+  /// returns when all is stored; Error(kIo) says what is not, and where it is.
   ResultGrid fit() const;
 
  private:
