@@ -1,6 +1,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "manta/base/error_internal.h"
@@ -99,10 +100,19 @@ TlsSession::~TlsSession() {
     api.ERR_clear_error();
     api.SSL_shutdown(ssl_);  // tells the peer that nothing was cut off, if the socket takes it
     ::send(fd_, out_.data(), out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    // To close a socket with unread bytes would throw away what it has yet to send.
-    ::recv(fd_, nullptr, kMaxDiscarded, MSG_TRUNC | MSG_DONTWAIT);
+    discard_unread();
   }
   api.SSL_free(ssl_);
+}
+
+// To close a socket with unread bytes would throw away what it has yet to send.
+void TlsSession::discard_unread() const {
+  std::array<char, 16 << 10> bytes;
+  for (size_t all = 0; all < kMaxDiscarded;) {
+    ssize_t got = ::recv(fd_, bytes.data(), bytes.size(), MSG_DONTWAIT);
+    if (got <= 0) return;
+    all += static_cast<size_t>(got);
+  }
 }
 
 bool TlsSession::abandon() {

@@ -54,6 +54,7 @@ class TlsSession {
   void set_records_per_key(uint64_t records) { records_per_key_ = records; }
 
  private:
+  void discard_unread() const;
   static const BIO_METHOD* socket_method();
   static int bio_read(BIO* bio, char* into, size_t size, size_t* read);
   static int bio_write(BIO* bio, const char* bytes, size_t size, size_t* written);

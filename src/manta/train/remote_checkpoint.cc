@@ -50,12 +50,14 @@ void upload_file(const std::string& folder, const std::string& name, const Remot
   file.publish();
 }
 
-void download_file(const RemoteAddress& from, uint64_t size, int fd, const std::string& path,
+void download_file(const RemoteAddress& from, std::optional<uint64_t> expected, int fd,
+                   const std::string& path,
                    const std::function<void(const void* data, size_t bytes)>& on_part) {
   OpenRemoteFile source = open_remote(from);
-  if (static_cast<uint64_t>(source.size) != size)
+  auto size = static_cast<uint64_t>(source.size);
+  if (expected && size != *expected)
     throw Error(ErrorKind::kCorrupt,
-                str("'", from.text(), "' has ", source.size, " bytes instead of ", size));
+                str("'", from.text(), "' has ", size, " bytes instead of ", *expected));
   for (uint64_t at = 0; at < size;) {
     auto bytes = source.file->ReadAt(
         static_cast<int64_t>(at), static_cast<int64_t>(std::min<uint64_t>(kPartBytes, size - at)));

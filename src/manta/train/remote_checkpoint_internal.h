@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "manta/base/json.h"
@@ -16,9 +17,11 @@ namespace manta::train {
 void upload_file(const std::string& folder, const std::string& name, const RemoteAddress& to,
                  const std::function<void(bool is_last)>& at_times = {});
 
-/// Appends what is at an address to an open file, in parts of bounded size. `size` is what whoever
-/// names the file says of it: Error(kCorrupt) if it has another. `on_part` gets each part.
-void download_file(const RemoteAddress& from, uint64_t size, int fd, const std::string& path,
+/// Appends what is at an address to an open file, in parts of bounded size. `expected` is the size
+/// that whoever names the file says it has: Error(kCorrupt) if it has another. Without, as for what
+/// a driver may be adding to, the file is taken as it is. `on_part` gets each part.
+void download_file(const RemoteAddress& from, std::optional<uint64_t> expected, int fd,
+                   const std::string& path,
                    const std::function<void(const void* data, size_t bytes)>& on_part = {});
 
 /// The manifest of the checkpoint at an address, every field checked. Throws Error(kNotFound) if

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <future>
+#include <thread>
 
 #include "manta/base/error_internal.h"
 #include "manta/data/parquet_fixture_internal.h"
@@ -180,6 +181,30 @@ TEST_F(RemoteRecoveryTest, WhoLosesARunCannotTakeItBack) {
   EXPECT_EQ(owner(), before);  // it is written once
   EXPECT_EQ(look_at(address(own)).kind, RemoteEntry::kNothing);
   EXPECT_EQ(journal(RemoteRun::take_over(address("runs/toy"))), "1\n2\n3\n");
+}
+
+// A driver that was superseded notices at its next write; one may be on its way.
+TEST_F(RemoteRecoveryTest, ARunIsTakenOverWhileItsDriverWrites) {
+  TemporaryFolder store;
+  for (int i = 0; i < 20; ++i) {
+    RemoteAddress run = *remote_address(str("file://", store.path(), "/runs/", i));
+    RemoteRun first = RemoteRun::create(run);
+    first.put_params("{}");
+    std::string lines = "0\n";
+    first.put_journal(0, lines);
+    std::thread writes([&] {
+      try {
+        for (int n = 0; n < 100'000; ++n) first.put_journal(0, lines += str(n, "\n"));
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::kIo) << error.what();
+      }
+    });
+    TemporaryFolder folder;
+    EXPECT_NO_THROW(RemoteRun::take_over(run).download(folder.path()));
+    writes.join();
+    EXPECT_TRUE(first.superseded());
+    EXPECT_TRUE(lines.starts_with(read_text(folder / "journal.jsonl")));
+  }
 }
 
 TEST_F(RemoteRecoveryTest, AFileThatIsGivenUpDoesNotAppear) {

@@ -172,7 +172,7 @@ void write_journal(const RemoteAddress& run, const std::string& folder,
     UniqueFd fd = open_file(folder, "journal.jsonl", O_WRONLY | O_CREAT);
     if (::ftruncate(fd.get(), 0) != 0) throw_errno(str("emptying '", path, "'"));
     for (const RemoteFileInfo& part : parts_of(run.child(kJournals).child(journal)))
-      download_file(part.address, static_cast<uint64_t>(part.size), fd.get(), path);
+      download_file(part.address, std::nullopt, fd.get(), path);
     if (::close(fd.release()) != 0) throw_errno(str("closing '", path, "'"));
   };
   std::string journal = name(), now;
@@ -212,7 +212,7 @@ void download_others(const RemoteAddress& run, const FolderKind& kind, const std
     std::string path = folder + "/" + name;
     make_folders(std::filesystem::path(path).parent_path());
     UniqueFd fd = open_file(folder, name, O_WRONLY | O_CREAT | O_EXCL);
-    download_file(file.address, static_cast<uint64_t>(file.size), fd.get(), path);
+    download_file(file.address, std::nullopt, fd.get(), path);
     if (::close(fd.release()) != 0) throw_errno(str("closing '", path, "'"));
   }
 }
