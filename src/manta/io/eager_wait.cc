@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include "manta/io/eager_wait_internal.h"
 
@@ -19,8 +20,8 @@ void EagerWait::add(std::chrono::nanoseconds wait) {
 }
 
 void EagerWait::give_way(Clock::time_point now) {
-  bool again = now - sleeps_until_ < rest_;  // it has looked for less time than it has rested
-  rest_ = again ? std::min(2 * rest_, kMostRest) : kLeastRest;
+  bool again = std::exchange(looks_, 0) <= kFewLooks;
+  rest_ = again ? std::clamp(2 * rest_, kLeastRest, kMostRest) : kLeastRest;
   sleeps_until_ = now + rest_;
 }
 

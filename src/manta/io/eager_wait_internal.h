@@ -27,6 +27,7 @@ class EagerWait {
     const auto most = most_now();
     auto begin = Clock::now();
     if (begin < sleeps_until_) return false;
+    ++looks_;
     for (auto now = begin; now - begin < most;) {
       ::sched_yield();  // to whoever needs this processor, maybe the one that is waited for
       bool found = look();
@@ -47,11 +48,13 @@ class EagerWait {
   /// Whoever looks uses up its share of it, and would wait for its turn when the frame comes;
   /// whoever sleeps is let in at once.
   static constexpr std::chrono::microseconds kOthersRan{250};
-  /// So long it does not look then, and twice as long each time that it finds others at work again
-  /// soon after. Each time it gives way to somebody who has work to do costs it a share of the
-  /// processor's time, and so some milliseconds of waiting.
-  static constexpr std::chrono::milliseconds kLeastRest{80};
+  /// So long it does not look then. Each time it gives way to somebody who has work to do costs it
+  /// a share of the processor's time, and so some milliseconds of waiting. Where it finds others at
+  /// work again within kFewLooks, there is more to do than processors for it, and it rests twice as
+  /// long; somebody who runs now and then is no reason to.
+  static constexpr std::chrono::milliseconds kLeastRest{10};
   static constexpr std::chrono::milliseconds kMostRest{1280};
+  static constexpr int kFewLooks = 100;
 
  private:
   std::chrono::nanoseconds most_now() const;
@@ -61,7 +64,8 @@ class EagerWait {
   const std::chrono::nanoseconds least_;
   std::chrono::nanoseconds usual_ = 2 * kMostSpin;
   std::chrono::milliseconds rest_{0};
-  Clock::time_point sleeps_until_{};  // after the last rest
+  int looks_ = 0;  // since the last rest
+  Clock::time_point sleeps_until_{};
 };
 
 }  // namespace manta

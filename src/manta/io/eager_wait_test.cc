@@ -81,7 +81,7 @@ TEST(EagerWait, LooksForTheLeastTimeEvenWhereWaitsAreLong) {
   EXPECT_TRUE(wait.look([] { return true; }));
 }
 
-TEST(EagerWait, RestsLongerEachTimeThatOthersNeedTheProcessorAgain) {
+TEST(EagerWait, RestsLongerWhereOthersNeedTheProcessorAgainAndAgain) {
   if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "it never looks on one processor";
   EagerWait wait;
   make_short(wait);
@@ -89,11 +89,8 @@ TEST(EagerWait, RestsLongerEachTimeThatOthersNeedTheProcessorAgain) {
   for (int i = 0; i < 4; ++i, rest *= 2) {
     auto begin = Clock::now();
     EXPECT_FALSE(look_while_others_run(wait, false));
-    // Where this thread was away for so long that the rest was over, the next one is short again.
-    bool in_time = Clock::now() - begin < rest;
     rest_of(wait);
     EXPECT_GE(Clock::now() - begin, rest);
-    if (!in_time || Clock::now() - begin > rest + rest / 2) return;
   }
 }
 
