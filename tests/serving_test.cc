@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <fstream>
 
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/io/http_client_internal.h"
@@ -58,11 +59,22 @@ TEST_F(Serving, SigkillOfTheProgramLeavesNothing) {
   EXPECT_FALSE(listens(url));
 }
 
+// It prints its URL before it waits for signals.
+bool catches(pid_t pid, int signal) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("SigCgt:"))
+      return (std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1) != 0;
+  }
+  return false;
+}
+
 TEST_F(Serving, CtrlCAndSigtermEndItInOrder) {
   for (int signal : {SIGINT, SIGTERM}) {
     Program program(test_program("serving"), {"stay", checkpoint()}, folder_.path());
     expect_answer(first_line(program));
     auto processes = descendants(program.pid());
+    ASSERT_TRUE(eventually([&] { return catches(program.pid(), signal); }));
     program.send(signal);
     EXPECT_EQ(program.read_line(), "ended");
     int status = program.wait();
