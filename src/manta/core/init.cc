@@ -10,6 +10,7 @@
 #include <iostream>
 #include <new>
 #include <system_error>
+#include <utility>
 
 #include "manta/base/error_internal.h"
 #include "manta/base/log.h"
@@ -47,8 +48,10 @@ class DriverLink : public HubLink {
     if (over()) return;
     thread_local EagerWait eager;
     auto begin = Clock::now();
+    bool may_have_turn = eager.is_short();
     bool has_turn = false;
     auto done = [&] {
+      if (std::exchange(may_have_turn, false)) has_turn = hub_->begin_turn();
       if (has_turn && !hub_->take_turn()) {
         has_turn = false;
         hub_->end_turn(/*others_follow=*/false);
@@ -62,7 +65,6 @@ class DriverLink : public HubLink {
     // One thread at a time: more would keep the hub from telling any of them.
     bool found = !looking_.exchange(true);
     if (found) {
-      has_turn = eager.is_short() && hub_->begin_turn();
       found = eager.look(done);
       if (has_turn) hub_->end_turn(found);
       looking_ = false;

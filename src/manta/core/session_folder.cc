@@ -97,4 +97,15 @@ SessionFolder::~SessionFolder() {
   if (made_) fs::remove_all(path_, ignored);
 }
 
+std::shared_ptr<const std::string> new_temporary_folder(std::string_view kind) {
+  auto all = own_temporary_folder();
+  std::string path = str(all->path(), "/", kind, "-XXXXXX");
+  if (!::mkdtemp(path.data())) throw_errno(str("making the temporary folder '", path, "'"));
+  return {new std::string(path), [all](const std::string* folder) {
+            std::error_code ignored;
+            fs::remove_all(*folder, ignored);
+            delete folder;
+          }};
+}
+
 }  // namespace manta

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "manta/base/names_internal.h"
 #include "manta/io/unique_fd.h"
@@ -42,5 +43,9 @@ std::string temporary_folder();
 /// goes away with its last holder. If the process is killed, a worker's goes away with the run's
 /// folder, and any other with the next run in the same place.
 std::shared_ptr<const SessionFolder> own_temporary_folder();
+
+/// A new folder in own_temporary_folder(), whose name begins with `kind`: it is removed with the
+/// last holder of its path.
+std::shared_ptr<const std::string> new_temporary_folder(std::string_view kind);
 
 }  // namespace manta

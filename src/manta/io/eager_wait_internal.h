@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <chrono>
+#include <cstdint>
 #include <utility>
 
 #include "manta/base/deadline.h"
@@ -64,7 +65,7 @@ class EagerWait {
   const std::chrono::nanoseconds least_;
   std::chrono::nanoseconds usual_ = 2 * kMostSpin;
   std::chrono::milliseconds rest_{0};
-  int looks_ = 0;  // since the last rest
+  int64_t looks_ = 0;  // since the last rest
   Clock::time_point sleeps_until_{};
 };
 

@@ -15,8 +15,8 @@ namespace manta {
 /// handlers at any time, so they run in the order in which they were posted.
 ///
 /// While another has the turn, the loop's own thread sleeps. A turn that others are likely to
-/// follow at once, as one of many calls, ends without waking it: it wakes up every kLook, runs what
-/// is due, and stays up if nobody has had a turn since. So nothing waits longer than that.
+/// follow at once, as one of many calls, ends without waking it: it wakes up every kLook, and takes
+/// over if nobody has had a turn since. So nothing waits longer than twice that.
 class LoopTurn {
  public:
   explicit LoopTurn(EventLoop& loop) : loop_(loop) {}

@@ -105,7 +105,7 @@ class Checkpoint {
   std::string path_;
   std::string uri_;  // empty: path_
   Json manifest_;
-  std::shared_ptr<void> folder_;                     // removes it, if it is temporary
+  std::shared_ptr<const void> folder_;               // removes it, if it is temporary
   std::shared_ptr<train::StoredCheckpoint> stored_;  // in the place of path_: not fetched yet
 };
 

@@ -63,15 +63,9 @@ void append_file(const std::string& path, uint64_t size, std::string& to) {
 
 Checkpoint Checkpoint::in_temporary_folder(
     const std::function<void(const std::string& path)>& fill) {
-  auto all = own_temporary_folder();
-  std::string path = all->path() + "/checkpoint-XXXXXX";
-  if (!::mkdtemp(path.data())) throw_errno(str("making the temporary folder '", path, "'"));
-  std::shared_ptr<void> folder(nullptr, [path, all](void*) {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  });
-  fill(path);
-  Checkpoint checkpoint = open(path);
+  auto folder = new_temporary_folder("checkpoint");
+  fill(*folder);
+  Checkpoint checkpoint = open(*folder);
   checkpoint.folder_ = std::move(folder);
   return checkpoint;
 }

@@ -1,9 +1,4 @@
-#include <unistd.h>
-
-#include <cstdlib>
-#include <filesystem>
-
-#include "manta/base/error_internal.h"
+#include "manta/core/session_folder_internal.h"
 #include "manta/train/controller_internal.h"
 #include "manta/train/remote_run_internal.h"
 #include "manta/train/result_internal.h"
@@ -43,16 +38,6 @@ class CopiesToRead final : public CheckpointCopies {
   const std::map<int64_t, Checkpoint> found_;
 };
 
-std::shared_ptr<const std::string> make_journal_folder() {
-  std::string path = std::filesystem::temp_directory_path() / "manta-result-XXXXXX";
-  if (!::mkdtemp(path.data())) throw_errno(str("making the temporary folder '", path, "'"));
-  return {new std::string(path), [](const std::string* folder) {
-            std::error_code ignored;
-            std::filesystem::remove_all(*folder, ignored);
-            delete folder;
-          }};
-}
-
 Result result_in(const std::string& folder, const std::string& path, const CheckpointConfig& config,
                  CheckpointCopies* copies) {
   History history = train::history(read_journal(folder + "/journal.jsonl"));
@@ -69,7 +54,7 @@ Result result_in(const std::string& folder, const std::string& path, const Check
 Result read_result(const std::string& path, const CheckpointConfig& config) {
   auto address = remote_address(path);
   if (!address) return result_in(path, path, config, nullptr);
-  auto folder = make_journal_folder();
+  auto folder = new_temporary_folder("result");
   RemoteRun::download_journal(*address, *folder);
   CopiesToRead copies(*address);
   return result_in(*folder, address->text(), config, &copies);

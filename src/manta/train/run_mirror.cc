@@ -366,8 +366,9 @@ void RunMirror::work() {
     }
     lock.unlock();
     std::optional<Error> error;
+    bool took_something = false;
     try {
-      perform(*task);
+      took_something = perform(*task);
     } catch (const Error& thrown) {
       error = thrown;
     } catch (const std::exception& thrown) {
@@ -375,17 +376,18 @@ void RunMirror::work() {
     }
     if (error) {
       failed(*error, pause);
-    } else {
+      pause = std::min(2 * pause, kLastRetry);
+    } else if (took_something) {
       made_progress();
+      pause = kFirstRetry;
     }
-    pause = error ? std::min(2 * pause, kLastRetry) : kFirstRetry;
     lock.lock();
   }
   lock.unlock();
   if (!superseded().empty()) on_news_();
 }
 
-void RunMirror::perform(const Next& next) {
+bool RunMirror::perform(const Next& next) {
   switch (next.kind) {
     case Next::kParams: {
       {
@@ -399,7 +401,7 @@ void RunMirror::perform(const Next& next) {
         params_changed_ = true;
         throw;
       }
-      return;
+      return true;
     }
     case Next::kUpload: {
       if (next.copy.stored != 0) remove_from_store(next.key);
@@ -411,29 +413,27 @@ void RunMirror::perform(const Next& next) {
       if (copy.folder == next.copy.folder) copy.folder.clear();
       doomed_.push_back(next.copy.folder);
       journal_due_ = true;
-      return;
+      return true;
     }
     case Next::kRemove:
       remove_from_store(next.key);
       set_stored(next.key, 0);
-      return;
+      return true;
     case Next::kJournal:
-      store_journal();
-      return;
+      return store_journal();
     case Next::kFiles:
-      store_files(/*all=*/false);
-      return;
+      return store_files(/*all=*/false);
     case Next::kLastFiles:
-      store_files(/*all=*/true);
-      return;
+      return store_files(/*all=*/true);
     case Next::kEnd: {
       store_journal();
       std::lock_guard lock(mutex_);
       journal_ended_ = true;
       all_stored_ = file_failures_.empty();
-      return;
+      return true;
     }
   }
+  return false;
 }
 
 void RunMirror::set_stored(const Key& key, uint64_t version) {
@@ -459,7 +459,8 @@ uint64_t RunMirror::journal_limit() const {
   return limit;
 }
 
-void RunMirror::store_journal() {
+bool RunMirror::store_journal() {
+  uint64_t before = journal_stored_;
   auto as_due = [&](const auto& write) {
     try {
       write();
@@ -479,7 +480,7 @@ void RunMirror::store_journal() {
       if (limit < part_begin_ + lines.size())
         lines.resize(limit > part_begin_ ? static_cast<size_t>(limit - part_begin_) : 0);
       if (part_begin_ + lines.size() <= journal_stored_) {
-        if (limit != UINT64_MAX || journal_is_whole_) return;
+        if (limit != UINT64_MAX || journal_is_whole_) return journal_stored_ > before;
         lines.clear();
       }
     }
@@ -495,11 +496,13 @@ void RunMirror::store_journal() {
   as_due([&] { remote_.journal_is_whole(); });
   std::lock_guard lock(mutex_);
   journal_is_whole_ = true;
+  return true;
 }
 
-void RunMirror::store_files(bool all) {
+bool RunMirror::store_files(bool all) {
   OtherFiles files = other_files(folder_, remote_.kind());
   std::map<std::string, std::string> failures;
+  bool sent_any = false;
   for (const std::string& name : files.names) {
     std::string path = folder_ + "/" + name;
     std::error_code error;
@@ -520,19 +523,21 @@ void RunMirror::store_files(bool all) {
       continue;
     }
     sent_[name] = now;
+    sent_any = true;
   }
   set_failures(failures);
   bool is_first_try = false;
   {
     std::lock_guard lock(mutex_);
     files_due_ = false;
-    if (!all) return;
+    if (!all) return sent_any;
     is_first_try = !std::exchange(files_tried_, true);
     left_out_ = std::move(files.left_out);
     all_stored_ = journal_ended_ && failures.empty();
   }
   // The first time the end of the journal comes before the pause.
   if (!is_first_try && !failures.empty()) throw Error(ErrorKind::kIo, listed(failures));
+  return true;
 }
 
 // Warns of files that went well until now.

@@ -109,7 +109,8 @@ class RunMirror final : public CheckpointCopies {
 
   void work();
   std::optional<Next> next();
-  void perform(const Next& next);
+  /// Whether the store has taken something, or finish() has something to look at.
+  bool perform(const Next& next);
   std::map<int64_t, Checkpoint> find_copies(const std::string& trial,
                                             const std::map<int64_t, Checkpoint>& here);
   void committed(const Key& key, const std::string& folder);
@@ -119,8 +120,8 @@ class RunMirror final : public CheckpointCopies {
   void remove_from_store(const Key& key);
   Copy linked(const Key& key, const std::string& folder);
   uint64_t journal_limit() const;
-  void store_journal();
-  void store_files(bool all);
+  bool store_journal();
+  bool store_files(bool all);
   void touch();
   void made_progress();
   void failed(const Error& error, std::chrono::milliseconds pause);

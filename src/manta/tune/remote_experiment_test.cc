@@ -365,7 +365,8 @@ INSTANTIATE_TEST_SUITE_P(Of, RemoteExperimentOfTrainersTest, testing::Values("tr
 
 TEST_P(RemoteExperimentOfTrainersTest, ATrialThatCannotBeStoredHasFailedAndMayGoOn) {
   RunConfig run = run_config();
-  run.storage_timeout = std::chrono::seconds(6);
+  // Longer than its intervals: that it looks, and finds nothing that it may store, is no progress.
+  run.storage_timeout = std::chrono::seconds(12);
   server_.tell("/-/refuse?match=PUT.*/trial_00001/checkpoint_000002/&skip=0&times=1000000");
   ResultGrid results = tuner(run, config()).fit();
   ASSERT_EQ(results.num_errors(), 1u);
