@@ -6,13 +6,15 @@
 
 namespace manta {
 
-/// For tests: waits until the condition holds, far longer than that ever takes. Whether it does.
+/// For tests: waits until the condition holds, far longer than that ever takes. Whether it did, be
+/// it for a moment only.
 inline bool eventually(const std::function<bool()>& condition) {
-  for (auto end = std::chrono::steady_clock::now() + std::chrono::seconds(50);
-       !condition() && std::chrono::steady_clock::now() < end;) {
+  auto end = std::chrono::steady_clock::now() + std::chrono::seconds(50);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() >= end) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
-  return condition();
+  return true;
 }
 
 }  // namespace manta
