@@ -241,7 +241,7 @@ class Hub final : public EngineEvents {
   void on_node_left(NodeId node, const std::string& why) override;
   Resources most_of_a_node() const;
   std::vector<Node> describe_nodes() const;
-  std::string why_impossible(const TaskSpec& spec) const;
+  std::string why_impossible(const Need& need) const;
   std::string why_impossible(const std::vector<Request>& asked, Placement placement) const;
   std::vector<Request> requests_of(const std::vector<ObjectId>& group) const;
   void fail_impossible();
@@ -261,7 +261,8 @@ class Hub final : public EngineEvents {
 
   // hub_memory.cc
   void adopt(Value& value);
-  void send_now(Peer& peer, const FromHub& message);
+  OutBuffer& out_of(Peer& peer, bool is_run);
+  void send_now(Peer& peer, FromHub& message);
   void send_held(Peer& peer);
   bool hold_until_there(Peer& peer, FromHub& message);
   void fail_held(Peer& peer, Held held);

@@ -125,23 +125,27 @@ void Hub::fail_held(Peer& peer, Held held) {
   }
 }
 
-void Hub::send_now(Peer& peer, const FromHub& message) {
+// A process that has nothing to do is sent its next call at once (send_run); the loop need not wake
+// up for it.
+OutBuffer& Hub::out_of(Peer& peer, bool is_run) {
+  bool at_once = is_run && peer.assigned.size() < peer.concurrency;
+  return at_once ? peer.channel->out_to_flush() : peer.channel->out();
+}
+
+// A value for the driver is moved out of it.
+void Hub::send_now(Peer& peer, FromHub& message) {
   if (peer.index == 0) {
     if (auto* ready = std::get_if<ObjectReady>(&message)) {
-      ObjectReady mine = *ready;
-      Value& value = mine.outcome.value;
+      Value& value = ready->outcome.value;
       if (value.located && !value.memory) value.memory = value.located->here();
       value.located.reset();  // the hub's lock guards it, and the client has its own
-      driver_client_->on_object_ready(std::move(mine));
+      driver_client_->on_object_ready(std::move(*ready));
     }
     if (auto* answer = std::get_if<Answer>(&message)) driver_client_->on_answer(*answer);
     return;
   }
   if (!peer.channel) return;
-  // A process that has nothing to do is sent its next call at once (send_run); the loop need not
-  // wake up for it.
-  bool at_once = std::holds_alternative<Run>(message) && peer.assigned.size() < peer.concurrency;
-  OutBuffer& out = at_once ? peer.channel->out_to_flush() : peer.channel->out();
+  OutBuffer& out = out_of(peer, std::holds_alternative<Run>(message));
   if (peer.node == 0) {
     std::visit([&](const auto& inner) { encode_message<FromHub>(out, inner); }, message);
     return;

@@ -117,9 +117,8 @@ std::string Hub::why_impossible(const std::vector<Request>& asked, Placement pla
              "; ask for less, or declare more in InitOptions::resources");
 }
 
-std::string Hub::why_impossible(const TaskSpec& spec) const {
-  Request asked{spec.resources, spec.labels};
-  return ledger_.is_possible(asked) ? "" : why_impossible({asked}, spec.placement);
+std::string Hub::why_impossible(const Need& need) const {
+  return ledger_.is_possible(need.request) ? "" : why_impossible({need.request}, need.placement);
 }
 
 std::vector<Request> Hub::requests_of(const std::vector<ObjectId>& group) const {
@@ -139,7 +138,7 @@ void Hub::fail_impossible() {
     std::string why =
         actor != actors_.end() && !actor->second->group.empty()
             ? why_impossible(requests_of(actor->second->group), actor->second->create.placement)
-            : why_impossible(tasks_.at(id)->spec);
+            : why_impossible(Need(tasks_.at(id)->spec));
     if (!why.empty()) reasons[id] = why;
     return !why.empty();
   });

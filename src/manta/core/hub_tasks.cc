@@ -77,8 +77,9 @@ void Hub::enqueue(Task& task) {
     if (actor != actors_.end()) return end_actor(*actor->second, failed.error);
     return finish_task(task.spec.id, std::move(failed));
   }
-  std::string why = why_impossible(task.spec);
-  if (why.empty()) return ready_.push_back(task.spec.id, task.spec.depth, Need(task.spec));
+  Need need(task.spec);
+  std::string why = why_impossible(need);
+  if (why.empty()) return ready_.push_back(task.spec.id, task.spec.depth, need);
   Outcome failed =
       Outcome::failed(ErrorKind::kResources, str(describe_holder(task.spec.id), " ", why));
   task.state = Task::kWaiting;
@@ -179,18 +180,23 @@ void Hub::assign(Task& task, Peer& peer) {
 
 // False if the message cannot be made; the task has failed then.
 bool Hub::send_run(Task& task, Peer& peer) {
-  Run run;
-  run.spec = task.spec;
-  run.attempt = ++task.attempts;
-  run.cpus = peer.grant ? peer.grant->amounts.cpus : 0;
-  if (peer.grant) run.gpu_ids = peer.grant->gpu_ids;
+  std::vector<Value> ref_values;
   for (const auto& argument : task.spec.ref_args) {
     const Outcome* outcome = objects_.outcome(argument.id);
     MANTA_CHECK(outcome && outcome->ok, "a task is sent before its arguments are there");
-    run.ref_values.push_back(outcome->value);
+    ref_values.push_back(outcome->value);
   }
+  static const std::vector<int> kNoGpus;
+  double cpus = peer.grant ? peer.grant->amounts.cpus : 0;
+  const auto& gpu_ids = peer.grant ? peer.grant->gpu_ids : kNoGpus;
+  ++task.attempts;
   try {
-    tell(peer, run);
+    if (transfers_) {
+      tell(peer, Run{task.spec, std::move(ref_values), task.attempts, cpus, gpu_ids});
+    } else if (peer.channel) {
+      encode_as<FromHub, Run>(out_of(peer, /*is_run=*/true),
+                              RunOf{task.spec, ref_values, task.attempts, cpus, gpu_ids});
+    }
   } catch (const Error& error) {
     finish_task(task.spec.id,
                 Outcome::failed(error.kind(),

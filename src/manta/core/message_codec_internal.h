@@ -54,13 +54,19 @@ constexpr uint16_t message_type() {
   (std::make_index_sequence<std::variant_size_v<Variant>>());
 }
 
+/// Appends what is written as a `Message` is, as one frame.
+template <class Variant, class Message, class Written>
+void encode_as(OutBuffer& out, const Written& written) {
+  OutArchive archive(out.begin(message_type<Variant, Message>()));
+  archive(written);
+  out.end(std::move(archive.fds));
+}
+
 /// Appends a message as one frame; the frame's type is the message's place in `Variant`, a
 /// std::variant of all messages of one direction (such as ToHub in messages_internal.h).
 template <class Variant, class Message>
 void encode_message(OutBuffer& out, const Message& message) {
-  OutArchive archive(out.begin(message_type<Variant, Message>()));
-  archive(message);
-  out.end(std::move(archive.fds));
+  encode_as<Variant, Message>(out, message);
 }
 
 /// The same for another host: where a descriptor would go, the body ends with keys of memory and

@@ -232,6 +232,18 @@ struct Run {
     archive(spec, ref_values, attempt, cpus, gpu_ids);
   }
 };
+/// Is written as a Run. It holds no specification of its own, whose copy takes as long as the rest
+/// of sending a task.
+struct RunOf {
+  const TaskSpec& spec;
+  const std::vector<Value>& ref_values;
+  int32_t attempt;
+  double cpus;
+  const std::vector<int>& gpu_ids;
+  void CEREAL_SAVE_FUNCTION_NAME(OutArchive& archive) const {
+    archive(spec, ref_values, attempt, cpus, gpu_ids);
+  }
+};
 struct ObjectReady {
   ObjectId id = 0;
   bool with_outcome = false;

@@ -52,7 +52,7 @@ struct RemoteFileInfo {
   std::chrono::nanoseconds modified{0};  ///< To the second, or better.
 };
 
-/// What there is at an address. Throws Error(kNotFound) for a bucket that does not exist,
+/// What there is at an address: nothing, also if its bucket does not exist. Throws
 /// Error(kInvalidArgument) if access is refused, Error(kIo).
 struct RemoteEntry {
   enum Kind { kNothing, kFile, kFolder };

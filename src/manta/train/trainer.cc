@@ -186,7 +186,7 @@ Result Trainer::latest_run() const {
     return result;
   }
   if (path.empty() || !train::is_run_folder(path))
-    throw Error(ErrorKind::kNotFound, "Trainer::latest_run: there was no run yet");
+    throw Error(ErrorKind::kNotFound, "Trainer::latest_run: no run has begun yet");
   return train::read_result(path, {});
 }
 

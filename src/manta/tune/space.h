@@ -106,7 +106,7 @@ class Space {
 /// Throw Error(kInvalidArgument) when they become part of a space, if they are empty.
 template <class T>
 Choice<detail::Stored<T>> choice(std::initializer_list<T> values) {
-  return {{values.begin(), values.end()}};
+  return {std::vector<detail::Stored<T>>(values.begin(), values.end())};
 }
 template <class T>
 Choice<T> choice(std::vector<T> values) {
@@ -119,7 +119,7 @@ MixedChoice<A, B, More...> choice(A first, B second, More... more) {
 
 template <class T>
 Grid<detail::Stored<T>> grid_search(std::initializer_list<T> values) {
-  return {{values.begin(), values.end()}};
+  return {std::vector<detail::Stored<T>>(values.begin(), values.end())};
 }
 template <class T>
 Grid<T> grid_search(std::vector<T> values) {

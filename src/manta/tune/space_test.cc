@@ -87,6 +87,17 @@ TEST(SpaceTest, GridsAreWalkedWholeTheLastFastest) {
   EXPECT_THAT(points, ElementsAre("1x", "1y", "1z", "2x", "2y", "2z"));
 }
 
+TEST(SpaceTest, TruthValuesAreValuesAsOthers) {
+  Space space = {{"a", grid_search({false, true, false})}, {"b", choice({true, true})}};
+  std::vector<bool> seen;
+  for (uint64_t point = 0; point < 3; ++point) {
+    Json config = drawn_config(space, point, point);
+    seen.push_back(config.at("a").get<bool>());
+    EXPECT_EQ(config.at("b"), true);
+  }
+  EXPECT_THAT(seen, ElementsAre(false, true, false));
+}
+
 TEST(SpaceTest, GridsOfSpacesHaveTheSumOfTheirPoints) {
   Space space = {{"m", grid_search<Space>({{{"k", "a"}, {"n", grid_search({1, 2, 3})}},
                                            {{"k", "b"}, {"n", uniform(0, 1)}}})},
