@@ -4,6 +4,7 @@
 #include "manta/data/aggregate_internal.h"
 #include "manta/data/custom_groups_internal.h"
 #include "manta/data/expression_internal.h"
+#include "manta/data/group_sums_internal.h"
 #include "manta/data/grouped.h"
 #include "manta/data/plan_internal.h"
 #include "manta/data/plan_limits_internal.h"
@@ -87,6 +88,8 @@ class GroupBy final : public MaterialisingOperation {
   }
 
  private:
+  struct Query;
+
   static std::vector<Aggregate> select(const std::vector<Aggregate>& from, bool custom) {
     std::vector<Aggregate> some;
     for (const auto& each : from) {
@@ -97,6 +100,7 @@ class GroupBy final : public MaterialisingOperation {
 
   void run_plain(const AllRows& rows, const arrow::Schema& schema, RowSink& sink) const {
     Query query(*this, schema);
+    if (GroupSums::suits(keys_, plain_, schema)) return run_sums(rows, query, sink);
     int threads = query.depends_on_order ? 1 : rows.threads;
     WideQuery engine({memory_bytes(), threads, rows.stopping});
     engine.add_input("input", query.lanes, [&]() -> BatchPtr {
@@ -104,6 +108,30 @@ class GroupBy final : public MaterialisingOperation {
       return batch ? query.encode(*batch) : nullptr;
     });
     engine.run(query.sql, query.result_lanes,
+               [&](const auto& batch) { sink.add(query.decode(*batch)); });
+  }
+
+  void run_sums(const AllRows& rows, const Query& query, RowSink& sink) const {
+    GroupSums sums(keys_, plain_, query.aggregates);
+    BatchPtr rest;  // what there were too many groups for
+    while (auto batch = rows.next()) {
+      int64_t taken = sums.add(*batch);
+      if (taken == batch->num_rows()) continue;
+      rest = batch->Slice(taken);
+      break;
+    }
+    if (!rest) {
+      if (auto results = sums.results()) sink.add(query.decode(*results));
+      return;
+    }
+    BatchPtr groups = sums.groups();
+    WideQuery engine({memory_bytes(), 1, rows.stopping});
+    engine.add_input("input", query.lanes_with(sums.lanes()), [&]() -> BatchPtr {
+      if (groups) return std::exchange(groups, nullptr);
+      auto batch = rest ? std::exchange(rest, nullptr) : rows.next();
+      return batch ? sums.single_rows(*batch) : nullptr;
+    });
+    engine.run(query.sql_of(sums.sql(keys_.size())), query.result_lanes,
                [&](const auto& batch) { sink.add(query.decode(*batch)); });
   }
 
@@ -145,12 +173,10 @@ class GroupBy final : public MaterialisingOperation {
       std::string doing = operation.to_string();
       require_columns(keys, before.field_names(), operation);
       arrow::FieldVector fields;
-      std::vector<std::string> asked, numbers;
+      std::vector<std::string> asked;
       for (const auto& name : keys) {
         auto field = before.GetFieldByName(name);
         require_key(*field, doing);
-        asked.push_back(str("c", lanes.size()));
-        numbers.push_back(asked.back());
         lanes.push_back(Key::lane_type(*field->type()));
         result_lanes.push_back(lanes.back());
         fields.push_back(arrow::field(name, field->type()));
@@ -167,11 +193,30 @@ class GroupBy final : public MaterialisingOperation {
       }
       if (lanes.empty()) lanes.push_back(arrow::uint8());  // rows are counted
       schema = arrow::schema(fields);
-      sql = str("SELECT ", join(asked), " FROM input()");
-      if (keys.empty()) return;
-      std::string list = join(numbers), order;
-      for (const auto& each : numbers) order += str(order.empty() ? "" : ", ", each, " NULLS LAST");
-      sql += str(" GROUP BY ", list, " ORDER BY ", order);
+      sql = sql_of(asked);
+    }
+
+    // `asked`: of each group, beside the keys.
+    std::string sql_of(const std::vector<std::string>& asked) const {
+      std::vector<std::string> numbers, order;
+      for (size_t i = 0; i < keys.size(); ++i) {
+        numbers.push_back(str("c", i));
+        order.push_back(str("c", i, " NULLS LAST"));
+      }
+      std::vector<std::string> all = numbers;
+      all.insert(all.end(), asked.begin(), asked.end());
+      std::string text = str("SELECT ", join(all), " FROM input()");
+      if (keys.empty()) return text;
+      return str(text, " GROUP BY ", join(numbers), " ORDER BY ", join(order));
+    }
+
+    // Of the keys, and these.
+    std::vector<std::shared_ptr<arrow::DataType>> lanes_with(
+        const std::vector<std::shared_ptr<arrow::DataType>>& others) const {
+      std::vector<std::shared_ptr<arrow::DataType>> all(lanes.begin(),
+                                                        lanes.begin() + std::ssize(keys));
+      all.insert(all.end(), others.begin(), others.end());
+      return all;
     }
 
     std::vector<std::string> columns() const {
