@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "manta/base/json.h"
+#include "manta/base/names_internal.h"
 #include "manta/data/aggregate.h"
 
 namespace arrow {

@@ -8,6 +8,7 @@
 #include "manta/data/dataset.h"
 #include "manta/data/group_sums_internal.h"
 #include "manta/data/grouped.h"
+#include "manta/data/sources.h"
 #include "manta/io/arrow_status_internal.h"
 
 namespace manta::data {
