@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <functional>
 #include <map>
 #include <regex>
 #include <set>
@@ -108,6 +109,24 @@ class TrialsOnHosts : public OnHosts {
     ASSERT_TRUE(std::regex_search(said, found, begins)) << said;
     EXPECT_GE(std::stoi(found[1]), from_report) << said;
   }
+
+  // When the host of the first trial is lost in the middle of it.
+  void expect_to_go_on_elsewhere(const std::function<void(int host)>& lose,
+                                 const std::string& more = "") {
+    make_hosts(3);
+    if (IsSkipped()) return;
+    auto results = expected();
+    auto driver = start(enter_without_folder(), 0, 200, ";replace=no" + more);
+    ASSERT_TRUE(driver->says("trial_00000 attempt 0 has made report 2")) << driver->said();
+    int host = find(driver->said(), "has made report 2 on n([12])");
+    lose(host);
+    EXPECT_TRUE(driver->says(str("node n", host, " is lost"))) << driver->said();
+    expect_good_end(*driver, results);
+    expect_going_on(driver->said(), 3);
+    EXPECT_THAT(driver->said(),
+                ContainsRegex(str("trial_00000 attempt 1 begins .* on n", 3 - host)));
+    EXPECT_THAT(hosts_of_reports(), ElementsAre("n1", "n2"));
+  }
 };
 
 TEST_F(TrialsOnHosts, AsOnOneMachineWithACommonFolder) {
@@ -161,33 +180,21 @@ TEST_F(TrialsOnHosts, AKilledProcessGoesOnFromItsCheckpoint) {
 }
 
 TEST_F(TrialsOnHosts, AHostThatCrashesIsDoneWithout) {
-  make_hosts(3);
-  if (IsSkipped()) return;
-  auto results = expected();
-  auto driver = start(enter_without_folder(), 0, 200, ";replace=no");
-  ASSERT_TRUE(driver->says("trial_00000 attempt 0 has made report 2")) << driver->said();
-  int host = find(driver->said(), "has made report 2 on n([12])");
-  hosts_->crash(host);
-  EXPECT_TRUE(driver->says(str("node n", host, " is lost"))) << driver->said();
-  expect_good_end(*driver, results);
-  expect_going_on(driver->said(), 3);
-  EXPECT_THAT(driver->said(), ContainsRegex(str("trial_00000 attempt 1 begins .* on n", 3 - host)));
-  EXPECT_THAT(hosts_of_reports(), ElementsAre("n1", "n2"));
+  expect_to_go_on_elsewhere([&](int host) { hosts_->crash(host); });
+}
+
+TEST_F(TrialsOnHosts, AHostWhoseAgentIsKilledIsDoneWithout) {
+  expect_to_go_on_elsewhere([&](int host) {
+    auto agents = processes_named(host, "tune_hosts");
+    ASSERT_THAT(agents, SizeIs(1));
+    ::kill(agents.front(), SIGKILL);
+  });
+  expect_no_files();
 }
 
 // Its trials may go on for a while, and report to nobody.
 TEST_F(TrialsOnHosts, AHostThatIsCutOffIsDoneWithout) {
-  make_hosts(3);
-  if (IsSkipped()) return;
-  auto results = expected();
-  auto driver = start(enter_without_folder(), 0, 500, ";replace=no");
-  ASSERT_TRUE(driver->says("trial_00000 attempt 0 has made report 1")) << driver->said();
-  int host = find(driver->said(), "has made report 1 on n([12])");
-  hosts_->cut(host);
-  EXPECT_TRUE(driver->says(str("node n", host, " is lost"))) << driver->said();
-  expect_good_end(*driver, results);
-  expect_going_on(driver->said(), 2);
-  EXPECT_THAT(hosts_of_reports(), ElementsAre("n1", "n2"));
+  expect_to_go_on_elsewhere([&](int host) { hosts_->cut(host); }, ";dead_after=2;fence_after=5");
   expect_no_files();
 }
 
