@@ -14,13 +14,10 @@
 #include <regex>
 #include <thread>
 
-#include "manta/base/eventually_internal.h"
 #include "manta/base/json.h"
-#include "manta/base/temporary_folder_internal.h"
-#include "manta/core/network_hosts_internal.h"
 #include "manta/core/ray_cluster_internal.h"
-#include "manta/core/running_internal.h"
 #include "manta/core/slurm_cluster_internal.h"
+#include "on_hosts.h"
 #include "process_tree.h"
 
 namespace manta {
@@ -58,39 +55,16 @@ void write_rows(const std::string& path) {
   ASSERT_TRUE(out->Close().ok());
 }
 
-class HostsTest : public testing::Test {
+class HostsTest : public OnHosts {
  protected:
   void SetUp() override {
+    OnHosts::SetUp();
     write_rows(folder_ / "data.parquet");
-    std::filesystem::create_directories(storage());
-  }
-  void make_hosts(int count) {
-    try {
-      hosts_ = std::make_unique<NetworkHosts>(count);
-    } catch (const Error& error) {
-      GTEST_SKIP() << "hosts for this test cannot be made here: " << error.what();
-    }
-    count_ = count;
   }
 
-  std::string storage() const { return folder_ / "runs"; }
   std::string run_folder() const { return storage() + "/run"; }
-  static std::string text_of(const std::string& path) {
-    std::ifstream in(path);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
   std::string log_of(const std::string& name) const {
     return text_of(run_folder() + "/logs/" + name + ".log");
-  }
-
-  // A program that enters a host on which the folder of results is another, empty one.
-  std::string enter_without_folder() {
-    std::string path = folder_ / "enter_alone";
-    std::ofstream(path) << "#!/bin/sh\nhost=$1\nshift\nexec " << hosts_->enter()
-                        << " $host sh -c 'mount -t tmpfs none " << storage()
-                        << " && exec \"$@\"' x \"$@\"\n";
-    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
-    return path;
   }
 
   std::unique_ptr<Running> start(int workers, const std::vector<std::string>& options,
@@ -102,17 +76,6 @@ class HostsTest : public testing::Test {
                                       folder_ / "data.parquet", std::to_string(workers)};
     words.insert(words.end(), options.begin(), options.end());
     return words;
-  }
-  std::string cluster(const std::string& enter, const std::string& more) const {
-    std::string others;
-    for (int i = 1; i < count_; ++i) others += str(i == 1 ? "" : ",", "n", i);
-    return str("hosts:", others, ";command=", enter, " {host} env MANTA_NODE_RESOURCES=cpus=2",
-               ";address=", NetworkHosts::address(0), more);
-  }
-  std::unique_ptr<Running> start_driver(std::vector<std::string> words,
-                                        const std::map<std::string, std::string>& variables) {
-    words.insert(words.begin(), {hosts_->enter(), "n0"});
-    return std::make_unique<Running>(words, variables, folder_ / "driver.out");
   }
 
   // The same training in one process on one machine.
@@ -147,9 +110,7 @@ class HostsTest : public testing::Test {
 
   void expect_good_end(Running& driver, double result, size_t epochs = 2) {
     expect_result(driver, result, epochs);
-    for (int host = 0; host < count_; ++host) {
-      EXPECT_TRUE(eventually([&] { return hosts_->processes(host).empty(); })) << "n" << host;
-    }
+    expect_no_processes();
   }
   static void expect_result(Running& driver, double result, size_t epochs = 2) {
     EXPECT_EQ(driver.exit_code(), 0) << driver.said();
@@ -163,21 +124,6 @@ class HostsTest : public testing::Test {
       used += said.compare(at, all.size(), all) == 0 ? 1 : 1000000;
     EXPECT_EQ(used, epochs) << said;
   }
-
-  std::vector<pid_t> processes_named(int host, const std::string& begin) const {
-    std::vector<pid_t> found;
-    for (pid_t pid : hosts_->processes(host)) {
-      std::ifstream in(str("/proc/", pid, "/comm"));
-      std::string name;
-      std::getline(in, name);
-      if (name.starts_with(begin)) found.push_back(pid);
-    }
-    return found;
-  }
-
-  TemporaryFolder folder_;
-  int count_ = 0;
-  std::unique_ptr<NetworkHosts> hosts_;
 };
 
 TEST_F(HostsTest, TrainsAsOnOneMachine) {

@@ -237,15 +237,6 @@ bool is_possible(const Resources& asked, const Resources& total) {
          });
 }
 
-void check_possible(const Resources& asked, const Resources& total, const std::string& what) {
-  if (is_possible(asked, total)) return;
-  throw Error(
-      ErrorKind::kResources,
-      fmt::format("{} asks for {}, but this machine has only {}; ask for less, or declare more in "
-                  "InitOptions::resources",
-                  what, to_string(asked), to_string(total)));
-}
-
 std::string format_bytes(int64_t bytes) {
   const char* units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   if (bytes < 1024) return fmt::format("{} bytes", bytes);

@@ -33,14 +33,11 @@ void check_resources(const Resources& asked, const std::string& what);
 /// Throws Error(kInvalidArgument) if a label has no name, or a name comes twice.
 void check_labels(const Labels& labels, const std::string& what);
 
-/// Whether `check_resources`, `check_labels` and `check_possible`, respectively, would pass.
+/// Whether `check_resources` and `check_labels`, respectively, would pass.
 bool is_valid(const Resources& asked);
 bool is_valid(const Labels& labels);
+/// Whether a machine that has `total` could provide it if it were idle.
 bool is_possible(const Resources& asked, const Resources& total);
-
-/// Throws Error(kResources), which says what was requested and what there is, if even the idle
-/// machine could not provide it.
-void check_possible(const Resources& asked, const Resources& total, const std::string& what);
 
 /// "512 bytes", "1.5 GiB".
 std::string format_bytes(int64_t bytes);

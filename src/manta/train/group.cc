@@ -2,20 +2,16 @@
 // in group_messages.cc.
 
 #include <algorithm>
-#include <atomic>
 #include <filesystem>
 
 #include "manta/base/error_internal.h"
 #include "manta/base/log_internal.h"
-#include "manta/base/random_token_internal.h"
 #include "manta/base/start_thread_internal.h"
 #include "manta/core/how_it_ended_internal.h"
 #include "manta/core/init.h"
 #include "manta/core/node_memory_internal.h"
-#include "manta/core/session_folder_internal.h"
 #include "manta/io/collective_region_internal.h"
 #include "manta/train/active_runs_internal.h"
-#include "manta/train/file_internal.h"
 #include "manta/train/group_internal.h"
 #include "manta/train/started_workers_internal.h"
 
@@ -28,27 +24,9 @@ constexpr std::chrono::seconds kStopDeadline{30};
 // How long a process whose loop has returned may take to be ready for another.
 constexpr std::chrono::seconds kReturnDeadline{30};
 
-int next_group() {
-  static std::atomic<int> count{0};
-  return count++;
-}
-
-// The driver's address, if there are other nodes, or may be.
-std::string driver_address() {
-  std::string address = nodes().front().address;
-  return address.empty() ? "" : parse_address(address).host;
-}
-
 GroupEntry make_entry(const Training& training, const Group::Plan& plan) {
-  GroupEntry entry;
-  entry.socket = str(current_session_folder(), "/train-", next_group(), ".sock");
-  entry.host = driver_address();
-  entry.token = random_token();
-  entry.attempt = plan.attempt;
-  entry.run_folder = plan.run_folder;
-  entry.folder_mark = random_token();
-  entry.timeout_ms = training.run.collective_timeout.count();
-  return entry;
+  return {make_driver_entry("train", plan.run_folder), plan.attempt,
+          training.run.collective_timeout.count()};
 }
 
 }  // namespace
@@ -77,7 +55,7 @@ void Group::start() {
   std::vector<ActorOptions> options;
   {
     std::lock_guard lock(loop_.mutex);
-    local_listener_ = std::make_unique<UnixListener>(loop_, entry_.socket, listens(true));
+    local_listener_ = std::make_unique<UnixListener>(loop_, entry_.driver.socket, listens(true));
     local_listener_->when_stuck([this] {
       Failure failure{kDriver, ErrorKind::kIo,
                       "the workers of a training group cannot connect to the driver (is the limit "
@@ -85,12 +63,11 @@ void Group::start() {
                       false};
       events_.push(Failed{plan_.attempt, std::move(failure)});
     });
-    if (!entry_.host.empty() && !plan_.in_driver) {
-      tls_listener_ = std::make_unique<TlsListener>(loop_, TlsKey(entry_.token),
-                                                    listen_tcp(entry_.host, 0), listens(false));
+    if (!entry_.driver.host.empty() && !plan_.in_driver) {
+      tls_listener_ = std::make_unique<TlsListener>(
+          loop_, TlsKey(entry_.driver.token), listen_tcp(entry_.driver.host, 0), listens(false));
       port_ = tls_listener_->address().port;
-      make_folders(plan_.run_folder + "/.staging");
-      replace_file(plan_.run_folder + "/" + kFolderMark, entry_.folder_mark);
+      mark_folder(entry_.driver);
     }
     for (int rank = 0; rank < training_.scaling.num_workers; ++rank) {
       seats_.push_back({rank, str("rank-", rank), {}});
@@ -100,7 +77,7 @@ void Group::start() {
     }
     // On one machine the reader starts with its workers. Elsewhere it has to be known first where
     // they are.
-    bool is_here = plan_.in_driver || (entry_.host.empty() && !training_.workers);
+    bool is_here = plan_.in_driver || (entry_.driver.host.empty() && !training_.workers);
     if (!training_.datasets.empty() && is_here) {
       seats_.push_back({kDataReader, "data-reader", NodeId{0}});
       options.emplace_back().placement = training_.scaling.placement_strategy;
@@ -123,7 +100,7 @@ void Group::start() {
 
 void Group::use_started_workers() {
   GroupEntry entry = entry_;
-  entry.port = port_;
+  entry.driver.port = port_;
   const auto& actors = training_.workers->actors();
   for (Seat& seat : seats_) {
     seat.actor = actors[static_cast<size_t>(seat.rank)];
@@ -160,7 +137,7 @@ void Group::start_readers() {
   size_t first = seats_.size();
   std::vector<ActorOptions> options;
   for (const NodePart& part : parts_of_nodes()) {
-    std::string name = entry_.host.empty() ? "data-reader" : "data-reader-" + part.node.host;
+    std::string name = entry_.driver.host.empty() ? "data-reader" : "data-reader-" + part.node.host;
     seats_.push_back({kDataReader, name, part.node.id});
     options.emplace_back().labels = {{"id", std::to_string(part.node.id)}};
   }
@@ -170,7 +147,7 @@ void Group::start_readers() {
 
 void Group::start_seats(size_t first, std::vector<ActorOptions> options) {
   GroupEntry entry = entry_;
-  entry.port = port_;
+  entry.driver.port = port_;
   for (size_t i = 0; i < options.size(); ++i) {
     const std::string& name = seats_[first + i].name;
     options[i].process_name = ActiveRun::count() > 1 ? str(plan_.run_name, "/", name) : name;
@@ -334,7 +311,7 @@ std::string Group::why_waits() {
 }
 
 std::string Group::draining_node() {
-  if (entry_.host.empty()) return "";  // there is one machine
+  if (entry_.driver.host.empty()) return "";  // there is one machine
   std::lock_guard lock(loop_.mutex);
   for (const Node& node : nodes()) {
     bool is_used = std::any_of(parts_.begin(), parts_.end(),
@@ -385,7 +362,7 @@ std::vector<Group::NodePart> Group::parts_of_nodes() const {
 
 // As the driver sees it.
 std::string Group::address_of(const NodePart& part, const Seat& seat) const {
-  return part.node.id == 0 ? entry_.host : parse_address(seat.channel->peer()).host;
+  return part.node.id == 0 ? entry_.driver.host : parse_address(seat.channel->peer()).host;
 }
 
 Place Group::place_of(const NodePart& part, size_t local_rank) const {
@@ -404,7 +381,7 @@ Place Group::place_of(const NodePart& part, size_t local_rank) const {
     return each.workers.size() <= static_cast<size_t>(training_.max_in_shared_memory);
   });
   if (part.node.id != 0)
-    place.meeting = std::filesystem::path(entry_.socket).filename();  // no other group's
+    place.meeting = std::filesystem::path(entry_.driver.socket).filename();  // no other group's
   place.meets_reader = !training_.datasets.empty();
   place.shares_folder = seats_[part.workers.front()].joined->shares_folder;
   return place;
@@ -436,8 +413,7 @@ BeginTraining Group::training_message(const NodePart& part, size_t local_rank) {
   bool is_below = (plan_.checkpoint + "/").starts_with(plan_.run_folder + "/");
   place.shares_checkpoint = part.node.id == 0 || (place.shares_folder && is_below);
   if (!plan_.checkpoint.empty() && !place.shares_checkpoint && place.local_rank == 0) {
-    message.checkpoint_files = Checkpoint::open(plan_.checkpoint).files();
-    message.checkpoint_files.push_back("manifest.json");
+    message.checkpoint_files = files_to_fetch(Checkpoint::open(plan_.checkpoint));
     fetchable_.insert(message.checkpoint_files.begin(), message.checkpoint_files.end());
   }
   return message;

@@ -62,7 +62,7 @@ class Group {
   /// Why its processes have not started.
   std::string why_waits();
   /// Whether there is more than the driver's machine.
-  bool has_other_nodes() const { return !entry_.host.empty(); }
+  bool has_other_nodes() const { return !entry_.driver.host.empty(); }
   /// A node of its workers that will be taken away; empty if there is none.
   std::string draining_node();
 

@@ -1,15 +1,10 @@
 // What the processes of a group say.
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <filesystem>
 
 #include "manta/base/error_internal.h"
 #include "manta/base/log_internal.h"
 #include "manta/base/random_token_internal.h"
-#include "manta/train/file_internal.h"
 #include "manta/train/group_internal.h"
 #include "manta/train/staging_internal.h"
 
@@ -18,39 +13,6 @@ namespace {
 
 // A process that leaves so many bytes unread is stopped, or broken.
 constexpr size_t kMaxUnread = 2 * kMaxFrameBody;
-// Of a file that travels to another node.
-constexpr size_t kChunk = 1 << 20;
-
-void write_chunk(const std::string& folder, const SendChunk& chunk) {
-  check_file_name(chunk.name);
-  make_folders(std::filesystem::path(folder + "/" + chunk.name).parent_path());
-  int flags = chunk.offset == 0 ? O_WRONLY | O_CREAT | O_EXCL : O_WRONLY;
-  UniqueFd file = open_file(folder, chunk.name, flags);
-  std::string path = folder + "/" + chunk.name;
-  if (check_regular(file.get(), path) != chunk.offset)
-    throw Error(ErrorKind::kCorrupt, str("parts of '", path, "' come in the wrong order"));
-  if (::lseek(file.get(), 0, SEEK_END) < 0) throw_errno(str("writing '", path, "'"));
-  write_all(file.get(), chunk.bytes.data(), chunk.bytes.size(), path);
-}
-
-FileChunk read_chunk(const std::string& folder, const WantChunk& wanted) {
-  std::string path = folder + "/" + wanted.name;
-  UniqueFd file = open_file(folder, wanted.name, O_RDONLY);
-  size_t size = check_regular(file.get(), path);
-  FileChunk chunk;
-  if (wanted.offset > size)
-    throw Error(ErrorKind::kCorrupt, str("'", path, "' has become shorter"));
-  chunk.bytes.resize(std::min(kChunk, size - wanted.offset));
-  chunk.last = wanted.offset + chunk.bytes.size() == size;
-  for (size_t done = 0; done < chunk.bytes.size();) {
-    ssize_t got = ::pread(file.get(), chunk.bytes.data() + done, chunk.bytes.size() - done,
-                          static_cast<off_t>(wanted.offset + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) throw_errno(str("reading '", path, "'"));
-    done += static_cast<size_t>(got);
-  }
-  return chunk;
-}
 
 }  // namespace
 
@@ -63,7 +25,7 @@ void Group::on_first(const std::shared_ptr<AsyncChannel>& channel, Frame& frame,
   });
   bool expected = seat != seats_.end() && join->attempt == plan_.attempt &&
                   is_local == (join->node == 0) && !begun_;
-  if (!same_secret(join->token, entry_.token) || !expected)
+  if (!same_secret(join->token, entry_.driver.token) || !expected)
     throw Error(ErrorKind::kCorrupt, "it has no right to join");
   seat->joined = *join;
   seat->channel = channel;

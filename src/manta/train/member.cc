@@ -1,4 +1,3 @@
-#include <fcntl.h>
 #include <malloc.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -14,7 +13,6 @@
 #include "manta/core/call_function_internal.h"
 #include "manta/core/client_internal.h"
 #include "manta/core/session_folder_internal.h"
-#include "manta/io/tls_internal.h"
 #include "manta/train/controller_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/member_internal.h"
@@ -27,7 +25,6 @@ namespace {
 
 // How long the others may take to be there: they start together with this one.
 constexpr std::chrono::seconds kBeginDeadline{60};
-constexpr std::chrono::seconds kConnectDeadline{20};
 // How long data readers take at most to be connected with each other, once all listen.
 constexpr std::chrono::seconds kMeshDeadline{10};
 
@@ -36,32 +33,19 @@ std::chrono::milliseconds timeout_of(const GroupEntry& entry) {
                                              std::chrono::milliseconds(entry.timeout_ms));
 }
 
-// Whether the run's folder is here, and can be written to.
-bool shares_folder(const GroupEntry& entry) {
-  try {
-    bool marked = read_text(entry.run_folder + "/" + kFolderMark, 4096) == entry.folder_mark;
-    return marked && ::access((entry.run_folder + "/.staging").c_str(), W_OK) == 0;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 // For the task that takes its stacks on this node, which is a child of the same zygote. Where Yama
 // limits ptrace, only ancestors may look; where it does not, the call fails and is not needed.
 void allow_stacks() { ::prctl(PR_SET_PTRACER, ::getppid()); }
 
 std::shared_ptr<Channel> join_group(const GroupEntry& entry, int rank) {
-  Join join{entry.token, entry.attempt, rank, Client::current("a training run")->node(),
-            true,        ::getpid()};
-  std::shared_ptr<Channel> channel;
-  if (join.node == 0) {
-    channel = std::make_shared<Channel>(connect_unix(entry.socket));
-  } else {
+  Join join{
+      entry.driver.token, entry.attempt, rank, Client::current("a training run")->node(), true,
+      ::getpid()};
+  if (join.node != 0) {
     allow_stacks();
-    join.shares_folder = shares_folder(entry);
-    channel = std::make_shared<Channel>(connect_tls(TlsKey(entry.token), entry.host, entry.port,
-                                                    Deadline::after(kConnectDeadline)));
+    join.shares_folder = sees_folder(entry.driver);
   }
+  std::shared_ptr<Channel> channel = connect_to_driver(entry.driver, join.node);
   channel->send([&](OutBuffer& out) { encode_message<FromMember>(out, join); });
   return channel;
 }
@@ -81,33 +65,22 @@ std::string fetched_checkpoint(const BeginTraining& begin) {
   return str(temporary_folder(), "/", begin.run_name, ".checkpoint");
 }
 
-void fetch_file(Channel& channel, const std::string& folder, const std::string& name,
-                Deadline deadline) {
-  std::string path = folder + "/" + name;
-  make_folders(std::filesystem::path(path).parent_path());
-  UniqueFd file = open_file(folder, name, O_WRONLY | O_CREAT | O_EXCL);
-  for (uint64_t offset = 0;;) {
-    channel.send([&](OutBuffer& out) { encode_message<FromMember>(out, WantChunk{name, offset}); });
-    Frame frame;
-    if (!channel.receive(&frame, deadline))
-      throw Error(ErrorKind::kWorkerLost, "the driver has ended this group, or has ended itself");
-    auto message = decode_message<ToMember>(frame);
-    auto* chunk = std::get_if<FileChunk>(&message);
-    if (!chunk) throw Error(ErrorKind::kCorrupt, "the driver does not send the checkpoint");
-    write_all(file.get(), chunk->bytes.data(), chunk->bytes.size(), path);
-    offset += chunk->bytes.size();
-    if (chunk->last) return;
-  }
+FileChunk ask_for_chunk(Channel& channel, const WantChunk& wanted, Deadline deadline) {
+  channel.send([&](OutBuffer& out) { encode_message<FromMember>(out, wanted); });
+  Frame frame;
+  if (!channel.receive(&frame, deadline))
+    throw Error(ErrorKind::kWorkerLost, "the driver has ended this group, or has ended itself");
+  auto message = decode_message<ToMember>(frame);
+  if (auto* chunk = std::get_if<FileChunk>(&message)) return std::move(*chunk);
+  throw Error(ErrorKind::kCorrupt, "the driver does not send the checkpoint");
 }
 
 void fetch_checkpoint(Channel& channel, const BeginTraining& begin, Deadline deadline) {
   std::string folder = fetched_checkpoint(begin);
   std::filesystem::remove_all(folder);  // of an earlier attempt
   make_folders(folder);
-  for (const std::string& name : begin.checkpoint_files) {
-    if (name != "manifest.json") check_file_name(name);
-    fetch_file(channel, folder, name, deadline);
-  }
+  fetch_files(folder, begin.checkpoint_files,
+              [&](const WantChunk& wanted) { return ask_for_chunk(channel, wanted, deadline); });
 }
 
 // On a node other than the driver's, where descriptors do not come with the message.
@@ -117,11 +90,11 @@ void meet_others(Channel& channel, const GroupEntry& entry, BeginTraining& begin
   Descriptors own;
   if (place.local_rank == 0) {
     if (!begin.checkpoint_files.empty()) fetch_checkpoint(channel, begin, deadline);
-    NodeMeeting meeting(place, entry.token);
+    NodeMeeting meeting(place, entry.driver.token);
     channel.send([&](OutBuffer& out) { encode_message<FromMember>(out, Hosting{}); });
     own = meeting.serve(deadline);
   } else {
-    own = visit_meeting(place.meeting, entry.token, place.local_rank, deadline);
+    own = visit_meeting(place.meeting, entry.driver.token, place.local_rank, deadline);
   }
   begin.feed = own.feed;
   begin.region = own.region;
@@ -141,7 +114,7 @@ std::optional<data::FeedPeers> meet_readers(Channel& channel, const GroupEntry& 
   std::unique_ptr<ReaderMesh> mesh;
   SendPort port;
   try {
-    mesh = std::make_unique<ReaderMesh>(peers, entry.token, entry.attempt);
+    mesh = std::make_unique<ReaderMesh>(peers, entry.driver.token, entry.attempt);
     port.port = mesh->port();
   } catch (const Error& error) {
     port.why = error.what();
@@ -266,9 +239,9 @@ void read_as_member(const GroupEntry& entry, const PlanBundle& plans) {
   if (!begin) return;
   auto ends = std::move(begin->workers);
   if (!begin->meeting.empty()) {
-    ends =
-        visit_meeting(begin->meeting, entry.token, kDataReader, Deadline::after(timeout_of(entry)))
-            .workers;
+    ends = visit_meeting(begin->meeting, entry.driver.token, kDataReader,
+                         Deadline::after(timeout_of(entry)))
+               .workers;
   }
   data::FeedPeers peers;
   if (!begin->peers.hosts.empty()) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "manta/base/names_internal.h"
+#include "manta/train/driver_entry_internal.h"
 #include "manta/train/loop_result_internal.h"
 #include "manta/train/plan_bundle_internal.h"
 
@@ -11,21 +12,14 @@ namespace manta::train {
 
 /// How a process finds its group, and proves that it belongs to it.
 struct GroupEntry {
-  std::string socket;  ///< On the driver's node.
-  std::string host;    ///< On others, with `port`; empty on one machine.
-  uint16_t port = 0;
-  std::string token;
+  DriverEntry driver;
   int32_t attempt = 0;
-  std::string run_folder;
-  /// The content of the file `kFolderMark` in there: a node on which it is found shares the folder.
-  std::string folder_mark;
   int64_t timeout_ms = 0;  ///< RunConfig::collective_timeout
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(socket, host, port, token, attempt, run_folder, folder_mark, timeout_ms);
+    archive(driver, attempt, timeout_ms);
   }
 };
-inline constexpr const char* kFolderMark = ".staging/mark";
 
 /// A worker of a group: connects to the driver, learns what to do, and runs the training loop, of
 /// which it returns the result. What goes wrong in the loop is told to the driver, not thrown.

@@ -13,6 +13,7 @@
 #include "manta/data/feed_internal.h"
 #include "manta/data/plan_internal.h"
 #include "manta/train/checkpoint.h"
+#include "manta/train/file_chunks_internal.h"
 #include "manta/train/standstill_internal.h"
 
 /// What the processes of a training group and the driver say to each other: over a Unix socket each
@@ -36,25 +37,6 @@ struct Join {  // first on a connection
 struct Hosting {  // from the first worker of a node: the others of that node can come to it
   template <class Archive>
   void serialize(Archive&) {}
-};
-struct SendChunk {  // of a file of a checkpoint, by a rank that does not see the run's folder
-  int64_t index = 0;
-  std::string name;
-  uint64_t offset = 0;
-  std::string bytes;
-  template <class Archive>
-  void serialize(Archive& archive) {
-    archive(index, name, offset, bytes);
-  }
-};
-struct WantChunk {  // of a file of the checkpoint that the attempt begins with; answered by
-                    // FileChunk
-  std::string name;
-  uint64_t offset = 0;
-  template <class Archive>
-  void serialize(Archive& archive) {
-    archive(name, offset);
-  }
 };
 struct SendReport {
   int64_t index = 0;
@@ -264,18 +246,6 @@ struct StoreReply {
   template <class Archive>
   void serialize(Archive& archive) {
     archive(request, found, value, number);
-  }
-};
-struct ChunkTaken {  // a SendChunk is on the driver's disk
-  template <class Archive>
-  void serialize(Archive&) {}
-};
-struct FileChunk {
-  std::string bytes;
-  bool last = false;
-  template <class Archive>
-  void serialize(Archive& archive) {
-    archive(bytes, last);
   }
 };
 // The run is to end. Ranks that ask train::should_stop must get the same answer to the same call.

@@ -26,6 +26,7 @@ bool is_name_of_run(const std::string& path, const FolderKind& kind) {
     // The second is what replace_file writes first.
     if (name == own || (name.starts_with(own) && name.substr(own.size()) == ".new")) return true;
   }
+  if (name == kStaging) return true;
   if (kind.trials == FolderKind::kNone) return is_of_checkpoints(name);
   if (!name.starts_with("trial_") || slash == std::string::npos) return false;
   if (kind.trials == FolderKind::kRuns) return true;

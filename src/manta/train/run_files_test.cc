@@ -43,6 +43,20 @@ TEST(RunFilesTest, OnlyTheRunsOwnNamesAreLeftOut) {
               ElementsAre(Key("journal"), Key("link"), Key("logs/link"), Key("owner.json")));
 }
 
+TEST(RunFilesTest, OnlyTheOwnNamesOfAnExperimentAreLeftOut) {
+  TemporaryFolder folder;
+  for (std::string name : {"experiment.json", "journal.jsonl", ".lock", ".staging/mark",
+                           "trial_00000/checkpoint_000001/state", "trial_00000/.staging/x",
+                           // those of others
+                           "notes", "trial_00000/plot.png", "sub/.staging/x"}) {
+    std::filesystem::create_directories(std::filesystem::path(folder / name).parent_path());
+    std::ofstream(folder / name) << "x";
+  }
+  OtherFiles found = other_files(folder.path(), kFolderOfFunctions);
+  EXPECT_THAT(found.names, UnorderedElementsAre("notes", "trial_00000/plot.png", "sub/.staging/x"));
+  EXPECT_THAT(found.left_out, testing::IsEmpty());
+}
+
 TEST(RunFilesTest, PathsStayInTheirFolder) {
   for (const char* good : {"a", "manifest.json", "a/manifest.json", "..a/b..", ".hidden/x"})
     EXPECT_NO_THROW(check_relative_path(good, "a name"));

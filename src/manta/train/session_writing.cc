@@ -1,25 +1,14 @@
 // The files of a worker's checkpoints: written behind the loop, and sent where the driver does not
 // see them.
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <filesystem>
 
 #include "manta/base/error_internal.h"
 #include "manta/core/session_folder_internal.h"
-#include "manta/train/file_internal.h"
 #include "manta/train/session_internal.h"
 #include "manta/train/staging_internal.h"
 
 namespace manta::train {
-namespace {
-
-constexpr uint64_t kChunkBytes = 1 << 20;
-constexpr int64_t kMostChunksInFlight = 8;
-
-}  // namespace
 
 void Session::write() {
   while (true) {
@@ -55,24 +44,7 @@ std::string Session::staging(int64_t index) const {
 }
 
 void Session::send_to_driver(int64_t index, const CheckpointFolder& folder) {
-  std::string buffer;
-  for (const CheckpointFile& file : folder.files()) {
-    std::string path = folder.path() + "/" + file.name;
-    UniqueFd from = open_file(folder.path(), file.name, O_RDONLY);
-    for (uint64_t offset = 0; offset < file.size || offset == 0;) {
-      buffer.resize(std::min<uint64_t>(kChunkBytes, file.size - offset));
-      size_t got = 0;
-      while (got < buffer.size()) {
-        ssize_t now = ::read(from.get(), buffer.data() + got, buffer.size() - got);
-        if (now < 0 && errno == EINTR) continue;
-        if (now <= 0) throw_errno(str("reading '", path, "'"));
-        got += static_cast<size_t>(now);
-      }
-      send_chunk({index, file.name, offset, buffer});
-      offset += got;
-      if (file.size == 0) break;
-    }
-  }
+  send_files(index, folder, [this](SendChunk chunk) { send_chunk(std::move(chunk)); });
   wait_for_chunks(0);
   std::filesystem::remove_all(folder.path());
 }

@@ -10,9 +10,12 @@
 #include "manta/core/function.h"
 #include "manta/core/message_codec_internal.h"
 #include "manta/train/checkpoint.h"
+#include "manta/train/driver_entry_internal.h"
+#include "manta/train/file_chunks_internal.h"
 
 /// What the process of a function's trial and the driver say to each other: a task's argument and
-/// result, and, if the function reports, over a Unix socket in between.
+/// result, and, if the function reports, over a connection in between: a Unix socket on the
+/// driver's node, TLS on others.
 namespace manta::tune {
 
 struct TrialCall {
@@ -25,11 +28,13 @@ struct TrialCall {
   int64_t next_report = 0;
   std::string name, folder;
   std::string checkpoint;
-  std::string address, token;
+  /// What to fetch of it on a node that does not see the experiment's folder. None on one machine.
+  std::vector<std::string> checkpoint_files;
+  train::DriverEntry entry;
   template <class Archive>
   void serialize(Archive& archive) {
     archive(function, returns, metric, config, trial, attempt, next_report, name, folder,
-            checkpoint, address, token);
+            checkpoint, checkpoint_files, entry);
   }
 };
 struct TrialReturn {
@@ -49,12 +54,13 @@ struct JoinExperiment {  // first on a connection
   std::string token;
   uint64_t trial = 0;
   int32_t attempt = 0;
+  uint32_t node = 0;  // where it runs
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(token, trial, attempt);
+    archive(token, trial, attempt, node);
   }
 };
-struct SendTrialReport {  // whose files, if it has a checkpoint, are written
+struct SendTrialReport {  // whose files, if it has a checkpoint, are on the driver's disk
   int64_t index = 0;
   Json metrics;
   bool has_checkpoint = false;
@@ -64,7 +70,7 @@ struct SendTrialReport {  // whose files, if it has a checkpoint, are written
     archive(index, metrics, has_checkpoint, files);
   }
 };
-using FromTrial = std::variant<JoinExperiment, SendTrialReport>;
+using FromTrial = std::variant<JoinExperiment, SendTrialReport, train::SendChunk, train::WantChunk>;
 
 // ---- To the trial.
 
@@ -77,7 +83,15 @@ struct SendVerdict {
     archive(index, stop, error);
   }
 };
-using ToTrial = std::variant<SendVerdict>;
+struct FilesFailed {  // instead of ChunkTaken or FileChunk
+  ErrorKind kind = ErrorKind::kIo;
+  std::string message;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(kind, message);
+  }
+};
+using ToTrial = std::variant<SendVerdict, train::ChunkTaken, train::FileChunk, FilesFailed>;
 
 /// Runs in a process of the run.
 TrialReturn run_function_trial(const TrialCall& call);

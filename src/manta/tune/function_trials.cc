@@ -5,7 +5,6 @@
 #include "manta/base/start_thread_internal.h"
 #include "manta/core/how_it_ended_internal.h"
 #include "manta/core/init.h"
-#include "manta/core/resources_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/tune/function_trials_internal.h"
 
@@ -33,9 +32,10 @@ FunctionTrials::FunctionTrials(Trainable trainable, std::string experiment_folde
       events_(std::move(events)),
       mirror_(mirror) {
   server_ =
-      std::make_unique<ReportServer>([this](uint64_t trial, int attempt, SendTrialReport& report) {
-        return on_report(trial, attempt, report);
-      });
+      std::make_unique<ReportServer>(train::make_driver_entry("tune", folder_),
+                                     [this](uint64_t trial, int attempt, SendTrialReport& report) {
+                                       return on_report(trial, attempt, report);
+                                     });
   watch_->trials = this;
 }
 
@@ -69,8 +69,7 @@ void FunctionTrials::start(const Trial& trial) {
   call.attempt = trial.attempt;
   call.name = trial_name(trial.number);
   call.folder = folder_of(trial.number);
-  call.address = server_->address();
-  call.token = server_->token();
+  call.entry = server_->entry();
   if (trial.attempt == 0) begun_here_.insert(trial.number);
   if (mirror_ && !begun_here_.contains(trial.number))
     return start_on_a_thread(trial, std::move(running), std::move(call));
@@ -105,9 +104,10 @@ void FunctionTrials::release(uint64_t trial) {
 
 void FunctionTrials::launch(const Trial& trial, Running running, const TrialCall& call,
                             const std::optional<Reported>& unrecorded) {
-  server_->expect(trial.number, trial.attempt);
+  server_->expect(
+      trial.number, trial.attempt,
+      {call.folder, call.checkpoint, {call.checkpoint_files.begin(), call.checkpoint_files.end()}});
   TaskOptions options{.resources = trainable_.resources(), .max_retries = 0, .name = call.name};
-  options.labels = {{"role", "driver"}};  // it reports to a socket in the driver's folder
   ObjectRef<TrialReturn> task;
   bool unwanted = false;
   {
@@ -134,10 +134,10 @@ void FunctionTrials::launch(const Trial& trial, Running running, const TrialCall
 std::shared_ptr<FunctionTrials::Checkpoints> FunctionTrials::open_checkpoints(uint64_t trial,
                                                                               bool is_new) {
   std::string folder = folder_of(trial);
+  train::make_folders(folder);  // a checkpoint without files that came from another node made none
   if (!mirror_)
     return std::make_shared<Checkpoints>(
         Checkpoints{nullptr, train::CheckpointStore(folder, checkpoints_)});
-  train::make_folders(folder);
   auto copies = mirror_->copies_of(trial_name(trial), is_new);
   train::CheckpointStore store(folder, checkpoints_, copies.get());
   return std::make_shared<Checkpoints>(Checkpoints{std::move(copies), std::move(store)});
@@ -176,6 +176,7 @@ std::optional<Reported> FunctionTrials::resume(const Trial& trial, Running& runn
   if (!checkpoint) return std::nullopt;
   auto index = checkpoint->manifest().at("report").get<int64_t>();
   call.checkpoint = checkpoint->path();
+  if (server_->has_other_nodes()) call.checkpoint_files = train::files_to_fetch(*checkpoint);
   call.next_report = index + 1;
   int64_t last = std::min(index, known - 1);
   if (last >= 0) running.seconds_before = trial.reports[static_cast<size_t>(last)].time_total_s;

@@ -17,15 +17,15 @@
 
 namespace manta::tune {
 
-/// Trials of a function: each is a task of core, in a process of the pool. A trial has a folder
-/// only if it has checkpoints. With a mirror, these are brought to the store.
+/// Trials of a function: each is a task of core, in a process of the pool, on whatever node has
+/// room for it. A trial has a folder, on the driver's machine, only if it has checkpoints. With a
+/// mirror, these are brought to the store.
 ///
 /// A trial that was started before, in another driver, may have a checkpoint in the store, which is
 /// fetched on a thread of its own: the other trials do not wait for it.
 class FunctionTrials final : public Trials {
  public:
-  /// The mirror, if there is one, must outlive this. Throws Error(kResources) if the machine can
-  /// never hold a trial.
+  /// The mirror, if there is one, must outlive this. Throws as ReportServer.
   FunctionTrials(Trainable trainable, std::string experiment_folder, std::string metric,
                  CheckpointConfig checkpoints, std::shared_ptr<EventQueue> events,
                  train::RunMirror* mirror = nullptr);

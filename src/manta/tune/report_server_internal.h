@@ -3,35 +3,51 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 
 #include "manta/base/names_internal.h"
 #include "manta/io/async_channel_internal.h"
 #include "manta/io/event_loop_internal.h"
+#include "manta/io/tls_listener_internal.h"
 #include "manta/io/unix_listener_internal.h"
+#include "manta/train/disk_thread_internal.h"
 #include "manta/tune/function_messages_internal.h"
 
 namespace manta::tune {
 
-/// Hears what trials of functions report. They connect to a Unix socket of the experiment's own,
-/// with its token.
+/// What an attempt of a trial may send and fetch if it does not see the experiment's folder.
+struct TrialFiles {
+  std::string folder;               ///< Of the trial: what it sends goes to its staging folder.
+  std::string checkpoint;           ///< What it goes on from; empty if there is nothing.
+  std::set<std::string> fetchable;  ///< Files of that.
+};
+
+/// Hears what trials of functions report, and moves files of checkpoints from and to nodes that do
+/// not see the experiment's folder. Trials connect with the experiment's token: on the driver's
+/// node to a Unix socket of the experiment's own; on others, if there are any or may be, over TLS.
+/// Both listen for as long as this lives. See Listener for what a connection may do before.
 class ReportServer {
  public:
   /// A trial's report; called on the server's thread, which must not wait for a decision. What it
   /// returns is an answer at once, in place of a call of `answer`.
   using OnReport = std::function<std::optional<SendVerdict>(uint64_t trial, int attempt,
                                                             SendTrialReport& report)>;
-  explicit ReportServer(OnReport on_report);
-  ~ReportServer();  ///< Closes all connections; no calls after it.
+  /// Listens, and with other nodes marks the entry's folder. Throws Error(kIo).
+  ReportServer(train::DriverEntry entry, OnReport on_report);
+  ~ReportServer();  ///< Closes all connections and removes the mark; no calls after it.
   ReportServer(const ReportServer&) = delete;
 
-  const std::string& address() const { return address_; }
-  const std::string& token() const { return token_; }
+  /// What trials need in order to connect.
+  const train::DriverEntry& entry() const { return entry_; }
+  /// Whether there is more than the driver's machine, or may be.
+  bool has_other_nodes() const { return !entry_.host.empty(); }
 
   /// From now on this attempt of a trial may connect, once.
-  void expect(uint64_t trial, int attempt);
-  /// It has ended.
+  void expect(uint64_t trial, int attempt, TrialFiles files);
+  /// It has ended. When this returns, nothing of it is written any more.
   void forget(uint64_t trial, int attempt);
   void answer(uint64_t trial, int attempt, const SendVerdict& verdict);
 
@@ -39,17 +55,30 @@ class ReportServer {
   using Channel = std::shared_ptr<AsyncChannel>;
   struct Member {
     int attempt = 0;
+    std::shared_ptr<const TrialFiles> files;
     Channel channel;
   };
+  using DiskWork = std::function<ToTrial(const TrialFiles& files)>;
 
-  void on_join(const Channel& channel, const JoinExperiment& join);
-  void send(uint64_t trial, int attempt, const SendVerdict& verdict);
+  void remove_mark() const;
+  void on_first(const Channel& channel, Frame& frame, bool is_local);
+  void on_frame(uint64_t trial, int attempt, Frame& frame);
+  void on(uint64_t trial, int attempt, JoinExperiment& message);
+  void on(uint64_t trial, int attempt, SendTrialReport& message);
+  void on(uint64_t trial, int attempt, train::SendChunk& message);
+  void on(uint64_t trial, int attempt, train::WantChunk& message);
+  void answer_from_disk(uint64_t trial, int attempt, const DiskWork& work);
+  Member* find(uint64_t trial, int attempt);
+  void send(uint64_t trial, int attempt, const ToTrial& message);
 
   const OnReport on_report_;
-  const std::string token_, address_;
+  train::DriverEntry entry_;
   EventLoop loop_;
-  std::unique_ptr<UnixListener> listener_;
+  std::unique_ptr<UnixListener> local_listener_;
+  std::unique_ptr<TlsListener> tls_listener_;  // null on one machine
   std::map<uint64_t, Member> members_;
+  std::mutex disk_mutex_;   // held while files of a trial are used; before that of the loop
+  train::DiskThread disk_;  // files that travel from and to other nodes
   std::thread thread_;
 };
 

@@ -3,6 +3,8 @@
 #include "manta/base/error_internal.h"
 #include "manta/base/json_input_internal.h"
 #include "manta/core/call_function_internal.h"
+#include "manta/core/client_internal.h"
+#include "manta/core/session_folder_internal.h"
 #include "manta/io/channel_internal.h"
 #include "manta/train/session.h"
 #include "manta/train/session_internal.h"
@@ -13,15 +15,17 @@
 namespace manta::tune {
 namespace {
 
-// The driver commits the checkpoint and appends a line to its journal.
-constexpr std::chrono::minutes kVerdictDeadline{5};
+// For the driver to commit a checkpoint and to append a line to its journal, or to write or read a
+// part of a file for this trial, after those of other trials.
+constexpr std::chrono::minutes kAnswerDeadline{5};
 
 struct StopTrial {};  // no std::exception: a function should not take it for an error of its own
 
 /// What a function calls while it runs.
 class FunctionSession {
  public:
-  explicit FunctionSession(const TrialCall& call) : call_(call), next_(call.next_report) {
+  explicit FunctionSession(const TrialCall& call)
+      : call_(call), node_(Client::current("a trial")->node()), next_(call.next_report) {
     current = this;
   }
   ~FunctionSession() { current = nullptr; }
@@ -41,17 +45,24 @@ class FunctionSession {
     if (stopped_) throw StopTrial();
     check_metrics(metrics);
     SendTrialReport message{next_, metrics, checkpoint != nullptr, {}};
-    if (checkpoint) {
-      checkpoint->stage();
-      CheckpointFolder folder(
-          train::staging_folder(call_.folder, call_.attempt, next_, /*rank=*/0));
-      checkpoint->write(folder);
-      message.files = folder.files();
-    }
-    join();
-    channel_->send([&](OutBuffer& out) { encode_message<FromTrial>(out, message); });
+    if (checkpoint) message.files = write(*checkpoint);
+    send(message);
     ++next_;
-    await_verdict();
+    take_verdict(receive_one<SendVerdict>());
+  }
+
+  Checkpoint checkpoint() {
+    if (call_.checkpoint.empty()) return {};
+    if (sees_folder()) return Checkpoint::from_directory(call_.checkpoint);
+    if (!fetched_) {
+      auto folder = new_temporary_folder("checkpoint");
+      train::fetch_files(*folder, call_.checkpoint_files, [this](const train::WantChunk& wanted) {
+        send(wanted);
+        return receive_one<train::FileChunk>();
+      });
+      fetched_ = std::move(folder);
+    }
+    return Checkpoint::from_directory(*fetched_);
   }
 
   static void check_metrics(const Json& metrics) {
@@ -62,18 +73,83 @@ class FunctionSession {
   }
 
  private:
-  void join() {
-    if (channel_) return;
-    channel_ = std::make_unique<Channel>(connect_unix(call_.address));
-    JoinExperiment message{call_.token, call_.trial, call_.attempt};
+  bool sees_folder() {
+    if (!sees_folder_) sees_folder_ = node_ == 0 || train::sees_folder(call_.entry);
+    return *sees_folder_;
+  }
+
+  std::vector<CheckpointFile> write(CheckpointSource& checkpoint) {
+    checkpoint.stage();
+    if (sees_folder()) {
+      CheckpointFolder folder(
+          train::staging_folder(call_.folder, call_.attempt, next_, /*rank=*/0));
+      checkpoint.write(folder);
+      return folder.files();
+    }
+    auto here = new_temporary_folder("staging");
+    CheckpointFolder folder(*here);
+    checkpoint.write(folder);
+    send_to_driver(folder);
+    return folder.files();
+  }
+
+  void send_to_driver(const CheckpointFolder& folder) {
+    int in_flight = 0;
+    std::optional<FilesFailed> failed;
+    auto take_answer = [&] {
+      --in_flight;
+      auto answer = receive();
+      if (auto* why = std::get_if<FilesFailed>(&answer); why && !failed) failed = *why;
+    };
+    train::send_files(next_, folder, [&](const train::SendChunk& chunk) {
+      if (failed) return;
+      if (in_flight == train::kMostChunksInFlight) take_answer();
+      send(chunk);
+      ++in_flight;
+    });
+    while (in_flight > 0) take_answer();  // also after a failure: the next report has its own
+    if (failed) fail(*failed);
+  }
+
+  [[noreturn]] void fail(const FilesFailed& failed) const {
+    throw Error(failed.kind, str("a checkpoint of ", call_.name,
+                                 " does not get from one machine to the other: ", failed.message));
+  }
+
+  // If the driver has gone, there is no answer, which `receive` says.
+  template <class Message>
+  void send(const Message& message) {
+    if (!channel_) {
+      channel_ = train::connect_to_driver(call_.entry, node_);
+      send(JoinExperiment{call_.entry.token, call_.trial, call_.attempt, node_});
+    }
     channel_->send([&](OutBuffer& out) { encode_message<FromTrial>(out, message); });
   }
 
-  void await_verdict() {
+  ToTrial receive() {
     Frame frame;
-    if (!channel_->receive(&frame, Deadline::after(kVerdictDeadline)))
-      throw Error(ErrorKind::kCancelled, "the experiment of this trial has ended");
-    auto verdict = std::get<SendVerdict>(decode_message<ToTrial>(frame));
+    try {
+      if (channel_->receive(&frame, Deadline::after(kAnswerDeadline)))
+        return decode_message<ToTrial>(frame);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kTimeout) throw;
+      throw Error(ErrorKind::kTimeout,
+                  str("the driver has not answered ", call_.name, " for ", kAnswerDeadline.count(),
+                      " minutes: its disk may be too slow for the checkpoints of all trials; save "
+                      "fewer or smaller ones, or set TuneConfig::max_concurrent_trials"));
+    }
+    throw Error(ErrorKind::kCancelled, "the experiment of this trial has ended");
+  }
+
+  template <class Message>
+  Message receive_one() {
+    auto message = receive();
+    if (auto* failed = std::get_if<FilesFailed>(&message)) fail(*failed);
+    if (auto* expected = std::get_if<Message>(&message)) return std::move(*expected);
+    throw Error(ErrorKind::kCorrupt, "the driver answers something that this trial did not ask");
+  }
+
+  void take_verdict(const SendVerdict& verdict) {
     if (!verdict.error.empty()) throw Error(ErrorKind::kIo, verdict.error);
     stopped_ = verdict.stop;
     if (stopped_) throw StopTrial();
@@ -82,9 +158,12 @@ class FunctionSession {
   static inline FunctionSession* current = nullptr;
 
   const TrialCall& call_;
+  const NodeId node_;
   int64_t next_;
   bool stopped_ = false;
   std::unique_ptr<Channel> channel_;
+  std::optional<bool> sees_folder_;             // the experiment's; once it is known
+  std::shared_ptr<const std::string> fetched_;  // the checkpoint, where it is not seen
 };
 
 Json metrics_of(const TrialCall& call, const Value& returned) {
@@ -129,8 +208,7 @@ void report(const Json& metrics, std::shared_ptr<CheckpointSource> checkpoint) {
 
 Checkpoint get_checkpoint() {
   if (train::Session::current_or_null()) return train::get_checkpoint();
-  const TrialCall& call = FunctionSession::get("get_checkpoint").call();
-  return call.checkpoint.empty() ? Checkpoint() : Checkpoint::from_directory(call.checkpoint);
+  return FunctionSession::get("get_checkpoint").checkpoint();
 }
 
 }  // namespace manta::tune

@@ -15,7 +15,8 @@ namespace manta::tune {
 struct TrialContext {
   std::string trial_name;  ///< "trial_00003"
   /// Of the trial's own; a function's is there after its first checkpoint. On the driver's machine,
-  /// also if the experiment is stored at an address.
+  /// also if the experiment is stored at an address. A trial on another machine sees it only if the
+  /// machines share the storage.
   std::string folder;
   Json config;
   int attempt = 0;  ///< How often it was started before this.
@@ -30,7 +31,9 @@ TrialContext get_context();
 void report(const Json& metrics);
 void report(const Json& metrics, std::shared_ptr<CheckpointSource> checkpoint);
 
-/// What the trial goes on from: its last checkpoint, if it was started before; otherwise none.
+/// What the trial goes on from: its last checkpoint, if it was started before; otherwise none. On a
+/// machine that does not share the storage, the first call fetches it, for as long as the trial
+/// runs.
 Checkpoint get_checkpoint();
 
 }  // namespace manta::tune

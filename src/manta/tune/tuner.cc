@@ -8,7 +8,6 @@
 #include "manta/base/error_internal.h"
 #include "manta/base/log_internal.h"
 #include "manta/core/client_internal.h"
-#include "manta/core/init.h"
 #include "manta/core/resources_internal.h"
 #include "manta/core/session_folder_internal.h"
 #include "manta/train/run_storage_internal.h"
@@ -19,6 +18,7 @@
 #include "manta/tune/settings_internal.h"
 #include "manta/tune/space_internal.h"
 #include "manta/tune/trainer_trials_internal.h"
+#include "manta/tune/trial_room_internal.h"
 
 namespace manta {
 
@@ -26,9 +26,6 @@ using namespace tune;
 
 namespace {
 
-constexpr int kMostTrialsAtATime = 256;
-constexpr double kCpusToShare = 5;  // from so many up, trials leave some to others
-constexpr double kShare = 0.8;
 const char kFunction[] = "function";
 const char kObjective[] = "objective";  // the name of what a function returns, if it has no other
 
@@ -47,13 +44,6 @@ void check_driver() {
                 "Tuner::fit was called in a task, an actor or a training loop; call it in the "
                 "driver, the program that called manta::init");
   }
-}
-
-Resources for_trials(const TuneConfig& config) {
-  Resources total = nodes().front().total;  // trials run on the driver's node
-  double share = config.max_cpu_fraction.value_or(total.cpus >= kCpusToShare ? kShare : 1.0);
-  total.cpus *= share;
-  return total;
 }
 
 // Told before there is anything at the address.
@@ -184,8 +174,7 @@ ResultGrid Tuner::fit() const {
   check_driver();
   Settings settings = state_->settings;
   if (!settings.config.seed) settings.config.seed = random_seed();
-  if (state_->parts.function)
-    check_possible(state_->parts.function->resources(), nodes().front().total, "a trial");
+  if (state_->parts.function) check_possible(*state_->parts.function);
   return state_->run(std::move(settings));
 }
 
@@ -195,9 +184,9 @@ ResultGrid Tuner::State::run(Settings with_seed) const {
       {with_seed.space, objective_of(config), config.num_samples, *config.seed});
   auto scheduler = config.scheduler.make(objective_of(config));
   Controller::Options options;
-  options.total = for_trials(config);
-  options.max_concurrent =
-      config.max_concurrent_trials > 0 ? config.max_concurrent_trials : kMostTrialsAtATime;
+  TrialRoom room = room_for_trials(config, parts.function ? &*parts.function : nullptr);
+  options.total = room.total;
+  options.max_concurrent = room.max_concurrent;
   // A trainer's run starts itself again.
   options.max_failures = parts.function ? with_seed.run.failure_config.max_failures : 0;
   Controller controller(options, *searcher, *scheduler);
