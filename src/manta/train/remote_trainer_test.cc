@@ -44,7 +44,7 @@ TEST_F(RemoteTrainerTest, EachRunIsAtTheAddress) {
   EXPECT_EQ(trainer.logdir(), "");
   trainer.start();
   EXPECT_EQ(trainer.logdir(), uri());
-  EXPECT_THAT(message_of([&] { trainer.latest_run(); }), HasSubstr("there was no run"));
+  EXPECT_THAT(message_of([&] { trainer.latest_run(); }), HasSubstr("no run has begun yet"));
   EXPECT_THAT(trainer.run(count_and_say, {{"limit", 2}, {"who", "one"}}), ElementsAre(2, 2));
   Result first = trainer.latest_run();
   EXPECT_EQ(first.path, server_.address("runs/toy/run_001"));

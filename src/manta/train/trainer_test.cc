@@ -42,7 +42,7 @@ TEST(TrainerTest, WorkersStayBetweenRunsAndReturnResults) {
   TemporaryFolder storage;
   Trainer trainer("none", two_workers(storage));
   EXPECT_THAT(message_of([&] { trainer.run(who_am_i, {{"x", 1}}); }), HasSubstr("before start()"));
-  EXPECT_THAT(message_of([&] { trainer.latest_run(); }), HasSubstr("there was no run"));
+  EXPECT_THAT(message_of([&] { trainer.latest_run(); }), HasSubstr("no run has begun yet"));
   trainer.start();
   std::vector<Json> first = trainer.run(who_am_i, {{"x", 1}});
   std::vector<Json> second = trainer.run(who_am_i, {{"x", 2}});
