@@ -10,7 +10,7 @@ namespace manta {
 namespace {
 
 constexpr std::chrono::microseconds kLongDispatch{500};
-constexpr size_t kManyPeers = 100;
+constexpr size_t kFewToLookAt = 100;
 
 }  // namespace
 
@@ -171,7 +171,8 @@ Clock::duration Hub::dispatch_pause() const {
 
 void Hub::dispatch() {
   if (stopping_) return;
-  bool may_take_long = peers_.size() > kManyPeers;  // else it need not know how long it takes
+  // Where there is little to look at, it need not know how long that takes.
+  bool may_take_long = peers_.size() + nodes_.size() + ready_.num_shapes() > kFewToLookAt;
   auto begin = may_take_long ? Clock::now() : Clock::time_point{};
   // A task whose dependency failed fails too, and may have dependents of its own: a list, not
   // recursion.

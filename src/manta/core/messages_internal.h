@@ -232,8 +232,8 @@ struct Run {
     archive(spec, ref_values, attempt, cpus, gpu_ids);
   }
 };
-/// Is written as a Run. It holds no specification of its own, whose copy takes as long as the rest
-/// of sending a task.
+/// Is written as a Run, of a task whose specification stays where it is: it is not copied for the
+/// sake of a message.
 struct RunOf {
   const TaskSpec& spec;
   const std::vector<Value>& ref_values;

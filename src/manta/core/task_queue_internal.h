@@ -69,6 +69,8 @@ class TaskQueue {
   std::vector<Shape*> shapes();
   bool empty() const { return size_ == 0; }
   size_t size() const { return size_; }
+  /// Also of those that have had tasks.
+  size_t num_shapes() const { return shapes_.size(); }
 
  private:
   Shape& shape_of(const Need& need);
