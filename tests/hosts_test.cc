@@ -17,6 +17,7 @@
 #include "manta/base/json.h"
 #include "manta/core/ray_cluster_internal.h"
 #include "manta/core/slurm_cluster_internal.h"
+#include "manta/data/s3_server_internal.h"
 #include "on_hosts.h"
 #include "process_tree.h"
 
@@ -25,6 +26,7 @@ namespace {
 
 using testing::ContainsRegex;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr int kRows = 4000;  // more than travels in a message, as rows in memory
 
@@ -286,6 +288,34 @@ TEST_F(HostsTest, WorksWhereNothingIsShared) {
   auto driver = start(4, {"--cpus", "0", "--in-memory", "1"}, enter_without_folder());
   expect_good_end(*driver, result);
   EXPECT_THAT(log_of("rank-3"), ContainsRegex("rank 3 is 1 of 2 on n[12], node 1 of 2"));
+}
+
+// Checkpoints come from hosts that do not see the driver's folder, and go to a store. The next
+// driver, on a machine that has nothing of the run, gets them from there and sends them on.
+TEST_F(HostsTest, ARunAtAnAddressGoesOnWithAnotherDriver) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  double result = expected();
+  data::S3Server server({hosts_->enter(), "n0"});
+  std::string home = folder_ / "home", other_home = folder_ / "other_home";
+  auto start_at = [&](const std::string& at_home, std::vector<std::string> options) {
+    std::filesystem::create_directories(at_home);
+    auto words = program(6, std::move(options));
+    words[1] = server.address("runs");
+    std::string others = cluster(enter_without_folder(at_home), "");
+    return start_driver(words, {{"MANTA_CLUSTER", others}, {"HOME", at_home}});
+  };
+  auto first = start_at(home, {"--pause-ms", "10", "--report-every", "5"});
+  EXPECT_TRUE(eventually([&] { return server.has("runs/run/checkpoint_000003/manifest.json"); }))
+      << first->said();
+  ::kill(first->pid(), SIGKILL);
+  first->exit_code();
+  for (int host : {1, 2}) {
+    EXPECT_TRUE(eventually([&] { return hosts_->processes(host).empty(); })) << "n" << host;
+  }
+  auto second = start_at(other_home, {"--restore", "1", "--report-every", "5"});
+  expect_result(*second, result);
+  EXPECT_THAT(second->said(), Not(HasSubstr("report 3:")));
 }
 
 TEST_F(HostsTest, GlooBetweenAllRanks) {

@@ -37,11 +37,12 @@ class OnHosts : public testing::Test {
     return {std::istreambuf_iterator<char>(in), {}};
   }
 
-  /// A program that enters a host on which the folder of results is another, empty one.
-  std::string enter_without_folder() {
+  /// A program that enters a host on which the folder of results, or another, is a new, empty one.
+  std::string enter_without_folder() { return enter_without_folder(storage()); }
+  std::string enter_without_folder(const std::string& folder) {
     std::string path = folder_ / "enter_alone";
     std::ofstream(path) << "#!/bin/sh\nhost=$1\nshift\nexec " << hosts_->enter()
-                        << " $host sh -c 'mount -t tmpfs none " << storage()
+                        << " $host sh -c 'mount -t tmpfs none " << folder
                         << " && exec \"$@\"' x \"$@\"\n";
     std::filesystem::permissions(path, std::filesystem::perms::owner_all);
     return path;

@@ -6,8 +6,8 @@ Arguments are buckets that it has from the start. As S3, it gives those without 
 which "METHOD path?query" matches, the first N of them excepted, M times; the last such request counts. /-/counts tells how many
 there were.
 
-A line "down" on standard input closes the port and cuts all connections, "up" opens it again, with what it had. Each is answered
-with a line.
+A line "down" on standard input closes the port and cuts all connections, "up" opens it again, with what it had. "has PATH" asks
+whether the first bucket has such an object: "yes" or "no". Each is answered with a line.
 """
 
 import os
@@ -105,8 +105,9 @@ class Quiet(WSGIRequestHandler):
 
 
 def main():
+    store = s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
     for bucket in sys.argv[1:]:
-        s3_backends[DEFAULT_ACCOUNT_ID]["aws"].create_bucket(bucket, "us-east-1")
+        store.create_bucket(bucket, "us-east-1")
     app = Faults(DomainDispatcherApplication(create_backend_app))
 
     def listen(port):
@@ -118,14 +119,18 @@ def main():
     port = server.port
     print(port, flush=True)
     for line in sys.stdin:  # until the test ends
-        if line == "down\n":
+        order, _, path = line.strip().partition(" ")
+        answer = "done"
+        if order == "has":
+            answer = "yes" if store.get_object(sys.argv[1], path) else "no"
+        elif order == "down":
             app.down = True
             server.shutdown()
             server.server_close()
         else:
             app.down = False
             server = listen(port)
-        print("done", flush=True)
+        print(answer, flush=True)
     os._exit(0)
 
 

@@ -7,6 +7,7 @@
 #include <manta/manta.h>
 #include <manta/torch.h>
 
+#include <algorithm>
 #include <cstring>
 #include <iomanip>
 #include <iostream>
@@ -120,6 +121,12 @@ Result run_in_earlier_style(const ScalingConfig& scaling, const RunConfig& run, 
 
 Result run_trainer(TorchTrainer trainer) { return trainer.fit(); }
 
+// In a folder, or at an address such as s3://bucket/runs?region=us-east-1.
+std::string path_of(const std::string& storage, const std::string& name) {
+  std::string path = storage;
+  return path.insert(std::min(path.find('?'), path.size()), "/" + name);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -156,10 +163,10 @@ int main(int argc, char** argv) {
         options["earlier"] == 1 ? run_in_earlier_style(scaling, run, options, rows)
         : options["restore"] == 1
             ? run_trainer(
-                  TorchTrainer::restore(storage + "/" + name, {.train_loop_per_worker = loop,
-                                                               .train_loop_config = options,
-                                                               .scaling_config = scaling,
-                                                               .run_config = run}))
+                  TorchTrainer::restore(path_of(storage, name), {.train_loop_per_worker = loop,
+                                                                 .train_loop_config = options,
+                                                                 .scaling_config = scaling,
+                                                                 .run_config = run}))
             : run_trainer(TorchTrainer(
                   {.train_loop_per_worker = loop,
                    .train_loop_config = options,

@@ -11,6 +11,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "manta/base/error_internal.h"
 #include "manta/io/unique_fd.h"
@@ -21,7 +23,9 @@ namespace manta::data {
 /// process. It has one bucket, "bucket". Needs what scripts/setup.sh installs.
 class S3Server {
  public:
-  S3Server() {
+  /// `enter`: a command that runs what follows it elsewhere, as on another host. `tell` cannot
+  /// reach a server there.
+  explicit S3Server(std::vector<std::string> enter = {}) {
     // What the library would ask otherwise: a machine's metadata, the user's own files.
     ::setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
     ::setenv("AWS_CONFIG_FILE", "/nonexistent", 1);
@@ -37,11 +41,15 @@ class S3Server {
     ::posix_spawn_file_actions_init(&actions);
     ::posix_spawn_file_actions_adddup2(&actions, child_in.get(), 0);
     ::posix_spawn_file_actions_adddup2(&actions, child_out.get(), 1);
-    std::string python = MANTA_COUNTERPARTS, script = MANTA_S3_SERVER, bucket = "bucket";
-    char* arguments[] = {python.data(), script.data(), bucket.data(), nullptr};
-    int error = ::posix_spawn(&pid_, python.c_str(), &actions, nullptr, arguments, environ);
+    std::vector<std::string> words = std::move(enter);
+    words.insert(words.end(), {MANTA_COUNTERPARTS, MANTA_S3_SERVER, "bucket"});
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    int error = ::posix_spawn(&pid_, arguments[0], &actions, nullptr, arguments.data(), environ);
     ::posix_spawn_file_actions_destroy(&actions);
-    if (error != 0) throw Error(ErrorKind::kIo, str("starting ", python, ": ", errno_text(error)));
+    if (error != 0)
+      throw Error(ErrorKind::kIo, str("starting ", words[0], ": ", errno_text(error)));
     child_out.reset();
     port_ = read_line();
     if (port_.empty()) throw Error(ErrorKind::kIo, "the server of S3 did not start");
@@ -78,13 +86,19 @@ class S3Server {
   }
 
   /// Closes its port and cuts all connections; `come_back` opens it again, with what it had.
-  void go_down() { order("down\n"); }
-  void come_back() { order("up\n"); }
+  void go_down() { order("down"); }
+  void come_back() { order("up"); }
+  /// Whether there is such an object.
+  bool has(const std::string& path) { return answer_to("has " + path) == "yes"; }
 
  private:
   void order(const std::string& line) {
-    if (::write(to_server_.get(), line.data(), line.size()) < 0) throw_errno("telling the server");
-    if (read_line() != "done") throw Error(ErrorKind::kIo, "the server of S3 has ended");
+    if (answer_to(line) != "done") throw Error(ErrorKind::kIo, "the server of S3 has ended");
+  }
+  std::string answer_to(const std::string& line) {
+    std::string text = line + "\n";
+    if (::write(to_server_.get(), text.data(), text.size()) < 0) throw_errno("telling the server");
+    return read_line();
   }
   std::string read_line() {
     std::string line;
