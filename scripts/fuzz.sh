@@ -24,7 +24,11 @@ export UBSAN_OPTIONS=print_stacktrace=1
 fuzz_one() {
   local name=$1 log="$build/logs/$1.log"
   mkdir -p "$build/corpus/$name" "$build/seeds/$name"
-  "$build/fuzz/fuzz_$name" --write-seeds "$build/seeds/$name"
+  if ! "$build/fuzz/fuzz_$name" --write-seeds "$build/seeds/$name" >"$log" 2>&1; then
+    echo "$name: FAILED to make its seeds; the end of $log:"
+    tail -40 "$log"
+    return 1
+  fi
   if "$build/fuzz/fuzz_$name" -max_total_time="$seconds" -max_len=8192 -timeout=20 -rss_limit_mb=4096 -malloc_limit_mb=512 \
     -dict=fuzz/json.dict -artifact_prefix="$build/found/$name-" -print_final_stats=1 \
     "$build/corpus/$name" "$build/seeds/$name" $([ ! -d "fuzz/corpus/$name" ] || echo "fuzz/corpus/$name") >"$log" 2>&1; then

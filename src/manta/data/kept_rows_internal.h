@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "manta/data/operation_internal.h"
+#include "manta/data/row_layout_internal.h"
 
 namespace arrow {
 class Array;
@@ -18,8 +19,7 @@ namespace manta::data {
 /// places only, and the rows are gathered by the places that it gives: it moves 16 bytes a row
 /// instead of all columns. Otherwise whole rows go through DuckDB, which spills them.
 ///
-/// The values of a row lie beside each other: gathering one by its place reads a few lines of
-/// memory, not one for each column.
+/// The values of a row lie beside each other (RowLayout).
 class KeptRows {
  public:
   /// Batches of `next` are lanes: first `columns`, which are gathered, then the keys, then the
@@ -55,33 +55,19 @@ class KeptRows {
   static std::shared_ptr<arrow::Array> places(int64_t batch, int64_t rows);
 
  private:
-  /// Where a column is in a row.
-  struct Slot {
-    std::shared_ptr<arrow::DataType> type;
-    bool is_text = false;
-    int64_t at = 0, width = 0;
-    int64_t null_byte = 0;
-    uint8_t null_bit = 0;
-    bool has_nulls = false;
-  };
   struct Kept {
     std::vector<std::unique_ptr<arrow::Buffer>> blocks;  ///< Of kBlockRows rows each.
     std::vector<std::shared_ptr<arrow::Array>> texts;    ///< That rows point into.
     std::shared_ptr<arrow::RecordBatch> keys;            ///< And places.
   };
-  struct Gathered;
 
   void keep(const arrow::RecordBatch& batch);
-  int64_t text_bytes_of(const uint8_t* row) const;
   const uint8_t* row_at(int64_t place) const;
 
   NextBatch next_;  ///< Null once all are kept.
-  std::vector<Slot> slots_;
-  std::vector<int64_t> texts_at_;  ///< Of slots: where texts are in a row.
-  int64_t row_bytes_ = 0, nulls_at_ = 0;
-  std::vector<uint8_t> no_row_;  ///< Nulls only, for no place.
-  std::vector<Kept> kept_;       ///< By batch.
-  size_t given_ = 0;             ///< Batches, by `next` or `next_keys`.
+  RowLayout layout_;
+  std::vector<Kept> kept_;  ///< By batch.
+  size_t given_ = 0;        ///< Batches, by `next` or `next_keys`.
   int64_t rows_ = 0, bytes_ = 0;
   int64_t most_text_bytes_ = 0;
 };

@@ -1,15 +1,12 @@
 #include <arrow/api.h>
 
-#include <algorithm>
-#include <span>
-
 #include "manta/base/error_internal.h"
 #include "manta/data/dataset.h"
-#include "manta/data/gather_internal.h"
 #include "manta/data/generator_internal.h"
 #include "manta/data/operation_internal.h"
 #include "manta/data/plan_internal.h"
 #include "manta/data/plan_limits_internal.h"
+#include "manta/data/reordered_rows_internal.h"
 
 namespace manta {
 namespace data {
@@ -56,23 +53,17 @@ class WindowShuffle final : public WindowOperation {
   }
 
   Batches run(const Batches& batches, int64_t epoch, int64_t window) const override {
-    auto all = concatenate(batches);
-    if (all->num_rows() > UINT32_MAX) {
+    int64_t rows = count_rows(batches);
+    if (rows > UINT32_MAX) {
       throw Error(ErrorKind::kInvalidArgument,
-                  str("in ", to_string(), ": a window of ", all->num_rows(),
+                  str("in ", to_string(), ": a window of ", rows,
                       " rows; ask for fewer rows, or write smaller row groups"));
     }
     Generator generator(
         {seed_, static_cast<uint64_t>(epoch), kRowOrder, static_cast<uint64_t>(window)});
-    auto order = generator.permutation(all->num_rows());
-    Batches results;
-    for (size_t row = 0; row < order.size(); row += kPieceRows) {
-      auto rows = std::span(order).subspan(row, std::min<size_t>(kPieceRows, order.size() - row));
-      Piece piece = to_piece(*all);
-      gather_all(piece, rows, [](const auto& column) { return column.null_count() > 0; });
-      results.push_back(to_batch(std::move(piece)));
-    }
-    return results;
+    auto all = reordered(batches, generator.permutation(rows));
+    // Parts of the same memory: whoever puts some together again copies nothing.
+    return rechunk({all}, kPieceRows);
   }
 
  private:

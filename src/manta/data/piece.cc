@@ -83,12 +83,44 @@ int64_t count_rows(const Batches& batches) {
   return rows;
 }
 
+namespace {
+
+// Whether the second column's values follow the first one's in the same memory.
+bool follows_in_memory(const arrow::ArrayData& first, const arrow::ArrayData& second) {
+  return first.buffers == second.buffers && first.child_data == second.child_data &&
+         first.dictionary == second.dictionary && second.offset == first.offset + first.length;
+}
+
+// The rows of batches that are adjacent parts of one, without a copy; null if they are not.
+std::shared_ptr<arrow::RecordBatch> put_together_again(const Batches& batches) {
+  for (size_t i = 1; i < batches.size(); ++i) {
+    for (int column = 0; column < batches[i]->num_columns(); ++column) {
+      if (!follows_in_memory(*batches[i - 1]->column_data(column),
+                             *batches[i]->column_data(column))) {
+        return nullptr;
+      }
+    }
+  }
+  arrow::ArrayVector columns;
+  for (const auto& column : batches[0]->columns()) {
+    auto data = column->data()->Copy();
+    data->length = count_rows(batches);
+    data->null_count = data->buffers[0] ? arrow::kUnknownNullCount : 0;
+    data->statistics = nullptr;  // those of the first part
+    columns.push_back(arrow::MakeArray(data));
+  }
+  return arrow::RecordBatch::Make(batches[0]->schema(), count_rows(batches), std::move(columns));
+}
+
+}  // namespace
+
 std::shared_ptr<arrow::RecordBatch> concatenate(const Batches& batches) {
   if (batches.size() == 1) return batches[0];
   if (batches[0]->num_columns() == 0) {
     return arrow::RecordBatch::Make(batches[0]->schema(), count_rows(batches),
                                     arrow::ArrayVector());
   }
+  if (auto together = put_together_again(batches)) return together;
   return check(arrow::ConcatenateRecordBatches(batches), "putting batches together");
 }
 

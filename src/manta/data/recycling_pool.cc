@@ -9,7 +9,7 @@
 namespace manta::data {
 namespace {
 
-constexpr int64_t kSmallest = 32 << 10, kLargest = 4 << 20;
+constexpr int64_t kSmallest = 32 << 10, kLargest = 8 << 20;
 constexpr int64_t kAlignment = 64;
 // With AddressSanitizer none: a block that is given out again hides whoever still uses it.
 #if defined(__SANITIZE_ADDRESS__)

@@ -11,7 +11,7 @@ namespace manta::data {
 /// Gives freed blocks out again, whichever threads free and take them. Rows are decoded by one
 /// thread and freed by another, for which Arrow's allocator takes fresh memory again and again:
 /// zeroing its pages took a third of the time of a pass over two columns. Holds at most
-/// `kept_bytes` that nobody uses, of blocks of 32 KiB to 4 MiB; others go to Arrow's own pool.
+/// `kept_bytes` that nobody uses, of blocks of 32 KiB to 8 MiB; others go to Arrow's own pool.
 class RecyclingPool final : public arrow::MemoryPool {
  public:
   /// The process's, for what sources decode.
@@ -38,7 +38,7 @@ class RecyclingPool final : public arrow::MemoryPool {
   int64_t unused_bytes() const;
 
  private:
-  static constexpr size_t kClasses = 29;  // of sizes, four for each power of two
+  static constexpr size_t kClasses = 33;  // of sizes, four for each power of two
 
   arrow::MemoryPool* const below_;
   const int64_t kept_bytes_;

@@ -36,7 +36,7 @@ TEST(RecyclingPoolTest, AFreedBlockIsGivenOutAgain) {
 
 TEST(RecyclingPoolTest, HoldsOnlySoMuchAndNoneOfOtherSizes) {
   RecyclingPool pool(512 * kKiB, arrow::default_memory_pool());
-  for (int64_t size : {int64_t{0}, kKiB, 32 * kKiB - 1, 4 * kMiB + 1, 10 * kMiB}) {
+  for (int64_t size : {int64_t{0}, kKiB, 32 * kKiB - 1, 8 * kMiB + 1, 20 * kMiB}) {
     pool.Free(allocate(pool, size), size, kAlignment);
     EXPECT_EQ(pool.unused_bytes(), 0) << size;
   }

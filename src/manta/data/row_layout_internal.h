@@ -1,0 +1,132 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace arrow {
+class Array;
+class Buffer;
+class DataType;
+}  // namespace arrow
+
+namespace manta::data {
+
+/// A text in a row: its bytes, if they are few, or where they are.
+struct TextSlot {
+  static constexpr int64_t kInPlace = 8;
+  static TextSlot of(std::string_view text);
+  int64_t length;
+  union {
+    char bytes[kInPlace];
+    const char* pointer;
+  };
+  const char* data() const { return length <= kInPlace ? bytes : pointer; }
+};
+static_assert(sizeof(TextSlot) == 16);
+
+/// How rows lie in memory, the values of each beside each other. Whoever takes rows in another
+/// order then reads a few lines of memory for each, not one for each of its columns.
+class RowLayout {
+ public:
+  static constexpr int64_t kLine = 64;  ///< Bytes that the processor reads at once.
+  /// Rows are written and read in blocks that stay in the processor's cache from one column to the
+  /// next. They are small enough that the allocator keeps them for the operation that comes next:
+  /// where new memory comes from the host of a virtual machine, it takes longer than all the rest.
+  static constexpr int kBitsOfBlock = 10;
+  static constexpr int64_t kBlockRows = 1 << kBitsOfBlock;
+
+  /// Where a column is in a row.
+  struct Slot {
+    std::shared_ptr<arrow::DataType> type;
+    bool is_text = false, is_bool = false;
+    int64_t at = 0, width = 0;
+    int64_t null_byte = 0;
+    uint8_t null_bit = 0;
+    bool has_nulls = false;  ///< In what was written so far.
+  };
+
+  /// Values of 1, 2, 4, 8 or 16 bytes, booleans, texts and bytes.
+  static bool can_hold(const arrow::DataType& type);
+  /// Of such types.
+  explicit RowLayout(const std::vector<std::shared_ptr<arrow::DataType>>& types);
+
+  int64_t row_bytes() const { return row_bytes_; }
+  const std::vector<Slot>& slots() const { return slots_; }
+  /// A row of nulls.
+  const uint8_t* no_row() const { return no_row_.data(); }
+
+  /// Writes the rows [begin, end) of these columns, of which there may be more than slots, one
+  /// after the other. Sets `points[i]` if they point into column i, which must stay.
+  void write(const std::vector<std::shared_ptr<arrow::Array>>& columns, int64_t begin, int64_t end,
+             uint8_t* to, std::vector<bool>& points);
+  /// The bytes of all texts of a row.
+  int64_t text_bytes(const uint8_t* row) const;
+  bool has_texts() const { return !texts_at_.empty(); }
+
+ private:
+  bool write_column(Slot& slot, const arrow::Array& column, int64_t begin, int64_t end,
+                    uint8_t* to) const;
+
+  std::vector<Slot> slots_;
+  std::vector<int64_t> texts_at_;  ///< Where texts are in a row.
+  int64_t row_bytes_ = 0, nulls_at_ = 0;
+  std::vector<uint8_t> no_row_;
+};
+
+/// A column that is made of rows, whatever their order.
+class GatheredColumn {
+ public:
+  /// `type`: that of the slot, or another with values of the same width; of texts with any offsets.
+  /// `may_be_nowhere`: some of the rows may be no_row().
+  GatheredColumn(const RowLayout::Slot& slot, std::shared_ptr<arrow::DataType> type, int64_t rows,
+                 bool may_be_nowhere);
+  /// The rows [begin, end), which are at `rows`. `begin` is a multiple of kRowsOfWord.
+  static constexpr int64_t kRowsOfWord = 64;
+  void add(const uint8_t* const* rows, int64_t begin, int64_t end);
+  /// Throws Error(kResources) if its texts are more than the type can hold.
+  std::shared_ptr<arrow::Array> finish();
+
+ private:
+  std::shared_ptr<arrow::Buffer> new_bits() const;
+
+  const RowLayout::Slot& slot_;
+  const std::shared_ptr<arrow::DataType> type_;
+  const int64_t length_;
+  std::shared_ptr<arrow::Buffer> valid_, values_;
+  std::vector<TextSlot> texts_;
+  int64_t nulls_ = 0;
+};
+
+/// A column of texts, or bytes, of a type with any offsets. `valid` may be null. Throws
+/// Error(kResources) if they are more than the type can hold.
+std::shared_ptr<arrow::Array> text_column(const std::shared_ptr<arrow::DataType>& type,
+                                          std::span<const TextSlot> texts,
+                                          std::shared_ptr<arrow::Buffer> valid, int64_t nulls);
+
+/// Fills columns with `length` rows: number i is at `row_at(i)`.
+template <class RowAt>
+void gather_rows(const RowLayout& layout, std::vector<GatheredColumn>& columns, int64_t length,
+                 const RowAt& row_at) {
+  constexpr int64_t kFew = GatheredColumn::kRowsOfWord, kMany = 4 * kFew;
+  constexpr int64_t kFirstLevelCache = 24 << 10;  // a part of it
+  const int64_t at_once = kMany * layout.row_bytes() <= kFirstLevelCache ? kMany : kFew;
+  std::array<const uint8_t*, kMany> rows{};
+  for (int64_t begin = 0; begin < length; begin += at_once) {
+    int64_t end = std::min(length, begin + at_once);
+    for (int64_t i = begin; i < end; ++i) {
+      const uint8_t* row = row_at(i);
+      for (int64_t byte = 0; byte < layout.row_bytes(); byte += RowLayout::kLine) {
+        __builtin_prefetch(row + byte);
+      }
+      rows[static_cast<size_t>(i - begin)] = row;
+    }
+    for (auto& column : columns) column.add(rows.data(), begin, end);
+  }
+}
+
+}  // namespace manta::data
