@@ -29,7 +29,7 @@ LARGE_ROWS ?= 160000000
 test-large: setup
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target test_program_wide_memory
-	@for operation in sort random_shuffle groupby join stream; do \
+	@for operation in sort random_shuffle stream groupby join; do \
 	  echo "$$operation of $(LARGE_ROWS) rows of 64 bytes:"; \
 	  build/release/tests/programs/wide_memory $$operation $(LARGE_ROWS) 500000000 650000000 || exit 1; done
 

@@ -21,11 +21,24 @@ namespace {
 using TypePtr = std::shared_ptr<arrow::DataType>;
 
 constexpr int64_t kLargestBatchBytes = 32 << 20;
-// DuckDB does not count everything that it uses, and there is more than DuckDB: with a limit of 141
-// MB, sorting 512 MB took a process of two threads 353 MB in all. With 200 MB it cannot merge the
-// parts of 10 GB any more.
-constexpr double kPartThatItCounts = 0.55;
+// DuckDB does not count everything that it uses, and there is more than DuckDB, rows on their way
+// to it first of all: with a limit of 102 MB, sorting 512 MB took a process 305 MB in all. And it
+// keeps about 1.7 bytes of each row that it sorts in memory, however much it spills: with less than
+// 280 MB it cannot sort 160 million.
+constexpr int64_t kBesideDuckdb = 160'000'000;
+constexpr double kLeastPart = 0.4, kMostPart = 0.65;
+
+int64_t memory_limit(int64_t operation) {
+  auto part = [&](double share) {
+    return static_cast<int64_t>(static_cast<double>(operation) * share);
+  };
+  return std::max(part(kLeastPart), std::min(part(kMostPart), operation - kBesideDuckdb));
+}
+
 constexpr int64_t kSmallestLimit = 64 << 20;  // with less, joins fail
+// Each thread sorts parts of rows of its own, and to merge them needs a block of each part: with 65
+// MiB, two threads fail on 12 million rows of 72 bytes, and one sorts 24 million.
+constexpr int64_t kBytesOfThread = 256 << 20;
 
 // A text of DuckDB's that says whose fault it is, turned into an Error.
 Error duckdb_error(const std::string& text, const std::string& folder) {
@@ -115,10 +128,9 @@ struct WideQuery::Impl {
     auto set = [&](const char* name, const std::string& value) {
       MANTA_CHECK(duckdb().set_config(config, name, value.c_str()) == duck::kSuccess, name);
     };
-    auto counted =
-        static_cast<int64_t>(static_cast<double>(limits.memory_bytes) * kPartThatItCounts);
-    set("memory_limit", str(std::max(counted, kSmallestLimit), "B"));
-    set("threads", str(limits.threads));
+    int64_t limit = std::max(memory_limit(limits.memory_bytes), kSmallestLimit);
+    set("memory_limit", str(limit, "B"));
+    set("threads", str(std::clamp<int64_t>(limit / kBytesOfThread, 1, limits.threads)));
     set("temp_directory", folder.path() + "/spilled");
     set("preserve_insertion_order", "false");  // what needs an order asks for it
     set("autoinstall_known_extensions", "false");
