@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <numeric>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -52,11 +53,13 @@ class Generator {
   std::vector<uint32_t> permutation(int64_t n) {
     MANTA_CHECK(n >= 0 && n < int64_t{1} << 32, "a permutation of more than 2^32 rows");
     std::vector<uint32_t> order(static_cast<size_t>(n));
-    std::iota(order.begin(), order.end(), uint32_t{0});
-    for (int64_t i = n - 1; i > 0; --i) {
-      std::swap(order[static_cast<size_t>(i)], order[below(static_cast<uint64_t>(i) + 1)]);
-    }
+    permutation(order);
     return order;
+  }
+  /// The same, in memory that is there: as many as it holds.
+  void permutation(std::span<uint32_t> order) {
+    std::iota(order.begin(), order.end(), uint32_t{0});
+    for (size_t i = order.size(); i-- > 1;) std::swap(order[i], order[below(i + 1)]);
   }
 
  private:

@@ -1,12 +1,16 @@
 #include <arrow/api.h>
 
+#include <span>
+
 #include "manta/base/error_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/data/generator_internal.h"
 #include "manta/data/operation_internal.h"
 #include "manta/data/plan_internal.h"
 #include "manta/data/plan_limits_internal.h"
+#include "manta/data/recycling_pool_internal.h"
 #include "manta/data/reordered_rows_internal.h"
+#include "manta/io/arrow_status_internal.h"
 
 namespace manta {
 namespace data {
@@ -61,7 +65,11 @@ class WindowShuffle final : public WindowOperation {
     }
     Generator generator(
         {seed_, static_cast<uint64_t>(epoch), kRowOrder, static_cast<uint64_t>(window)});
-    auto all = reordered(batches, generator.permutation(rows));
+    // Of memory that is used again: there is a window every few milliseconds.
+    auto buffer = check(arrow::AllocateBuffer(rows * 4, &RecyclingPool::instance()), "shuffling");
+    std::span order(reinterpret_cast<uint32_t*>(buffer->mutable_data()), static_cast<size_t>(rows));
+    generator.permutation(order);
+    auto all = reordered(batches, order);
     // Parts of the same memory: whoever puts some together again copies nothing.
     return rechunk({all}, kPieceRows);
   }

@@ -19,26 +19,39 @@ namespace {
 
 constexpr const char* kReordering = "bringing rows into another order";
 
+using BufferPtr = std::shared_ptr<arrow::Buffer>;
+
+// Of memory that is used again: what is new costs more than to write to it.
+template <class T>
+BufferPtr room_for(size_t values) {
+  auto bytes = static_cast<int64_t>(values * sizeof(T));
+  return check(arrow::AllocateBuffer(bytes, &RecyclingPool::instance()), kReordering);
+}
+template <class T>
+T* values_in(const BufferPtr& buffer) {
+  return reinterpret_cast<T*>(buffer->mutable_data());
+}
+
 /// An order of rows, and how to bring values into it without looking for each in a column that is
 /// larger than the nearest cache. Values are read as they lie and dealt out to buckets, each of
 /// which has the places of some thousand rows of the result; then each bucket is put into its
 /// order.
 class Reordering {
  public:
-  explicit Reordering(std::span<const uint32_t> order) : place_of_(order.size()) {
-    auto rows = static_cast<uint64_t>(order.size());
+  explicit Reordering(std::span<const uint32_t> order) : rows_(order.size()) {
     bits_ =
-        std::clamp(static_cast<int>(std::bit_width(rows)) - kBitsOfBuckets, kLeastBits, kMostBits);
-    for (size_t i = 0; i < order.size(); ++i) place_of_[order[i]] = static_cast<uint32_t>(i);
-    place_in_bucket_.resize(dealt_size<uint16_t>());
+        std::clamp(static_cast<int>(std::bit_width(rows_)) - kBitsOfBuckets, kLeastBits, kMostBits);
+    place_of_ = room_for<uint32_t>(rows_);
+    auto* place_of = values_in<uint32_t>(place_of_);
+    for (size_t i = 0; i < rows_; ++i) place_of[order[i]] = static_cast<uint32_t>(i);
+    place_in_bucket_ = room_for<uint16_t>(dealt_size<uint16_t>());
     uint32_t mask = (uint32_t{1} << bits_) - 1;
-    Dealing<uint16_t>(*this, place_in_bucket_.data())
-        .add(static_cast<int64_t>(order.size()), [&](int64_t row) {
-          return static_cast<uint16_t>(place_of_[static_cast<size_t>(row)] & mask);
-        });
+    Dealing<uint16_t>(*this, values_in<uint16_t>(place_in_bucket_))
+        .add(static_cast<int64_t>(rows_),
+             [&](int64_t row) { return static_cast<uint16_t>(place_of[row] & mask); });
   }
 
-  size_t rows() const { return place_of_.size(); }
+  size_t rows() const { return rows_; }
 
   /// How much room dealt values of the type take. Beside the values there is a line of memory
   /// between two buckets: at distances of a power of two, the lines that are written to by turns
@@ -58,7 +71,7 @@ class Reordering {
     /// The next so many, of which `value_of(i)` is number i.
     template <class ValueOf>
     void add(int64_t count, const ValueOf& value_of) {
-      const uint32_t* place_of = order_.place_of_.data() + row_;
+      const uint32_t* place_of = values_in<uint32_t>(order_.place_of_) + row_;
       const int bits = order_.bits_;
       T** next = next_.data();
       for (int64_t i = 0; i < count; ++i) {
@@ -79,7 +92,7 @@ class Reordering {
   template <class T>
   void finish(const T* dealt, T* to) const {
     const size_t size = size_t{1} << bits_;
-    const uint16_t* places = place_in_bucket_.data();
+    const uint16_t* places = values_in<uint16_t>(place_in_bucket_);
     for (size_t first = 0; first < rows(); first += size) {
       size_t count = std::min(rows() - first, size);
       for (size_t i = 0; i < count; i += kInLine<T>) __builtin_prefetch(to + i, /*write=*/1);
@@ -96,7 +109,7 @@ class Reordering {
   // there are millions of rows.
   static constexpr int kBitsOfBuckets = 7, kLeastBits = 11, kMostBits = 16;
 
-  size_t buckets() const { return (place_of_.size() >> bits_) + 1; }
+  size_t buckets() const { return (rows_ >> bits_) + 1; }
   template <class T>
   size_t stride() const {
     return (size_t{1} << bits_) + kInLine<T>;
@@ -104,9 +117,10 @@ class Reordering {
   template <class T>
   static constexpr size_t kInLine = RowLayout::kLine / sizeof(T);
 
-  int bits_ = 0;                           // of a row's place in its bucket
-  std::vector<uint32_t> place_of_;         // of each row, in the result
-  std::vector<uint16_t> place_in_bucket_;  // of what is dealt out
+  const size_t rows_;
+  int bits_ = 0;               // of a row's place in its bucket
+  BufferPtr place_of_;         // of each row, in the result
+  BufferPtr place_in_bucket_;  // of what is dealt out
 };
 
 /// The columns of batches in another order.
@@ -135,22 +149,11 @@ class ReorderedColumns {
   }
 
  private:
-  using BufferPtr = std::shared_ptr<arrow::Buffer>;
   /// The null bitmap of a column, if it has nulls.
   struct Valid {
     BufferPtr bits;
     int64_t nulls = 0;
   };
-
-  template <class T>
-  static BufferPtr room_for(size_t values) {
-    auto bytes = static_cast<int64_t>(values * sizeof(T));
-    return check(arrow::AllocateBuffer(bytes, &RecyclingPool::instance()), kReordering);
-  }
-  template <class T>
-  static T* values_in(const BufferPtr& buffer) {
-    return reinterpret_cast<T*>(buffer->mutable_data());
-  }
 
   // The values of a column: `values_of(array)` gives what gives value i of an array.
   template <class T, class ValuesOf>
