@@ -94,12 +94,14 @@ bool follows_in_memory(const arrow::ArrayData& first, const arrow::ArrayData& se
 // The rows of batches that are adjacent parts of one, without a copy; null if they are not.
 std::shared_ptr<arrow::RecordBatch> put_together_again(const Batches& batches) {
   for (size_t i = 1; i < batches.size(); ++i) {
+    if (batches[i]->num_columns() != batches[0]->num_columns()) return nullptr;
     for (int column = 0; column < batches[i]->num_columns(); ++column) {
       if (!follows_in_memory(*batches[i - 1]->column_data(column),
                              *batches[i]->column_data(column))) {
         return nullptr;
       }
     }
+    if (!have_same_columns(*batches[0]->schema(), *batches[i]->schema())) return nullptr;
   }
   arrow::ArrayVector columns;
   for (const auto& column : batches[0]->columns()) {

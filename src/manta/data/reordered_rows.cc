@@ -2,9 +2,7 @@
 #include <arrow/util/bit_util.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <cstring>
 #include <utility>
 
 #include "manta/base/error_internal.h"
@@ -131,24 +129,23 @@ class ReorderedColumns {
 
   std::shared_ptr<arrow::Array> column(int number) const {
     const auto& type = batches_.front()->schema()->field(number)->type();
-    if (!RowLayout::can_hold(*type)) return gathered(number);
     if (type->id() == arrow::Type::BOOL) return made_of(type, number, bools(number));
     if (arrow::is_base_binary_like(type->id())) return texts(number, type);
-    switch (type->byte_width()) {
-      case 1:
-        return made_of(type, number, numbers<uint8_t>(number));
-      case 2:
-        return made_of(type, number, numbers<uint16_t>(number));
-      case 4:
-        return made_of(type, number, numbers<uint32_t>(number));
-      case 8:
-        return made_of(type, number, numbers<uint64_t>(number));
-      default:
-        return made_of(type, number, numbers<std::array<uint64_t, 2>>(number));
-    }
+    if (!has_plain_values(*type)) return gathered(number);
+    std::shared_ptr<arrow::Array> result;
+    with_width(type->byte_width(),
+               [&]<class T>(T) { result = made_of(type, number, numbers<T>(number)); });
+    return result;
   }
 
  private:
+  static bool has_plain_values(const arrow::DataType& type) {
+    bool is_plain = arrow::is_primitive(type.id()) || arrow::is_decimal(type.id()) ||
+                    type.id() == arrow::Type::FIXED_SIZE_BINARY;
+    int width = is_plain ? type.byte_width() : 0;
+    return width == 1 || width == 2 || width == 4 || width == 8 || width == 16;
+  }
+
   /// The null bitmap of a column, if it has nulls.
   struct Valid {
     BufferPtr bits;

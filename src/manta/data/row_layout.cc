@@ -16,28 +16,6 @@ namespace {
 
 constexpr const char* kGatheringRows = "gathering rows";
 
-using SixteenBytes = std::array<uint64_t, 2>;
-
-bool is_text_of_rows(const arrow::DataType& type) { return arrow::is_base_binary_like(type.id()); }
-
-// Calls `call` with a value of the type that has so many bytes.
-template <class Call>
-void with_width(int64_t width, Call call) {
-  switch (width) {
-    case 1:
-      return call(uint8_t{});
-    case 2:
-      return call(uint16_t{});
-    case 4:
-      return call(uint32_t{});
-    case 8:
-      return call(uint64_t{});
-    default:
-      MANTA_CHECK(width == 16, "a value of another width in a row");
-      return call(SixteenBytes{});
-  }
-}
-
 void write_numbers(const arrow::Array& column, int64_t width, int64_t begin, int64_t end,
                    uint8_t* to, int64_t stride) {
   with_width(width, [&]<class T>(T) {
@@ -45,11 +23,6 @@ void write_numbers(const arrow::Array& column, int64_t width, int64_t begin, int
         reinterpret_cast<const T*>(column.data()->buffers[1]->data()) + column.offset();
     for (int64_t i = begin; i < end; ++i, to += stride) *reinterpret_cast<T*>(to) = from[i];
   });
-}
-
-void write_bools(const arrow::BooleanArray& column, int64_t begin, int64_t end, uint8_t* to,
-                 int64_t stride) {
-  for (int64_t i = begin; i < end; ++i, to += stride) *to = column.Value(i) ? 1 : 0;
 }
 
 // The bits of the rows [begin, end), which are at `rows`, in whole words. How many are set.
@@ -134,24 +107,13 @@ std::shared_ptr<arrow::Array> text_column(const std::shared_ptr<arrow::DataType>
              : text_column_of<int32_t>(type, texts, std::move(valid), nulls);
 }
 
-bool RowLayout::can_hold(const arrow::DataType& type) {
-  if (type.id() == arrow::Type::BOOL || is_text_of_rows(type)) return true;
-  bool is_plain = arrow::is_primitive(type.id()) || arrow::is_decimal(type.id()) ||
-                  type.id() == arrow::Type::FIXED_SIZE_BINARY;
-  int width = is_plain ? type.byte_width() : 0;
-  return width == 1 || width == 2 || width == 4 || width == 8 || width == 16;
-}
-
 RowLayout::RowLayout(const std::vector<std::shared_ptr<arrow::DataType>>& types)
     : slots_(types.size()) {
   for (size_t i = 0; i < types.size(); ++i) {
     Slot& slot = slots_[i];
     slot.type = types[i];
-    slot.is_bool = slot.type->id() == arrow::Type::BOOL;
-    slot.is_text = is_text_of_rows(*slot.type);
-    slot.width = slot.is_bool   ? 1
-                 : slot.is_text ? static_cast<int64_t>(sizeof(TextSlot))
-                                : slot.type->byte_width();
+    slot.is_text = arrow::is_base_binary_like(slot.type->id());
+    slot.width = slot.is_text ? static_cast<int64_t>(sizeof(TextSlot)) : slot.type->byte_width();
   }
   // Wide ones first, so that each lies at a multiple of its width.
   std::vector<size_t> order(slots_.size());
@@ -193,9 +155,7 @@ bool RowLayout::write_column(Slot& slot, const arrow::Array& column, int64_t beg
                              uint8_t* to) const {
   uint8_t* first = to + slot.at;
   bool points = false;
-  if (slot.is_bool) {
-    write_bools(static_cast<const arrow::BooleanArray&>(column), begin, end, first, row_bytes_);
-  } else if (!slot.is_text) {
+  if (!slot.is_text) {
     write_numbers(column, slot.width, begin, end, first, row_bytes_);
   } else if (arrow::is_large_binary_like(column.type_id())) {
     auto& texts = static_cast<const arrow::LargeBinaryArray&>(column);
@@ -227,8 +187,6 @@ GatheredColumn::GatheredColumn(const RowLayout::Slot& slot, std::shared_ptr<arro
   if (slot_.has_nulls || may_be_nowhere) valid_ = new_bits();
   if (slot_.is_text) {
     texts_.resize(static_cast<size_t>(rows));
-  } else if (slot_.is_bool) {
-    values_ = new_bits();
   } else {
     values_ = check(arrow::AllocateBuffer(rows * slot_.width, &RecyclingPool::instance()),
                     kGatheringRows);
@@ -247,8 +205,6 @@ void GatheredColumn::add(const uint8_t* const* rows, int64_t begin, int64_t end)
       texts_[static_cast<size_t>(i)] =
           *reinterpret_cast<const TextSlot*>(rows[i - begin] + slot_.at);
     }
-  } else if (slot_.is_bool) {
-    write_bits(rows, begin, end, *values_, [&](const uint8_t* row) { return row[slot_.at] != 0; });
   } else {
     with_width(slot_.width, [&]<class T>(T) {
       auto* to = reinterpret_cast<T*>(values_->mutable_data()) + begin;

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "manta/base/error_internal.h"
+
 namespace arrow {
 class Array;
 class Buffer;
@@ -29,6 +31,24 @@ struct TextSlot {
 };
 static_assert(sizeof(TextSlot) == 16);
 
+/// Calls `call` with a value of the type that has so many bytes: 1, 2, 4, 8 or 16.
+template <class Call>
+void with_width(int64_t width, Call call) {
+  switch (width) {
+    case 1:
+      return call(uint8_t{});
+    case 2:
+      return call(uint16_t{});
+    case 4:
+      return call(uint32_t{});
+    case 8:
+      return call(uint64_t{});
+    default:
+      MANTA_CHECK(width == 16, "a value of another width");
+      return call(std::array<uint64_t, 2>{});
+  }
+}
+
 /// How rows lie in memory, the values of each beside each other. Whoever takes rows in another
 /// order then reads a few lines of memory for each, not one for each of its columns.
 class RowLayout {
@@ -43,16 +63,14 @@ class RowLayout {
   /// Where a column is in a row.
   struct Slot {
     std::shared_ptr<arrow::DataType> type;
-    bool is_text = false, is_bool = false;
+    bool is_text = false;
     int64_t at = 0, width = 0;
     int64_t null_byte = 0;
     uint8_t null_bit = 0;
     bool has_nulls = false;  ///< In what was written so far.
   };
 
-  /// Values of 1, 2, 4, 8 or 16 bytes, booleans, texts and bytes.
-  static bool can_hold(const arrow::DataType& type);
-  /// Of such types.
+  /// Of texts and bytes, and of types whose values `with_width` knows.
   explicit RowLayout(const std::vector<std::shared_ptr<arrow::DataType>>& types);
 
   int64_t row_bytes() const { return row_bytes_; }

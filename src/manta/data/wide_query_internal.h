@@ -15,7 +15,8 @@ namespace manta::data {
 /// What a wide operation may use.
 struct WideLimits {
   int64_t memory_bytes = 0;  ///< About as many at the same time; more is spilled to files.
-  int threads = 1;
+  int threads =
+      1;  ///< At most: with little memory there are fewer, so that more rows can be sorted.
   /// Asked now and then; once it is true, the query ends.
   std::function<bool()> stopping = {};
 };
