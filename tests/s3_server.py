@@ -2,7 +2,8 @@
 
 Arguments are buckets that it has from the start. As S3, it gives those without a key what is public only: a request to
 /-/public makes everything so. A request to /-/fault?cut=N makes the next N answers with a body of more than 64 KiB end in the middle, and
-/-/fault?refuse=N refuses the next N requests with 503 Slow Down. /-/refuse?match=EXPRESSION&skip=N&times=M does so with those of
+/-/fault?refuse=N refuses the next N requests with 503 Slow Down. /-/fault?grow=N or shrink=N replaces the object by one that is longer or
+shorter, after each of the next N requests for its size. /-/refuse?match=EXPRESSION&skip=N&times=M does so with those of
 which "METHOD path?query" matches, the first N of them excepted, M times; the last such request counts. /-/counts tells how many
 there were.
 
@@ -25,6 +26,7 @@ from moto.s3.models import s3_backends
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 LARGE = 64 << 10
+STORE = s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
 
 
 class Faults:
@@ -32,8 +34,8 @@ class Faults:
         self.app, self.lock = app, threading.Lock()
         self.public = False
         self.down = False
-        self.left = {"cut": 0, "refuse": 0}
-        self.counts = {"requests": 0, "cut": 0, "refuse": 0, "matched": 0}
+        self.left = {"cut": 0, "refuse": 0, "grow": 0, "shrink": 0}
+        self.counts = {"requests": 0, "matched": 0, **self.left}
         self.match, self.skip, self.times = None, 0, 0
 
     def take(self, fault):
@@ -90,7 +92,17 @@ class Faults:
         body = b"".join(self.app(environ, start_response))
         if environ["REQUEST_METHOD"] == "GET" and len(body) > LARGE and self.take("cut"):
             return self.cut(body)
+        if environ["REQUEST_METHOD"] == "HEAD":
+            if self.take("grow"):
+                self.replace(environ["PATH_INFO"], lambda old: old + b" and more")
+            elif self.take("shrink"):
+                self.replace(environ["PATH_INFO"], lambda old: old[:-1])
         return [body]
+
+    @staticmethod
+    def replace(path, change):
+        bucket, _, name = path.strip("/").partition("/")
+        STORE.put_object(bucket, name, change(STORE.get_object(bucket, name).value))
 
     def cut(self, body):
         yield body[: len(body) // 2]
@@ -105,9 +117,8 @@ class Quiet(WSGIRequestHandler):
 
 
 def main():
-    store = s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
     for bucket in sys.argv[1:]:
-        store.create_bucket(bucket, "us-east-1")
+        STORE.create_bucket(bucket, "us-east-1")
     app = Faults(DomainDispatcherApplication(create_backend_app))
 
     def listen(port):
@@ -122,7 +133,7 @@ def main():
         order, _, path = line.strip().partition(" ")
         answer = "done"
         if order == "has":
-            answer = "yes" if store.get_object(sys.argv[1], path) else "no"
+            answer = "yes" if STORE.get_object(sys.argv[1], path) else "no"
         elif order == "down":
             app.down = True
             server.shutdown()

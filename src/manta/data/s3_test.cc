@@ -234,5 +234,19 @@ TEST(S3Test, AFileThatIsNotFinishedIsNotThere) {
   message_of(ErrorKind::kNotFound, [&] { open_remote(address); });
 }
 
+TEST(S3Test, ATextThatIsReplacedWhileItIsReadIsOneOrTheOther) {
+  S3Server server;
+  auto address = *remote_address(server.address("x/a.txt"));
+  write_remote(address, "text");
+  server.tell("/-/fault?grow=1");
+  EXPECT_EQ(read_remote(address, 100), "text and more");
+  server.tell("/-/fault?shrink=2");
+  EXPECT_EQ(read_remote(address, 100), "text and mo");
+  EXPECT_THAT(server.tell("/-/counts"), HasSubstr("grow=1 shrink=2"));
+  server.tell("/-/fault?grow=1000");
+  EXPECT_THAT(message_of(ErrorKind::kIo, [&] { read_remote(address, 10000); }),
+              AllOf(HasSubstr("x/a.txt"), HasSubstr("replaced")));
+}
+
 }  // namespace
 }  // namespace manta::data

@@ -108,6 +108,10 @@ std::chrono::nanoseconds last_modified(const arrow::KeyValueMetadata& headers) {
   return std::chrono::seconds(seconds);
 }
 
+bool same_content(const OpenRemoteFile& a, const OpenRemoteFile& b) {
+  return a.size == b.size && a.modified == b.modified && a.tag == b.tag;
+}
+
 }  // namespace
 
 RemoteEntry look_at(const RemoteAddress& address) {
@@ -186,14 +190,25 @@ void remove_remote_folder(const RemoteAddress& folder) {
 }
 
 std::string read_remote(const RemoteAddress& address, size_t most) {
+  // To open a file asks for its size, and to read it is another request: if the file was replaced
+  // in between, the bytes are those of the new one, cut off where the old one ended.
+  constexpr int kTries = 10;
+  std::string doing = str("reading '", address.text(), "'");
   OpenRemoteFile opened = open_remote(address);
-  if (static_cast<size_t>(opened.size) > most) {
-    throw Error(ErrorKind::kCorrupt, str("'", address.text(), "' has ", opened.size,
-                                         " bytes; at most ", most, " are read"));
+  for (int tries = 0; tries < kTries; ++tries) {
+    if (static_cast<size_t>(opened.size) > most) {
+      throw Error(ErrorKind::kCorrupt, str("'", address.text(), "' has ", opened.size,
+                                           " bytes; at most ", most, " are read"));
+    }
+    auto bytes = opened.file->ReadAt(0, opened.size);
+    OpenRemoteFile after = open_remote(address);
+    if (same_content(opened, after)) {
+      if (!bytes.ok()) throw remote_error(bytes.status(), doing);
+      return (*bytes)->ToString();
+    }
+    opened = std::move(after);
   }
-  auto bytes = opened.file->ReadAt(0, opened.size);
-  if (!bytes.ok()) throw remote_error(bytes.status(), str("reading '", address.text(), "'"));
-  return (*bytes)->ToString();
+  throw Error(ErrorKind::kIo, str(doing, ": it was replaced ", kTries, " times meanwhile"));
 }
 
 void write_remote(const RemoteAddress& address, std::string_view text) {

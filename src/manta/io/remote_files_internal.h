@@ -79,7 +79,8 @@ void remove_remote(const RemoteAddress& address);
 /// With everything below it. Success if there is none.
 void remove_remote_folder(const RemoteAddress& folder);
 
-/// The whole file. Throws as open_remote, and Error(kCorrupt) if it has more bytes.
+/// The whole file, as it was at one moment, even if it is replaced meanwhile. Throws as
+/// open_remote, and Error(kCorrupt) if it has more bytes.
 std::string read_remote(const RemoteAddress& address, size_t most);
 /// A new file, or other content in the place of one that is there: readers see one or the other.
 void write_remote(const RemoteAddress& address, std::string_view text);
