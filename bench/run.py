@@ -120,6 +120,7 @@ def main():
     parser.add_argument("--tables", action="store_true", help="only write RESULTS.md and README's table")
     parser.add_argument("--check", action="store_true", help="with --tables: write nothing, fail if they differ")
     args = parser.parse_args()
+    args.into.mkdir(parents=True, exist_ok=True)  # now, not after minutes of measuring
     if args.rounds < 1:
         parser.error(f"--rounds must be positive (was {args.rounds})")
     if args.tables:

@@ -1,4 +1,5 @@
-"""Usage: status_test.py <the program manta> <the program waits>. Looks at a run that lives, that is stopped, and that is dead."""
+"""Usage: status_test.py <the program manta> <the program waits>. Looks at runs that live, on one
+node and on several, that are stopped, and that are dead."""
 
 import json
 import os
@@ -6,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 MANTA, WAITS = sys.argv[1:3]
@@ -18,10 +20,10 @@ class Status(unittest.TestCase):
         self.folder = folder.name
         self.environment = {**os.environ, "TMPDIR": self.folder}
 
-    def start(self):
+    def start(self, **variables):
         flag = os.path.join(self.folder, "flag")
         open(flag, "w").close()
-        driver = subprocess.Popen([WAITS, flag], env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        driver = subprocess.Popen([WAITS, flag], env={**self.environment, **variables}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                   start_new_session=True, text=True)
         self.addCleanup(driver.stdout.close)
         self.addCleanup(driver.stdin.close)
@@ -69,6 +71,32 @@ class Status(unittest.TestCase):
         # Looking changes nothing: the run goes on, and ends well.
         for _ in range(30):
             self.run_of(driver)
+        driver.stdin.close()
+        self.assertEqual(driver.wait(timeout=50), 0)
+        self.assertEqual(self.ask("status"), f"no runs of this user in {self.folder}\n")
+
+    def test_a_run_on_several_nodes(self):
+        # Two agents on this machine, which is all that they know of the driver's; each has a folder of its own here.
+        driver = self.start(MANTA_CLUSTER="hosts:n1,n2;command=env AS={host} MANTA_NODE_RESOURCES=cpus=1,license=3;address=127.0.0.1")
+        text = self.ask("status")
+        self.assertIn(f"waits (pid {driver.pid}), for ", text)
+        host = os.uname().nodename
+        self.assertRegex(text, rf"\n  0 +{host} +alive +\d+ +2 of 2 CPU")
+        for node in (1, 2):
+            self.assertRegex(text, rf"\n  {node} +{host} +alive +\d+ +0 of 1 CPU.*0 of 3 license")
+            self.assertRegex(text, rf"process \d+, in {self.folder}/\S+: the agent of node {node}, with \d+ processes, "
+                                   r"of the run whose driver is at 127\.0\.0\.1:\d+\n")
+        runs = [json.loads(line) for line in self.ask("status", "--json").splitlines()]
+        agents = {run["node"]: run for run in runs if run["role"] == "agent"}
+        self.assertEqual(sorted(agents), [1, 2])
+        self.assertFalse(agents[1]["draining"])
+        self.assertEqual(agents[1]["driver"], agents[2]["driver"])
+        self.assertEqual([node["id"] for node in self.run_of(driver)["nodes"]], [0, 1, 2])
+        os.kill(agents[2]["pid"], signal.SIGTERM)  # as a cluster does before it takes a node away
+        deadline = time.monotonic() + 40
+        while not any(node["state"] == "draining" for node in self.run_of(driver)["nodes"]):
+            self.assertLess(time.monotonic(), deadline)
+        self.assertRegex(self.ask("status"), rf"\n  2 +{host} +draining ")
         driver.stdin.close()
         self.assertEqual(driver.wait(timeout=50), 0)
         self.assertEqual(self.ask("status"), f"no runs of this user in {self.folder}\n")

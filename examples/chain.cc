@@ -1,10 +1,12 @@
 // Preprocessors one after the other, fitted once and kept with the model: scales two columns of the
-// breast cancer table, trains XGBoost on two workers, and predicts from raw rows.
+// breast cancer table, trains XGBoost on two workers, and predicts from raw rows, once with the
+// model itself and once over the whole data set.
 //
 //   chain
 //
-// Prints the metrics, what the first scaler has learned, and predictions.
+// Prints the metrics, what the scaler has learned, and predictions.
 
+#include <arrow/record_batch.h>
 #include <manta/manta.h>
 #include <manta/xgboost.h>
 
@@ -22,8 +24,7 @@ int main(int argc, char** argv) try {
   Dataset dataset = data::read_csv(BREAST_CANCER_CSV);
   Dataset predict_ds = dataset.drop_columns({"target"});
 
-  Chain preprocessor(StandardScaler({"worst radius", "worst area"}),
-                     MinMaxScaler({"worst radius", "worst area"}));
+  Chain preprocessor(StandardScaler({"worst radius", "worst area"}), Repartitioner(2));
   XGBoostTrainer trainer({.params = {{"tree_method", "approx"},
                                      {"objective", "binary:logistic"},
                                      {"eval_metric", {"logloss", "error"}}},
@@ -32,6 +33,10 @@ int main(int argc, char** argv) try {
   Result result = trainer.fit(dataset, preprocessor);
   std::cout << result.metrics.dump() << "\n"
             << result.checkpoint.get_preprocessor()->to_string() << std::endl;
+
+  auto this_model = load_model<XGBoostPredictor>(result.checkpoint);
+  data::BatchPtr predicted = this_model.predict(predict_ds.take_batch(3));
+  std::cout << predicted->ToString() << std::endl;
 
   auto predictor = BatchPredictor::from_checkpoint<XGBoostPredictor>(result.checkpoint);
   predictor.predict(predict_ds).show(3);

@@ -3,7 +3,8 @@
 //
 //   mixed_precision
 //
-// Prints the loss of a training in bfloat16, and of one in float16 with a GradScaler.
+// Prints the mean loss of the last epoch of a training in bfloat16, and of one in float16 with a
+// GradScaler.
 
 #include <manta/manta.h>
 #include <manta/torch.h>
@@ -32,6 +33,7 @@ void train_func(const Json& config) {
 
   for (int epoch = 0; epoch < 10; ++epoch) {
     torch::Tensor loss;
+    double sum_of_losses = 0;
     int64_t i = 0;
     for (auto& batch : iter_torch_batches(train::get_dataset_shard(),
                                           {.batch_size = 16, .dtypes = torch::kFloat32})) {
@@ -49,8 +51,9 @@ void train_func(const Json& config) {
         scaler.update();
         optimizer.zero_grad();
       }
+      sum_of_losses += loss.item<double>() * kAccumulationSteps;
     }
-    train::report({{"loss", loss.item<double>() * kAccumulationSteps}},
+    train::report({{"loss", sum_of_losses / static_cast<double>(i)}},
                   TorchCheckpoint::from_model(model, optimizer).add_scaler(scaler));
   }
 }

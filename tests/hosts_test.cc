@@ -7,17 +7,20 @@
 #include <parquet/arrow/writer.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <random>
 #include <regex>
+#include <set>
 #include <thread>
 
 #include "manta/base/json.h"
 #include "manta/core/ray_cluster_internal.h"
 #include "manta/core/slurm_cluster_internal.h"
 #include "manta/data/s3_server_internal.h"
+#include "manta/train/checkpoint.h"
 #include "on_hosts.h"
 #include "process_tree.h"
 
@@ -94,6 +97,92 @@ class HostsTest : public OnHosts {
     bool is_there = std::regex_search(said, found, std::regex("done ([0-9.]+) after"));
     EXPECT_TRUE(is_there) << said;
     return is_there ? std::stod(found[1]) : NAN;
+  }
+
+  // Those that it made, in order, each once.
+  static std::string reports_of(const std::string& said) {
+    std::smatch found;
+    bool is_there = std::regex_search(said, found, std::regex("reports of steps([ 0-9]+)"));
+    EXPECT_TRUE(is_there) << said;
+    return is_there ? found[1].str() : "";
+  }
+
+  // By which attempt the checkpoint of that report was committed; -1 if there is none.
+  int attempt_of(int index) const {
+    std::string number = std::to_string(index);
+    std::string manifest = run_folder() + "/checkpoint_" + std::string(6 - number.size(), '0') +
+                           number + "/manifest.json";
+    std::string text = text_of(manifest);
+    return text.empty() ? -1 : Json::parse(text).at("attempt").get<int>();
+  }
+  // Every committed checkpoint has the content of its manifest and nothing else, and none is of an
+  // earlier attempt than the one before it.
+  void expect_sound_checkpoints() const {
+    int found = 0, last_attempt = 0;
+    std::set<std::string> folders;
+    for (const auto& entry : std::filesystem::directory_iterator(run_folder())) {
+      std::string name = entry.path().filename();
+      if (name.starts_with("checkpoint_")) folders.insert(entry.path());
+    }
+    for (const std::string& folder : folders) {
+      EXPECT_THAT(folder, Not(HasSubstr("partial")));
+      Checkpoint checkpoint = Checkpoint::from_directory(folder);  // checks sizes and checksums
+      std::set<std::string> listed{"manifest.json"}, there;
+      for (const std::string& file : checkpoint.files()) listed.insert(file);
+      for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+        if (entry.is_regular_file()) {
+          there.insert(std::filesystem::relative(entry.path(), folder).string());
+        }
+      }
+      EXPECT_EQ(there, listed) << folder;
+      int attempt = checkpoint.manifest().at("attempt");
+      EXPECT_GE(attempt, last_attempt) << folder;
+      last_attempt = attempt;
+      ++found;
+    }
+    EXPECT_GT(found, 0);
+  }
+
+  // Processes and hosts die one after the other, also while the group is being restarted, and hosts
+  // are cut off: what the driver sends to them, what they send to it, or both. `make test-faults`
+  // has more of them.
+  void train_through_faults(const std::string& enter) {
+    const char* wanted = std::getenv("MANTA_TEST_FAULTS");
+    int faults = wanted ? std::atoi(wanted) : 8;
+    std::string epochs = std::to_string(std::max(2, faults / 4));
+    double result = expected({"--epochs", epochs});
+    std::string reports = reports_of(text_of(folder_ / "alone.out"));
+    std::mt19937 random(7);
+    auto driver = start(
+        6, {"--cpus", "0", "--pause-ms", "20", "--max-failures", "-1", "--epochs", epochs}, enter);
+    ASSERT_TRUE(driver->says("report 0")) << driver->said();
+    int kills = 0, crashes = 0, cuts = 0;
+    for (int fault = 0; fault < faults && !driver->has_ended(); ++fault) {
+      int host = 1 + static_cast<int>(random() % 3);
+      auto processes = hosts_->processes(host);
+      if (fault % 3 == 1) {
+        int way = cuts++ % 3;
+        if (way == 0) hosts_->cut_one_way(0, host);
+        if (way == 1) hosts_->cut_one_way(host, 0);
+        if (way == 2) hosts_->cut(host);
+        std::this_thread::sleep_for(std::chrono::seconds(5));  // the driver has noticed
+        hosts_->heal();
+      } else if (fault % 4 == 2 || processes.empty()) {
+        ++crashes;
+        hosts_->crash(host);
+      } else {
+        ++kills;
+        ::kill(processes[random() % processes.size()], SIGKILL);
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(random() % 1500));
+    }
+    for (int i = 0; i < faults && !driver->has_ended(); ++i) {  // it may have much to do again
+      driver->says("done ");
+    }
+    expect_good_end(*driver, result, std::stoull(epochs));
+    EXPECT_EQ(reports_of(driver->said()), reports);
+    std::cout << "while it trained: " << kills << " processes killed, " << crashes
+              << " hosts crashed, " << cuts << " cut off" << std::endl;
   }
 
   // To the process of that name, which is not on the driver's host. How many there are.
@@ -346,6 +435,8 @@ TEST_F(HostsTest, GoesOnOnFewerHostsAfterOneWasCutOff) {
                       enter_without_folder(), ";replace=no;wait=60");
   ASSERT_TRUE(driver->says("report 2")) << driver->said();
   hosts_->cut(3);
+  // By itself, after the 10 seconds of fence_after.
+  EXPECT_TRUE(eventually([&] { return hosts_->processes(3).empty(); }, std::chrono::seconds(30)));
   EXPECT_TRUE(driver->says("node n3 is lost")) << driver->said();
   EXPECT_EQ(driver->exit_code(), 1) << driver->said();  // there is no room for six any more
   EXPECT_THAT(driver->said(), HasSubstr("failed"));
@@ -519,44 +610,57 @@ TEST_F(HostsTest, OnRay) {
   EXPECT_THAT(driver->said(), HasSubstr("node 2 of 3"));
 }
 
-// Processes and hosts die one after the other, also while the group is being restarted.
-// `make test-faults` has more of them.
 TEST_F(HostsTest, RandomFaultsLoseNothing) {
   make_hosts(4);
   if (IsSkipped()) return;
-  const char* wanted = std::getenv("MANTA_TEST_FAULTS");
-  int faults = wanted ? std::atoi(wanted) : 8;
-  std::string epochs = std::to_string(std::max(2, faults / 4));
-  double result = expected({"--epochs", epochs});
-  std::mt19937 random(7);
-  auto driver =
-      start(6, {"--cpus", "0", "--pause-ms", "10", "--max-failures", "-1", "--epochs", epochs},
-            enter_without_folder());
-  ASSERT_TRUE(driver->says("report 0")) << driver->said();
-  int kills = 0, crashes = 0, cuts = 0;
-  for (int fault = 0; fault < faults && !driver->has_ended(); ++fault) {
-    int host = 1 + static_cast<int>(random() % 3);
-    auto processes = hosts_->processes(host);
-    if (random() % 10 == 0) {
-      ++cuts;
-      hosts_->cut(host);
-      std::this_thread::sleep_for(std::chrono::seconds(5));  // the driver has noticed
-      hosts_->heal();
-    } else if (random() % 3 == 0 || processes.empty()) {
-      ++crashes;
-      hosts_->crash(host);
-    } else {
-      ++kills;
-      ::kill(processes[random() % processes.size()], SIGKILL);
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 1500));
+  train_through_faults(enter_without_folder());
+}
+
+// Ranks write into the run's folder themselves, also those of hosts that count as lost.
+TEST_F(HostsTest, RandomFaultsLoseNothingInASharedFolder) {
+  make_hosts(4);
+  if (IsSkipped()) return;
+  train_through_faults(hosts_->enter());
+  expect_sound_checkpoints();
+}
+
+// Its ranks see the run's folder. Cut off, they go on with the old attempt, and write all files of
+// the next report; then they stand still until the run has committed another checkpoint of that
+// report elsewhere.
+TEST_F(HostsTest, ACutOffHostThatSeesTheFolderChangesNoCheckpoint) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  double result = expected();
+  auto driver = start(2, {"--cpus", "0", "--pause-ms", "60", "--max-failures", "1"},
+                      hosts_->enter(), ";replace=no");
+  ASSERT_TRUE(driver->says("report 1")) << driver->said();
+  std::smatch where;
+  std::string said = driver->said();
+  ASSERT_TRUE(std::regex_search(said, where, std::regex("rank 1 is 1 of 2 on n([12])"))) << said;
+  int host = std::stoi(where[1]);
+  hosts_->cut(host);
+  int next = 0;  // report, that is not committed
+  auto is_written = [&] {
+    while (attempt_of(next) >= 0) ++next;
+    std::error_code none;
+    std::string staging = str(run_folder(), "/.staging/attempt-0/report-", next);
+    std::filesystem::recursive_directory_iterator each(staging, none), end;
+    return !none && std::any_of(each, end, [](const auto& entry) {
+      return entry.path().filename() == "model.safetensors";
+    });
+  };
+  ASSERT_TRUE(eventually(is_written)) << driver->said();
+  auto frozen = hosts_->processes(host);
+  for (pid_t pid : frozen) ::kill(pid, SIGSTOP);
+  ASSERT_TRUE(driver->says(str("going on from checkpoint_00000", next - 1))) << driver->said();
+  ASSERT_TRUE(eventually([&] { return attempt_of(next) == 1; })) << driver->said();
+  hosts_->heal();
+  for (pid_t pid : frozen) ::kill(pid, SIGCONT);
+  expect_good_end(*driver, result);
+  expect_sound_checkpoints();
+  for (int index = 0; index < 8; ++index) {
+    EXPECT_EQ(attempt_of(index), index < next ? 0 : 1) << index;
   }
-  for (int i = 0; i < faults && !driver->has_ended(); ++i) {  // it may have much to do again
-    driver->says("done ");
-  }
-  expect_good_end(*driver, result, std::stoull(epochs));
-  std::cout << "while it trained: " << kills << " processes killed, " << crashes
-            << " hosts crashed, " << cuts << " cut off" << std::endl;
 }
 
 TEST_F(HostsTest, WhatNoNodesHoldIsRefused) {

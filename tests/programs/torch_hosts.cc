@@ -2,7 +2,7 @@
 //   torch_hosts <storage> <name> <data.parquet> <workers> [options]
 // The driver's node has `--cpus` CPUs. Deterministic: whatever happens on the way, and on however
 // many nodes the workers are, it ends with the same parameters but for rounding, and every row has
-// been used once in every epoch, which it prints.
+// been used once in every epoch, which it prints, and so is the list of its reports.
 
 #include <manta/manta.h>
 #include <manta/torch.h>
@@ -178,6 +178,9 @@ int main(int argc, char** argv) {
     TorchCheckpoint saved(result.checkpoint);
     for (const auto& item : saved.tensors())
       total += item.tensor.to(torch::kFloat64).abs().sum().item<double>();
+    std::cout << "reports of steps";
+    for (const Json& report : result.metrics_history) std::cout << " " << report.at("step");
+    std::cout << "\n";
     for (const Json& report : result.metrics_history) {
       if (report.at("ends")) std::cout << "used " << report.at("used").dump() << "\n";
     }

@@ -94,23 +94,31 @@ ClusterEngine::~ClusterEngine() { shutdown(); }
 
 std::string ClusterEngine::listen_address() const {
   if (!options_.cluster.address.empty()) return options_.cluster.address;
-  std::string host = source_->a_host();
-  std::string address = host.empty() ? "" : address_towards(host);
-  if (!address.empty()) return address;
+  std::vector<std::string> hosts = source_->some_hosts();
+  std::string loopback;
+  for (const std::string& host : hosts) {
+    std::string address = address_towards(host);
+    bool is_loopback = address.starts_with("127.") || address == "::1";
+    if (!address.empty() && !is_loopback) return address;
+    if (loopback.empty()) loopback = address;  // that will do if all nodes are on this machine
+  }
+  if (!loopback.empty()) return loopback;
   throw Error(ErrorKind::kInvalidArgument,
-              str("it is not known at which address other hosts reach this one",
-                  host.empty() ? "" : str(" ('", host, "' cannot be resolved here)"),
-                  ": name it with ;address= in the cluster's options"));
+              str("it is not known at which address other hosts reach this one (",
+                  hosts.empty() ? str("the cluster '", options_.cluster.kind, "' names no host")
+                                : str("'", hosts.front(), "' cannot be resolved here"),
+                  "): name it with ;address= in the cluster's options"));
 }
 
 void ClusterEngine::await_nodes() {
   std::unique_lock lock(loop_.mutex);
   auto until = Clock::now() + options_.cluster.wait;
   // A source may learn only now how many there are.
-  auto complete = [&] { return joined_ >= source_->expected(); };
+  auto complete = [&] { return agents_.size() >= source_->expected(); };
   changed_.wait_until(lock, until, [&] { return complete() || !failed_.empty(); });
   begun_ = true;
-  if (complete()) return;
+  were_all_there_ = complete();
+  if (were_all_there_) return;
   if (!failed_.empty()) {
     throw Error(ErrorKind::kResources,
                 str("node ", failed_.begin()->first, " cannot join: ", failed_.begin()->second));
@@ -119,9 +127,9 @@ void ClusterEngine::await_nodes() {
   for (const auto& [id, agent] : agents_) there += str(there.empty() ? "" : ", ", agent.info.host);
   std::string said = source_->said();
   throw Error(ErrorKind::kResources,
-              str(joined_, " of ", source_->expected(), " nodes have joined in ",
+              str(agents_.size(), " of ", source_->expected(), " nodes have joined in ",
                   static_cast<double>(options_.cluster.wait.count()) / 1000, " s",
-                  there.empty() ? "" : str(" (", there, ")"),
+                  there.empty() ? "" : str(" (", there, ")"), left_early_,
                   ": look at the others, or wait longer with ;wait= in the cluster's options",
                   said.empty() ? "" : ". What was to start them said:\n" + said));
 }
@@ -162,7 +170,6 @@ void ClusterEngine::on_agent(const std::shared_ptr<AsyncChannel>& channel, Agent
       [this, id](const std::string& why) { lose(id, why.empty() ? "its agent has ended" : why); });
   tell(id, AgentWelcome{id, options_.cluster.fence_after.count(), options_.show_output,
                         options_.fold_repeated_lines, options_.cluster.encrypt_objects});
-  ++joined_;
   on_agent_joined(hello.started_as, hello.node);
   events_.on_node_joined(hello.node);
   changed_.notify_all();
@@ -232,6 +239,7 @@ void ClusterEngine::lose(NodeId node, const std::string& why) {
   found->second.channel->close();
   source_->on_left(found->second.started_as);
   bool released = found->second.released;
+  if (!begun_) left_early_ += str("; ", found->second.info.host, " joined and was lost: ", why);
   agents_.erase(found);
   if (stopping_) {
     if (agents_.empty()) loop_.context.stop();
@@ -404,7 +412,7 @@ void ClusterEngine::shutdown() {
   }
   agents_.clear();
   // Who never joined will not end by itself in time.
-  source_->finish(Deadline::after(joined_ >= source_->expected() ? kEndDeadline : kEndAnyway));
+  source_->finish(Deadline::after(were_all_there_ ? kEndDeadline : kEndAnyway));
   fetcher_.reset();
   server_.reset();
   listener_.reset();

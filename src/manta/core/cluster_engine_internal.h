@@ -17,6 +17,7 @@
 #include "manta/core/node_messages_internal.h"
 #include "manta/core/node_source_internal.h"
 #include "manta/core/node_supply_internal.h"
+#include "manta/core/supply_retries_internal.h"
 #include "manta/io/tls_listener_internal.h"
 
 namespace manta {
@@ -91,7 +92,7 @@ class ClusterEngine final : public Engine,
   void on_source_failed(const std::string& started_as, const std::string& why);
   void on_agent_joined(const std::string& started_as, const NodeInfo& node);
   void look_at_coming();
-  void count_failure(const std::string& why);
+  void count_failure(const std::string& name, const std::string& why);
   PossibleNodes describe(const std::string& name, size_t count) const;
 
   std::string listen_address() const;
@@ -130,14 +131,14 @@ class ClusterEngine final : public Engine,
 
   std::map<NodeId, Agent> agents_;
   NodeId next_node_ = 1;
-  size_t joined_ = 0;                          // of those that were expected
   std::map<std::string, std::string> failed_;  // that will not come, and why
+  std::string left_early_;                     // who joined and was lost before all were there
   bool begun_ = false;                         // the run goes on, whoever fails from here on
+  bool were_all_there_ = false;                // when it began
   std::map<std::string, Coming> coming_;       // by what their agents will say
   std::map<std::string, NodeInfo> known_;      // nodes that have been there, likewise
   std::optional<NodeInfo> like_;               // the last that joined
-  int failures_ = 0;                           // of nodes that were asked for, in a row
-  Clock::time_point not_before_{};             // no node is asked for until then
+  SupplyRetries retries_;                      // of nodes that were asked for
   std::condition_variable_any changed_;
   std::unordered_map<ProcessId, NodeId> node_of_;
   std::unordered_map<ProcessId, std::shared_ptr<Gang>> gang_of_;  // until all have started

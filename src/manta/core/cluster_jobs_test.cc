@@ -477,6 +477,22 @@ void replaced() {
   expect(get(resident.call<&Resident::where>(), kJobPatience) == "n2", "and so is its actor");
 }
 
+// The host n2 crashes, and the test lets it come back only after many tries.
+void away_for_long() {
+  NodeId before = nodes()[2].id;
+  std::cout << "ready" << std::endl;
+  expect(eventually([&] { return nodes().size() == 2; }), "the host is lost");
+  auto task = remote(on("n2"), here);
+  std::string why;
+  expect(eventually([&] {
+           why = why_waits(task);
+           return why.find("'n2' was asked for 3 times and did not come") != std::string::npos;
+         }),
+         "why: " + why);
+  expect(why.find("n2 is switched off") != std::string::npos, "the reason: " + why);
+  expect(get(task, kJobPatience) == "n2" && nodes()[2].id != before, "the host is there again");
+}
+
 void given_back() {
   expect(eventually([] { return nodes().size() == 1; }), "idle nodes go");
   auto task = remote(on("n2"), here);
@@ -575,6 +591,7 @@ int run_cluster_job(const std::string& name) {
                                                   {"each_host_once", each_host_once},
                                                   {"drained_by_others", drained_by_others},
                                                   {"replaced", replaced},
+                                                  {"away_for_long", away_for_long},
                                                   {"given_back", given_back},
                                                   {"waits_for_node", waits_for_node},
                                                   {"grows", grows}};

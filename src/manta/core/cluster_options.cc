@@ -43,6 +43,7 @@ ClusterOptions ClusterOptions::parse(const std::string& text) {
     result.options[parts[i].substr(0, equals)] = parts[i].substr(equals + 1);
   }
   result.address = result.take("address");
+  if (double given = result.take_number("driver_cpus", -1); given >= 0) result.driver_cpus = given;
   auto duration = [&](const char* name, std::chrono::milliseconds& value) {
     std::string given = result.take(name);
     if (!given.empty()) value = seconds(name, given);

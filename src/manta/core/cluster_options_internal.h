@@ -20,6 +20,8 @@ struct ClusterOptions {
   std::chrono::milliseconds wait{30'000};         ///< For all nodes to join.
   std::chrono::milliseconds dead_after{4'000};    ///< Without a word, a node counts as lost.
   std::chrono::milliseconds fence_after{10'000};  ///< Without a word, a node ends its processes.
+  /// Of this host. Default: InitOptions::resources, or what driver_is_of_cluster means.
+  std::optional<double> driver_cpus = {};
   /// Between hosts. No: whoever is on the way can read, and change, the content of values over 100
   /// KB; see docs/clusters.md.
   bool encrypt_objects = true;

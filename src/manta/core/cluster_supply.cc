@@ -7,13 +7,6 @@
 #include "manta/core/cluster_engine_internal.h"
 
 namespace manta {
-namespace {
-
-// After so many nodes in a row that did not come, no more are asked for.
-constexpr int kMostFailures = 5;
-constexpr std::chrono::seconds kFirstPause{1};
-
-}  // namespace
 
 PossibleNodes ClusterEngine::describe(const std::string& name, size_t count) const {
   PossibleNodes nodes{name, count, {.cpus = 0}, {{"role", "worker"}}};
@@ -43,22 +36,28 @@ SupplyState ClusterEngine::state() const {
   for (const auto& [started_as, coming] : coming_) {
     state.coming.push_back(describe(coming.name, 1));
   }
-  if (failures_ >= kMostFailures) return state;
   for (const auto& [name, count] : source_->possible(agents_.size() + coming_.size())) {
     if (options.replace || name.empty()) state.possible.push_back(describe(name, count));
   }
+  // The first are asked for first: not the host that is away, if another would do.
+  std::stable_sort(state.possible.begin(), state.possible.end(),
+                   [&](const PossibleNodes& one, const PossibleNodes& other) {
+                     return retries_.failures(one.name) < retries_.failures(other.name);
+                   });
+  state.trouble = retries_.describe();
   return state;
 }
 
 void ClusterEngine::want_nodes(const std::string& name, size_t count) {
-  if (stopping_ || Clock::now() < not_before_) return;
+  if (stopping_ || !retries_.may_ask(name, Clock::now())) return;
   try {
     for (const auto& started_as : source_->bring(name, count)) {
       log_info(str("asking ", options_.cluster.kind, " for node ", started_as));
       coming_[started_as] = {name, Clock::now() + options_.cluster.grow_wait};
     }
   } catch (const Error& error) {
-    count_failure(error.what());
+    source_->on_left(name);
+    count_failure(name, error.what());
   }
 }
 
@@ -69,11 +68,11 @@ void ClusterEngine::release_node(NodeId node) {
   encode_message<ToAgent>(agent->second.channel->out(), AgentEnd{});
 }
 
-void ClusterEngine::count_failure(const std::string& why) {
-  auto pause = kFirstPause * (1 << std::min(failures_, 10));
-  not_before_ = Clock::now() + pause;
-  log_warning(str("a node that was asked for does not come: ", why,
-                  ++failures_ < kMostFailures ? "" : "; no more are asked for"));
+void ClusterEngine::count_failure(const std::string& name, const std::string& why) {
+  retries_.failed(name, why, Clock::now());
+  if (!retries_.is_worth_telling(name)) return;
+  log_warning(str("a node that was asked for does not come: ", why, "; ", retries_.failures(name),
+                  " in a row, and it is asked for again"));
 }
 
 void ClusterEngine::on_source_failed(const std::string& started_as, const std::string& why) {
@@ -81,17 +80,24 @@ void ClusterEngine::on_source_failed(const std::string& started_as, const std::s
   if (!begun_) {
     failed_[started_as] = why;
     changed_.notify_all();
-  } else if (coming_.erase(started_as) > 0) {
-    source_->on_left(started_as);
-    count_failure(why);
+    return;
   }
+  auto coming = coming_.find(started_as);
+  if (coming == coming_.end()) return;
+  std::string name = coming->second.name;
+  coming_.erase(coming);
+  source_->on_left(started_as);
+  count_failure(name, why);
 }
 
 void ClusterEngine::on_agent_joined(const std::string& started_as, const NodeInfo& node) {
-  coming_.erase(started_as);
+  auto coming = coming_.find(started_as);
+  if (coming != coming_.end()) {
+    retries_.came(coming->second.name);
+    coming_.erase(coming);
+  }
   known_[started_as] = node;
   like_ = node;
-  failures_ = 0;
 }
 
 void ClusterEngine::look_at_coming() {
@@ -102,7 +108,7 @@ void ClusterEngine::look_at_coming() {
       continue;
     }
     source_->on_left(each->first);
-    count_failure(str("node ", each->first, " has not joined in time"));
+    count_failure(each->second.name, str("node ", each->first, " has not joined in time"));
     each = coming_.erase(each);
   }
 }

@@ -5,9 +5,11 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <sstream>
 #include <thread>
@@ -26,6 +28,9 @@ namespace manta {
 namespace {
 
 using testing::HasSubstr;
+
+// Thrice the 10 seconds of fence_after.
+constexpr std::chrono::seconds kFencePatience{30};
 
 class ClusterTest : public testing::Test {
  protected:
@@ -52,6 +57,11 @@ class ClusterTest : public testing::Test {
         folder_ / "driver.out");
   }
 
+  // Its agent has not heard the driver for 10 seconds (fence_after), and has ended all processes.
+  void expect_cut_off_host_ends(int host) {
+    EXPECT_TRUE(eventually([&] { return hosts_->processes(host).empty(); }, kFencePatience))
+        << "n" << host;
+  }
   // Nothing is left running on any host.
   void expect_empty(int count) {
     for (int host = 0; host < count; ++host) {
@@ -97,9 +107,10 @@ TEST_F(ClusterTest, AHostThatIsCutOffSilently) {
   auto driver = start("lost_host", "n1,n2", ";replace=no");
   ASSERT_TRUE(driver->says("stuck on n2") && driver->says("ready")) << driver->said();
   hosts_->cut(2);
+  expect_cut_off_host_ends(2);
   EXPECT_EQ(driver->exit_code(), 0) << driver->said();
   EXPECT_THAT(driver->said(), HasSubstr("node n2 is lost"));
-  expect_empty(3);  // the agent of n2 has ended its processes by itself
+  expect_empty(3);
 }
 
 // What it sends still arrives: only that it answers shows that it hears.
@@ -109,6 +120,7 @@ TEST_F(ClusterTest, AHostThatDoesNotHearTheDriver) {
   auto driver = start("lost_host", "n1,n2", ";replace=no");
   ASSERT_TRUE(driver->says("stuck on n2") && driver->says("ready")) << driver->said();
   hosts_->cut_one_way(0, 2);
+  expect_cut_off_host_ends(2);
   EXPECT_EQ(driver->exit_code(), 0) << driver->said();
   EXPECT_THAT(driver->said(), HasSubstr("node n2 is lost"));
   expect_empty(3);
@@ -120,6 +132,7 @@ TEST_F(ClusterTest, AHostThatTheDriverDoesNotHear) {
   auto driver = start("lost_host", "n1,n2", ";replace=no");
   ASSERT_TRUE(driver->says("stuck on n2") && driver->says("ready")) << driver->said();
   hosts_->cut_one_way(2, 0);
+  expect_cut_off_host_ends(2);
   EXPECT_EQ(driver->exit_code(), 0) << driver->said();
   EXPECT_THAT(driver->said(), HasSubstr("node n2 is lost"));
   expect_empty(3);
@@ -212,6 +225,33 @@ TEST_F(ClusterTest, ALostHostIsReplaced) {
   expect_empty(3);
 }
 
+// As one that reboots: it cannot be reached for a while, and nobody else says when it is back.
+TEST_F(ClusterTest, AHostThatIsAwayForLongIsAskedForUntilItIsBack) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  std::string enter = folder_ / "enter", off = folder_ / "off", tries = folder_ / "tries";
+  std::ofstream(enter) << "#!/bin/sh\nif [ $1 = n2 ] && [ -e " << off << " ]; then\n  echo x >> "
+                       << tries << "\n  echo n2 is switched off\n  exit 255\nfi\nexec "
+                       << hosts_->enter() << " \"$@\"\n";
+  std::filesystem::permissions(enter, std::filesystem::perms::owner_all);
+  auto driver = start_driver("away_for_long", str("hosts:n1,n2;command=", enter,
+                                                  " {host};address=", NetworkHosts::address(0)));
+  ASSERT_TRUE(driver->says("ready")) << driver->said();
+  std::ofstream(off).close();
+  hosts_->crash(2);
+  // After 0.5 + 1 + 2 + 4 seconds; the next try, with which it comes, is 8 seconds later.
+  auto times = [&] {
+    std::ifstream in(tries);
+    return std::count(std::istreambuf_iterator<char>(in), {}, 'x');
+  };
+  EXPECT_TRUE(eventually([&] { return times() >= 5 || driver->has_ended(); })) << driver->said();
+  EXPECT_GE(times(), 5) << driver->said();
+  std::filesystem::remove(off);
+  EXPECT_EQ(driver->exit_code(), 0) << driver->said();
+  EXPECT_THAT(driver->said(), HasSubstr("4 in a row, and it is asked for again"));
+  expect_empty(3);
+}
+
 TEST_F(ClusterTest, IdleHostsAreGivenBackAndComeAgain) {
   make_hosts(3);
   if (IsSkipped()) return;
@@ -266,6 +306,50 @@ TEST(OneMachine, ListensOnNoNetworkAddress) {
   }
 }
 
+// What has the driver's file, joins, and says what it is told to.
+class FakeAgent {
+ public:
+  FakeAgent(const std::string& file, const std::string& host) : channel_(connect(file)) {
+    AgentHello hello;
+    hello.build_id = program_build_id();
+    hello.node.host = host;
+    hello.node.address = "127.0.0.1:1";
+    hello.node.total = {.cpus = 1};
+    channel_.send([&](OutBuffer& out) { encode_message<FirstWord>(out, hello); });
+  }
+  Channel& channel() { return channel_; }
+
+ private:
+  static std::unique_ptr<Transport> connect(const std::string& file) {
+    std::string line;
+    std::ifstream in(file);
+    std::getline(in, line);
+    AgentOrder order = AgentOrder::parse(line);
+    return connect_tls(TlsKey(order.token), order.host, order.port, Deadline::after(kPatience));
+  }
+  Channel channel_;
+};
+
+// A run must not begin with fewer nodes than it asked for.
+TEST(ClusterLivenessTest, ANodeThatJoinsAndIsLostBeforeTheRunBeginsIsNotCounted) {
+  TemporaryFolder folder;
+  std::string file = folder / "run.join";
+  Running driver({std::filesystem::read_symlink("/proc/self/exe")},
+                 {{kJobVariable, "deaf_node"},
+                  {"MANTA_CLUSTER", str("join:2;wait=4;file=", file, ";address=127.0.0.1")}},
+                 folder / "driver.out");
+  ASSERT_TRUE(eventually([&] { return std::filesystem::exists(file); })) << driver.said();
+  {
+    FakeAgent brief(file, "brief");
+    Frame welcome;
+    ASSERT_TRUE(brief.channel().receive(&welcome, Deadline::after(kPatience)));
+  }
+  FakeAgent other(file, "other");
+  EXPECT_NE(driver.exit_code(), 0);
+  EXPECT_THAT(driver.said(), HasSubstr("of 2 nodes have joined in 4 s"));
+  EXPECT_THAT(driver.said(), HasSubstr("; brief joined and was lost: "));
+}
+
 // One that talks all the time, and never answers: the driver's words do not reach it, so that it
 // would end its processes while the driver counts on them.
 TEST(ClusterLivenessTest, ANodeThatTalksAndDoesNotAnswerIsLost) {
@@ -277,20 +361,9 @@ TEST(ClusterLivenessTest, ANodeThatTalksAndDoesNotAnswerIsLost) {
                                         ";address=127.0.0.1")}},
                  folder / "driver.out");
   ASSERT_TRUE(eventually([&] { return std::filesystem::exists(file); })) << driver.said();
-  std::string line;
-  std::ifstream in(file);
-  ASSERT_TRUE(std::getline(in, line));
-  AgentOrder order = AgentOrder::parse(line);
-  Channel channel(
-      connect_tls(TlsKey(order.token), order.host, order.port, Deadline::after(kPatience)));
-  AgentHello hello;
-  hello.build_id = program_build_id();
-  hello.node.host = "deaf";
-  hello.node.address = "127.0.0.1:1";
-  hello.node.total = {.cpus = 1};
-  channel.send([&](OutBuffer& out) { encode_message<FirstWord>(out, hello); });
+  FakeAgent deaf(file, "deaf");
   auto talk = [&] {
-    return channel.send(
+    return deaf.channel().send(
         [](OutBuffer& out) { encode_message<FromAgent>(out, AgentOutput{"and another thing\n"}); });
   };
   bool lost = false;  // the driver has hung up
@@ -313,6 +386,9 @@ TEST(ClusterOptionsTest, TextBecomesOptions) {
   EXPECT_EQ(options.wait.count(), 2500);
   EXPECT_TRUE(options.encrypt_objects);
   EXPECT_FALSE(ClusterOptions::parse("hosts:n1;encrypt_objects=no").encrypt_objects);
+  EXPECT_FALSE(options.driver_cpus);
+  EXPECT_EQ(ClusterOptions::parse("ray;driver_cpus=0").driver_cpus, 0);
+  EXPECT_EQ(ClusterOptions::parse("ray;driver_cpus=2.5").driver_cpus, 2.5);
   EXPECT_EQ(options.take("command"), "ssh -p 22 {host}");
   EXPECT_NO_THROW(options.check_all_taken());
 }

@@ -26,6 +26,7 @@
 #include <typeinfo>
 
 #include "manta/base/error_internal.h"
+#include "manta/base/signal_stack_internal.h"
 #include "manta/core/crash_internal.h"
 
 namespace manta {
@@ -45,8 +46,6 @@ char crash_path[PATH_MAX];
 char uncaught[1024];
 pid_t watched_process = 0;
 std::atomic<pid_t> crashing_thread{0};
-// Enough for the kernel's own frame (8 KB with all vector registers) and the unwinder.
-alignas(64) char signal_stack[256 << 10];
 
 // Text into a file, without an allocation.
 class Writer {
@@ -227,14 +226,7 @@ void record_crashes(const std::string& file) {
   // Loads what it needs now: in the handler it must not.
   void* frame[1];
   ::backtrace(frame, 1);
-  stack_t stack{};
-  ::sigaltstack(nullptr, &stack);
-  if (stack.ss_flags & SS_DISABLE) {
-    stack = {};
-    stack.ss_sp = signal_stack;
-    stack.ss_size = sizeof(signal_stack);
-    ::sigaltstack(&stack, nullptr);
-  }
+  [[maybe_unused]] static auto* stack = new SignalStack;  // this thread's, until the process ends
   for (int signal : kSignals) {
     struct sigaction current {};
     if (::sigaction(signal, nullptr, &current) != 0 || current.sa_handler != SIG_DFL) continue;

@@ -22,7 +22,8 @@ std::string crash_file(const std::string& session_folder, ProcessId process);
 /// `file`, an uncaught exception's what() with it; afterwards the signal does what it always does.
 /// A signal or std::terminate for which the program has a handler of its own is left to that, and
 /// so are all signals under a sanitizer, which reports crashes itself. A stack overflow is written
-/// down only if it happens in the calling thread, which gets a stack for signals.
+/// down only if it happens in the calling thread, which gets a SignalStack, or in one of
+/// start_thread: threads that users or libraries start have none, and nothing is known of theirs.
 void record_crashes(const std::string& file);
 
 /// What a worker wrote down, with names.

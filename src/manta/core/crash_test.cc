@@ -152,6 +152,18 @@ TEST(Crash, AnActorsLogFileHasTheWholeStackAndTheErrorNamesTheFile) {
                          HasSubstr("#1 "), HasSubstr("manta::"), HasSubstr("main (core_test+")));
 }
 
+struct Deep {
+  int recurse() { return crashes::recurse_for_ever(1); }
+};
+
+// Its calls run on threads of their own, each with a stack of its own to overflow.
+TEST(Crash, AnOverflowOfTheStackOfAnActorsOtherThreads) {
+  SKIP_UNDER_SANITIZERS();
+  auto deep = actor<Deep>({.max_concurrency = 2});
+  EXPECT_THAT(message_of([&] { get(deep.call<&Deep::recurse>(), kPatience); }),
+              HasSubstr("was killed by SIGSEGV (signal 11) in crashes::recurse_for_ever(int)"));
+}
+
 TEST(Crash, AHandlerOfTheUsersIsLeftAlone) {
   std::string message = message_of([] {
     get(remote({.max_retries = 0},

@@ -12,8 +12,10 @@
 namespace manta {
 namespace {
 
+// A host that is switched off is asked again after 10 seconds, not after the minutes of TCP.
 constexpr const char* kSsh =
-    "ssh -o BatchMode=yes -o ServerAliveInterval=1 -o ServerAliveCountMax=3 {host}";
+    "ssh -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=1 -o ServerAliveCountMax=3 "
+    "{host}";
 
 class HostsSource final : public NodeSource {
  public:
@@ -42,7 +44,7 @@ class HostsSource final : public NodeSource {
   }
 
   size_t expected() const override { return hosts_.size(); }
-  std::string a_host() const override { return hosts_.front(); }
+  std::vector<std::string> some_hosts() const override { return {hosts_.front()}; }
 
   void start(const AgentOrder& order, OnFailed on_failed) override {
     order_ = order;

@@ -24,7 +24,7 @@ std::string Hub::what_may_come() const {
   for (const auto& each : supply.coming) coming += each.count;
   for (const auto& each : supply.possible) possible += each.count;
   return str("waits for a node that ", supply.source, " may bring (", coming, " asked for, ",
-             possible, " more possible)");
+             possible, " more possible)", supply.trouble.empty() ? "" : "; ", supply.trouble);
 }
 
 void Hub::plan_nodes_later() {
@@ -121,7 +121,8 @@ void Hub::give_up_waiting_for_nodes(const SupplyState& supply) {
     if (now - *shape->waits_for_node < supply.patience) continue;
     reasons.emplace_back(shape->need,
                          str(why, "; ", supply.source, " has brought no node that can hold it in ",
-                             static_cast<double>(supply.patience.count()) / 1000, " s"));
+                             static_cast<double>(supply.patience.count()) / 1000, " s",
+                             supply.trouble.empty() ? "" : "; ", supply.trouble));
   }
   for (const auto& [need, why] : reasons) {
     auto taken = ready_.take_if([&](ObjectId id) { return Need(tasks_.at(id)->spec) == need; });

@@ -99,6 +99,7 @@ struct Runtime {
     std::string cluster_text = cluster_of(options);
     auto cluster_options = ClusterOptions::parse(cluster_text);
     MachineResources resources = options.resources;
+    if (cluster_options.driver_cpus) resources.cpus = cluster_options.driver_cpus;
     if (!driver_is_of_cluster(cluster_options)) {
       if (!resources.cpus) resources.cpus = 0;
       if (!resources.gpus) resources.gpus = 0;

@@ -31,7 +31,7 @@ class JoinSource final : public NodeSource {
   }
 
   size_t expected() const override { return expected_; }
-  std::string a_host() const override { return ""; }
+  std::vector<std::string> some_hosts() const override { return {}; }
 
   // It appears whole.
   void start(const AgentOrder& order, OnFailed) override {

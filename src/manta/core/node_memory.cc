@@ -65,7 +65,7 @@ MemoryMover::~MemoryMover() {
 }
 
 void MemoryMover::fetch(const std::string& address, uint64_t number, uint64_t size, Done done) {
-  add([this, address, number, size, done = std::move(done)] {
+  auto job = [this, address, number, size, done] {
     std::shared_ptr<SharedMemory> memory;
     std::string why;
     try {
@@ -74,7 +74,12 @@ void MemoryMover::fetch(const std::string& address, uint64_t number, uint64_t si
       why = error.what();
     }
     done(std::move(memory), why);
-  });
+  };
+  try {
+    add(std::move(job));
+  } catch (const Error& error) {
+    done(nullptr, error.what());
+  }
 }
 
 void MemoryMover::serve(const NodeMemory& memory, const std::shared_ptr<AsyncChannel>& channel,
@@ -110,10 +115,14 @@ void MemoryMover::serve(const NodeMemory& memory, const std::shared_ptr<AsyncCha
 void MemoryMover::add(std::function<void()> job) {
   std::lock_guard lock(mutex_);
   if (stopping_) return;
-  jobs_.push_back(std::move(job));
-  if (idle_ < jobs_.size() && threads_.size() < most_threads_) {
-    threads_.push_back(start_thread("a thread that moves memory", [this] { run(); }));
+  if (idle_ < jobs_.size() + 1 && threads_.size() < most_threads_) {
+    try {
+      threads_.push_back(start_thread("a thread that moves memory", [this] { run(); }));
+    } catch (const Error&) {
+      if (threads_.empty()) throw;  // otherwise the job waits for one of those that there are
+    }
   }
+  jobs_.push_back(std::move(job));
   changed_.notify_one();
 }
 

@@ -50,7 +50,8 @@ class MemoryMover {
   /// Gives up what has not begun, and waits for the rest.
   ~MemoryMover();
 
-  /// `done` is called on a thread of the mover, with the memory, or null and the reason.
+  /// `done` is called on a thread of the mover, with the memory, or null and the reason; if not
+  /// even one thread can be had, on the calling thread.
   using Done = std::function<void(std::shared_ptr<SharedMemory>, const std::string& why)>;
   void fetch(const std::string& address, uint64_t number, uint64_t size, Done done);
   /// Answers the ReadMemory of another node, which is the first frame of that connection. Throws

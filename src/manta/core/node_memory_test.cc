@@ -1,10 +1,16 @@
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <future>
 #include <thread>
 
+#include "manta/base/eventually_internal.h"
 #include "manta/base/names_internal.h"
+#include "manta/base/start_thread_internal.h"
 #include "manta/core/node_memory_internal.h"
 #include "manta/core/node_messages_internal.h"
 #include "manta/core/patience_internal.h"
@@ -104,6 +110,52 @@ TEST_F(NodeMemoryTest, WhoeverHasAnotherKeyGetsNothing) {
   EXPECT_FALSE(copy);
   EXPECT_NE(why, "");
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which need address space
+// The caller of `fetch` is told once what came of it: not first that no thread could be had, and
+// then that the memory is there.
+TEST(MemoryMoverTest, WithoutAnotherThreadWhatIsAskedForWaitsOrFailsAndNotBoth) {
+  for (bool has_thread : {true, false}) {
+    // In a process of its own, which has no address space left for a stack.
+    pid_t pid = ::fork();
+    if (pid == 0) {
+      std::atomic<int> answers{0};
+      std::promise<void> released;
+      auto until = released.get_future().share();
+      {
+        MemoryMover mover(TlsKey("a token of at least 16 bytes"), 4);
+        const std::string nobody = "127.0.0.1:1";
+        if (has_thread) {
+          mover.fetch(nobody, 1, 1, [&, until](const auto&, const std::string&) {
+            until.wait();
+            ++answers;
+          });
+        }
+        rlimit none{1 << 20, 1 << 20};
+        ::setrlimit(RLIMIT_AS, &none);
+        try {  // the stacks of threads that have ended
+          for (int i = 0; i < 1000; ++i) start_thread("a test's", [] { ::pause(); }).detach();
+        } catch (const Error&) {
+        }
+        std::string why;
+        mover.fetch(nobody, 2, 1, [&](const auto&, const std::string& reason) {
+          why = reason;
+          ++answers;
+        });
+        if ((answers == 1) == has_thread) ::_exit(3);
+        if (!has_thread && !why.starts_with("starting a thread that moves memory")) ::_exit(4);
+        released.set_value();
+        if (has_thread && !eventually([&] { return answers == 2; })) ::_exit(5);
+      }
+      ::_exit(answers == (has_thread ? 2 : 1) ? 0 : 6);
+    }
+    int status = 0;
+    ::waitpid(pid, &status, 0);
+    EXPECT_EQ(WEXITSTATUS(status), 0) << has_thread;
+    EXPECT_TRUE(WIFEXITED(status));
+  }
+}
+#endif
 
 // ---- A run whose objects are not encrypted
 

@@ -25,8 +25,9 @@ class NodeSource {
   virtual ~NodeSource() = default;
   /// How many nodes the run waits for when it begins.
   virtual size_t expected() const = 0;
-  /// A host that nodes can be reached at, to choose this host's address by; empty if none is known.
-  virtual std::string a_host() const = 0;
+  /// Hosts of the network that nodes are on, the best first, to choose this host's address by: the
+  /// one from which the first of them is reached. Empty if none is known.
+  virtual std::vector<std::string> some_hosts() const = 0;
   /// Starts what starts agents. `order` is complete but for `started_as`.
   virtual void start(const AgentOrder& order, OnFailed on_failed) = 0;
   /// Which nodes it could bring beside the `there` ones that have joined or are on their way: the
@@ -72,6 +73,9 @@ std::string found_cluster(const std::string& text);
 /// Whether the driver's machine is one of those that the cluster gave to the run. It is not on the
 /// login node of a Slurm cluster, say: what is not asked for must not be used there.
 bool driver_is_of_cluster(const ClusterOptions& options);
+/// For NodeSource::some_hosts, by what `sinfo` says of the addresses of nodes, one on each line,
+/// and `scontrol show config` of the controllers, as in "SlurmctldHost[0] = n0(10.0.0.1)".
+std::vector<std::string> slurm_hosts(const std::string& nodes, const std::string& config);
 /// The name of the node of the Slurm job that this process is on; nothing if it is on none.
 std::optional<std::string> slurm_node_of_driver();
 

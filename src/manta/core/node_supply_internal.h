@@ -27,6 +27,7 @@ struct SupplyState {
   std::chrono::milliseconds idle_after{0};
   std::chrono::milliseconds patience{0};  ///< For a node that something needs which none can hold.
   std::string source = {};                ///< For messages: "slurm".
+  std::string trouble = {};  ///< Likewise: which nodes were asked for and did not come, if any.
 };
 
 /// Of an engine whose nodes may come and go. All calls come with the loop's mutex held.

@@ -118,9 +118,21 @@ def ended(name, how, text):
         remove_placement_group(group)
 
 
-# A private interface of Ray's: without it, a node that drains is lost without notice.
+said_blind = False
+
+
+# A private interface of Ray's, which raises in a client (ray://...).
 def look_for_drains():
-    for node in getattr(ray._private.state.state, "get_draining_nodes", dict)():
+    global said_blind
+    try:
+        draining = list(ray._private.state.state.get_draining_nodes())
+    except Exception as error:
+        if not said_blind:
+            tell(warning=f"drains of its nodes are not seen here ({type(error).__name__}: {error}): "
+                         "a node that Ray drains is lost without notice")
+        said_blind = True
+        return
+    for node in draining:
         for actor in nodes.pop(node, []):
             actor.terminate.remote()
 

@@ -7,6 +7,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/base/json_input_internal.h"
+#include "manta/base/log_internal.h"
 #include "manta/base/names_internal.h"
 #include "manta/core/node_source_internal.h"
 #include "manta/core/ray_launcher_internal.h"
@@ -52,13 +53,15 @@ class RaySource final : public NodeSource {
 
   size_t expected() const override { return expected_; }
 
-  std::string a_host() const override {
+  std::vector<std::string> some_hosts() const override {
     std::string address = settings_["address"];
     if (address == "auto") {
       std::ifstream in(kCurrentCluster);
       std::getline(in, address);
     }
-    return host_of(address);
+    std::string host = host_of(address);
+    if (host.empty()) return {};
+    return {host};
   }
 
   void start(const AgentOrder& order, OnFailed on_failed) override {
@@ -114,6 +117,8 @@ class RaySource final : public NodeSource {
       } else if (said.has("failed")) {
         told_ = true;
         on_failed_("of the Ray cluster", said.text("failed", kMostText));
+      } else if (said.has("warning")) {
+        log_warning("Ray: " + said.text("warning", kMostText));
       } else {
         on_failed_(said.text("ended"), said.text("why", kMostText));
       }

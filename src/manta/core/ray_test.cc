@@ -27,10 +27,11 @@ TEST(RayTest, TasksAndActorsOnEveryNodeAndADrain) {
   }
   TemporaryFolder folder;
   const std::string self = std::filesystem::read_symlink("/proc/self/exe");
-  auto start = [&](const std::string& job, const std::string& cluster) {
+  auto start = [&](const std::string& job, const std::string& cluster,
+                   const std::string& python = "") {
     auto variables = RayCluster::environment();
     variables[kJobVariable] = job;
-    variables["MANTA_CLUSTER"] = str(cluster, ";python=", ray->python());
+    variables["MANTA_CLUSTER"] = str(cluster, ";python=", python.empty() ? ray->python() : python);
     return std::make_unique<Running>(std::vector<std::string>{hosts->enter(), "n0", self},
                                      variables, folder / job);
   };
@@ -45,6 +46,20 @@ TEST(RayTest, TasksAndActorsOnEveryNodeAndADrain) {
 
   auto grows = start("grows", "ray:1;max_nodes=3;idle=0.5");
   EXPECT_EQ(grows->exit_code(), 0) << grows->said();
+
+  // As in a client of Ray's: the private interface that shows drains raises.
+  std::string blind = folder / "blind_python";
+  std::ofstream(blind) << "#!/bin/sh\n[ \"$1 $2\" = '-u -c' ] || exit 9\nexec " << ray->python()
+                       << " -u -c \"import ray._private.state as state\ndef none(*_): raise "
+                          "RuntimeError('no such thing here')\n"
+                          "state.GlobalState.get_draining_nodes = none\n$3\" \"$4\"\n";
+  std::filesystem::permissions(blind, std::filesystem::perms::owner_all);
+  auto without_drains = start("each_host_once", "ray:2", blind);
+  EXPECT_EQ(without_drains->exit_code(), 0) << without_drains->said();
+  std::string said = without_drains->said();
+  size_t warning = said.find("drains of its nodes are not seen here (RuntimeError: no such thing");
+  EXPECT_NE(warning, std::string::npos) << said;
+  EXPECT_EQ(said.find("drains of its nodes", warning + 1), std::string::npos) << said;
 
   auto drain = start("drained_by_others", "ray:3");
   ASSERT_TRUE(drain->says("ready")) << drain->said() << ray->logs();

@@ -2,7 +2,9 @@
 // nodes are jobs of their own, one each.
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <set>
 #include <sstream>
 
@@ -37,6 +39,19 @@ std::vector<std::string> variables_of_this_job() {
   return names;
 }
 
+constexpr size_t kMostOutput = 1 << 20;
+constexpr size_t kEnoughHosts = 16;  // any of them will do
+
+// What a command prints, which is given up after 10 seconds; empty if it fails.
+std::string printed_by(const std::string& command) {
+  std::unique_ptr<FILE, int (*)(FILE*)> pipe(
+      ::popen(("timeout 10 " + command + " 2>/dev/null").c_str(), "re"), ::pclose);
+  if (!pipe) return "";
+  std::string text(kMostOutput, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), pipe.get()));
+  return text;
+}
+
 class SlurmSource final : public NodeSource {
  public:
   SlurmSource(EventLoop& loop, ClusterOptions& options, const SourceFiles& files)
@@ -60,10 +75,11 @@ class SlurmSource final : public NodeSource {
   }
 
   size_t expected() const override { return nodes_.size() + jobs_; }
-  std::string a_host() const override {
-    if (!nodes_.empty()) return nodes_.front();
-    if (!own_.empty()) return own_;
-    return variable("SLURMD_NODENAME");
+  std::vector<std::string> some_hosts() const override {
+    if (!nodes_.empty()) return nodes_;
+    if (!own_.empty()) return {own_};
+    return slurm_hosts(printed_by("sinfo --noheader --Node --format=%o"),
+                       printed_by("scontrol show config"));
   }
 
   void start(const AgentOrder& order, OnFailed on_failed) override {
@@ -176,6 +192,27 @@ class SlurmSource final : public NodeSource {
 };
 
 }  // namespace
+
+std::vector<std::string> slurm_hosts(const std::string& nodes, const std::string& config) {
+  std::vector<std::string> hosts;
+  std::istringstream of_nodes(nodes);
+  for (std::string address; of_nodes >> address && hosts.size() < kEnoughHosts;) {
+    hosts.push_back(address);
+  }
+  std::istringstream of_config(config);
+  for (std::string line; std::getline(of_config, line);) {
+    size_t equals = line.find('=');
+    if (!line.starts_with("SlurmctldHost") || equals == std::string::npos) continue;
+    std::istringstream value(line.substr(equals + 1));
+    std::string host;
+    value >> host;
+    size_t open = host.find('(');
+    if (open == 0) continue;  // "(null)"
+    if (open != std::string::npos) host = host.substr(open + 1, host.find(')') - open - 1);
+    if (!host.empty()) hosts.push_back(host);
+  }
+  return hosts;
+}
 
 std::optional<std::string> slurm_node_of_driver() {
   std::string own = variable("SLURMD_NODENAME");

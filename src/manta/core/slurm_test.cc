@@ -76,9 +76,7 @@ TEST_F(SlurmTest, PreemptionDrainsAndWhatRunsGoesOn) {
 }
 
 TEST_F(SlurmTest, JobsComeAndGoByNeed) {
-  auto driver =
-      start({self()}, "grows",
-            str("slurm:1;max_nodes=3;cpus=2;idle=0.5;address=", NetworkHosts::address(0)));
+  auto driver = start({self()}, "grows", "slurm:1;max_nodes=3;cpus=2;idle=0.5");
   EXPECT_EQ(driver->exit_code(), 0) << driver->said() << slurm_->logs();
 }
 
@@ -132,6 +130,26 @@ TEST_F(SlurmSourceTest, TheDriversOwnNodeGetsNoAgent) {
   EXPECT_NE(driver->exit_code(), 0);
   EXPECT_THAT(driver->said(), HasSubstr("--input=all --mem=0 -q high env MANTA_NODE=stdin"));
   EXPECT_THAT(driver->said(), HasSubstr("--overlap -N2 -n2 --exclude=n2 "));
+}
+
+// Outside of an allocation: what Slurm's commands say of the cluster shows at which of its
+// addresses this machine is reached.
+TEST(SlurmHosts, AreNodesThenControllers) {
+  using testing::ElementsAre;
+  const std::string config =
+      "Configuration data as of 2026-01-01T00:00:00\n"
+      "SlurmctldDebug          = info\n"
+      "SlurmctldHost[0]        = head(10.0.0.1)\n"
+      "SlurmctldHost[1]        = spare\n"
+      "SlurmctldLogFile        = /var/log/slurmctld.log\n";
+  EXPECT_THAT(slurm_hosts("10.0.0.7\nn8\n", config),
+              ElementsAre("10.0.0.7", "n8", "10.0.0.1", "spare"));
+  EXPECT_THAT(slurm_hosts("", "SlurmctldHost[0]        = (null)\n"), ElementsAre());
+  EXPECT_THAT(slurm_hosts("", ""), ElementsAre());
+  std::string many;
+  for (int i = 0; i < 5000; ++i) many += str("n", i, "\n");
+  EXPECT_LT(slurm_hosts(many, config).size(), 100u);
+  EXPECT_EQ(slurm_hosts(many, config).back(), "spare");
 }
 
 TEST(FoundCluster, IsTheOneThatTheProgramWasStartedIn) {

@@ -61,8 +61,9 @@ Aggregate mean(const std::string& column);
 /// The standard deviation, float64: of a sample (`ddof` 1, null for a single value) or of all
 /// (`ddof` 0). NaN or infinities give NaN.
 Aggregate std(const std::string& column, int ddof = 1);
-/// float64, between two values linear; `q` from 0 to 1. NaN gives NaN. The values of a group must
-/// fit into memory.
+/// float64, between two values linear; `q` from 0 to 1. NaN gives NaN. Between a number and an
+/// infinity it is that infinity, between the two infinities NaN. The values of a group must fit
+/// into memory.
 Aggregate quantile(const std::string& column, double q = 0.5);
 /// The different values in rising order, as a list. Must fit into memory, too.
 Aggregate unique(const std::string& column);

@@ -18,7 +18,7 @@ class PassReader final : public arrow::RecordBatchReader {
   PassReader(const Dataset& dataset, std::shared_ptr<arrow::Schema> schema)
       : schema_(std::move(schema)),
         stream_(std::in_place, dataset.plan(), StreamStart{},
-                StreamOptions{.threads = all_processors()}) {}
+                StreamOptions{.threads = all_processors(), .progress = "to_arrow_stream"}) {}
 
   std::shared_ptr<arrow::Schema> schema() const override { return schema_; }
   arrow::Status ReadNext(std::shared_ptr<arrow::RecordBatch>* batch) override {

@@ -4,6 +4,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/core/init.h"
+#include "manta/core/remote.h"
 #include "manta/data/batch_helpers_internal.h"
 #include "manta/data/unknown_column_internal.h"
 
@@ -60,7 +61,7 @@ void BatchHelpers::start() {
     each.process_name = str("map_batches-", i);
     each.max_restarts = kMostRestarts;
     each.max_call_retries = kTimesThatABatchIsGiven - 1;
-    each.labels = {{"role", "driver"}};  // rows come from there, and go there
+    each.labels = {{"id", str(get_runtime_context().node_id)}};  // rows come from here, and go here
   }
   helpers_ = actor_group<BatchHelper>(options, function_);
   calls_.assign(helpers_.size(), 0);
@@ -102,7 +103,7 @@ MappedBatch BatchHelpers::finish(const Call& call) {
   }
 }
 
-std::vector<MappedBatch> BatchHelpers::map(const Batches& batches) {
+std::vector<MappedBatch> BatchHelpers::map(const Batches& batches, const WorkCountPtr& work) {
   std::vector<MappedBatch> results;
   std::deque<std::unique_ptr<Call>> calls;
   try {
@@ -116,6 +117,7 @@ std::vector<MappedBatch> BatchHelpers::map(const Batches& batches) {
         call = std::move(calls.front());
         calls.pop_front();
         results.push_back(finish(*call));
+        count_work(work);
       } else {  // all that are busy are so with batches of other threads
         std::unique_lock lock(mutex_);
         ended_.wait(lock, [&] {

@@ -10,6 +10,7 @@
 #include "manta/core/actor.h"
 #include "manta/data/piece_internal.h"
 #include "manta/data/plan_function.h"
+#include "manta/data/work_count_internal.h"
 
 namespace manta::data {
 
@@ -51,9 +52,10 @@ class BatchHelpers {
   int count() const { return count_; }
 
   /// What the function makes of each batch, in order. Gives the processes as many of them at a time
-  /// as they have room for. Throws Error(kWorkerLost) if a batch kills every process that it is
-  /// given to, Error(kInvalidArgument) if the program has not called `init`.
-  std::vector<MappedBatch> map(const Batches& batches);
+  /// as they have room for; each that comes back counts as `work`. Throws Error(kWorkerLost) if a
+  /// batch kills every process that it is given to, Error(kInvalidArgument) if the program has not
+  /// called `init`.
+  std::vector<MappedBatch> map(const Batches& batches, const WorkCountPtr& work = nullptr);
 
  private:
   struct Call;

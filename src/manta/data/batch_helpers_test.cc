@@ -7,11 +7,18 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <set>
 
 #include "manta/base/error_internal.h"
 #include "manta/base/error_of_internal.h"
 #include "manta/base/temporary_folder_internal.h"
+#include "manta/core/network_hosts_internal.h"
+#include "manta/core/node.h"
+#include "manta/core/remote.h"
+#include "manta/core/resources_internal.h"
+#include "manta/core/running_internal.h"
+#include "manta/data/data_test_job_internal.h"
 #include "manta/data/feed_fixture_internal.h"
 #include "manta/data/sources.h"
 #include "manta/io/arrow_status_internal.h"
@@ -93,6 +100,45 @@ TEST(BatchHelpersTest, RowsComeInOrderFromOtherProcesses) {
   EXPECT_EQ(mapped.sort("id", {.descending = true}).take(1)->num_rows(), 1);
 }
 
+// The batch with the host that saw each of its rows.
+BatchPtr add_host(const BatchPtr& batch) {
+  arrow::StringBuilder builder;
+  for (int64_t i = 0; i < batch->num_rows(); ++i) check(builder.Append(host_name()), "test data");
+  return check(batch->AddColumn(batch->num_columns(), "host", check(builder.Finish(), "")), "");
+}
+
+// "n1: n1 n1": the host that this runs on, and those of the processes that it starts.
+std::string hosts_of_helpers() {
+  std::set<std::string> hosts;
+  Dataset mapped = data::range(64).map_batches(add_host, {.batch_size = 4, .concurrency = 2});
+  for (const auto& batch : mapped.iter_batches({.batch_size = 64})) {
+    for (int64_t i = 0; i < batch->num_rows(); ++i) {
+      hosts.insert(Row(batch, i).get<std::string>("host"));
+    }
+  }
+  std::string text = host_name() + ":";
+  for (const auto& host : hosts) text += " " + host;
+  return text;
+}
+
+// As a data reader on another host does.
+TEST(BatchHelpersTest, TheyRunOnTheHostThatReadsTheRows) {
+  std::unique_ptr<NetworkHosts> hosts;
+  try {
+    hosts = std::make_unique<NetworkHosts>(2);
+  } catch (const Error& error) {
+    GTEST_SKIP() << "hosts for this test cannot be made here: " << error.what();
+  }
+  TemporaryFolder folder;
+  Running driver({hosts->enter(), "n0", std::filesystem::read_symlink("/proc/self/exe")},
+                 {{kDataJobVariable, "map"},
+                  {"MANTA_CLUSTER", str("hosts:n1;command=", hosts->enter(),
+                                        " {host};address=", NetworkHosts::address(0))}},
+                 folder / "driver.out");
+  EXPECT_EQ(driver.exit_code(), 0) << driver.said();
+  EXPECT_THAT(driver.said(), AllOf(HasSubstr("n0: n0\n"), HasSubstr("n1: n1\n")));
+}
+
 TEST(BatchHelpersTest, ItIsPartOfThePlan) {
   Dataset mapped = blocks_of_100(200).map_batches(named_add_process, {.concurrency = 2});
   EXPECT_THAT(mapped.explain(), HasSubstr("concurrency = 2"));
@@ -155,4 +201,13 @@ TEST(BatchHelpersTest, AReaderKeepsThemFromEpochToEpoch) {
 }
 
 }  // namespace
+
+int map_on_every_host() {
+  for (const Node& node : nodes()) {
+    TaskOptions there{.resources = {.cpus = 0}, .labels = {{"node", node.host}}};
+    std::cout << get(remote(there, hosts_of_helpers), std::chrono::minutes(1)) << std::endl;
+  }
+  return 0;
+}
+
 }  // namespace manta::data

@@ -243,7 +243,9 @@ class Dataset {
   /// value that does not fit fails the read.
   Dataset cast(const std::map<std::string, std::string>& types) const;
   /// Puts a constant where a column is null or NaN. The columns keep their types, unless a named
-  /// one cannot hold the constant: then it becomes int64 or float64, as in `coalesce`.
+  /// one cannot hold the constant: then it becomes int64 or float64, as in `coalesce`. Columns of
+  /// floating-point numbers hold every number that is not too large for them, rounded; without
+  /// names, one for which it is too large is Error(kInvalidArgument).
   Dataset fill_na(const Expression& value, const FillNaOptions& options = {}) const;
   /// The first `rows` rows. What comes after them is not read: row groups are skipped if the rows
   /// of each are known (Parquet without filters before it); else it reads one after the other until

@@ -6,6 +6,7 @@
 #include "manta/data/compare_internal.h"
 #include "manta/data/evaluator_internal.h"
 #include "manta/data/expression_function_internal.h"
+#include "manta/data/float_overflow_internal.h"
 #include "manta/data/plain_columns_internal.h"
 #include "manta/io/arrow_status_internal.h"
 
@@ -31,6 +32,12 @@ arrow::TimeUnit::type unit_of_literal(const DurationLiteral& literal) {
          : literal.per_second == 1000    ? arrow::TimeUnit::MILLI
          : literal.per_second == 1000000 ? arrow::TimeUnit::MICRO
                                          : arrow::TimeUnit::NANO;
+}
+
+// A constant as a column of one row.
+std::shared_ptr<arrow::Array> as_row(const Datum& value) {
+  return value.is_array() ? value.make_array()
+                          : check(arrow::MakeArrayFromScalar(*value.scalar(), 1), "a constant");
 }
 
 }  // namespace
@@ -121,7 +128,14 @@ Datum Evaluator::call(const char* function, const std::vector<Datum>& arguments,
 
 Datum Evaluator::cast(const Datum& value, const std::shared_ptr<arrow::DataType>& type) {
   if (value.type()->Equals(*type)) return value;
-  return get(cp::Cast(value, type, cp::CastOptions::Safe()));
+  Datum made = get(cp::Cast(value, type, cp::CastOptions::Safe()));
+  // Arrow rounds what is too large to an infinity, also if it is to be safe.
+  if (arrow::is_floating(type->id())) {
+    if (auto refused = first_overflow(as_row(value), as_row(made))) {
+      fail(str("the value ", *refused, " is too large for type ", type->ToString()));
+    }
+  }
+  return made;
 }
 
 Datum Evaluator::promote(const Datum& value, const std::shared_ptr<arrow::DataType>& type) {

@@ -91,8 +91,8 @@ void FeedClient::receive() {
     if (status == IoStatus::kWouldBlock && !wait_readable(*outbox_, deadline)) {
       throw Error(ErrorKind::kTimeout,
                   str("rank ", rank_, " had to wait ", timeout_.count(),
-                      " ms for rows: the data reader hangs, or reading takes longer than the run's "
-                      "collective_timeout"));
+                      " ms for rows: the data reader hangs, or one call of a function, or one part "
+                      "of a file, takes longer than the run's collective_timeout"));
     }
   }
   wait_seconds_ = wait_seconds_ + std::chrono::duration<double>(Clock::now() - begin).count();
@@ -189,6 +189,9 @@ void FeedClient::on(EndOfPass message) {
   pass->ended_ = true;
   pass->rows_decoded_ = message.rows_decoded;
 }
+
+// What it is for has happened: `receive` has returned, and the next one has a new deadline.
+void FeedClient::on(AtWork message) { find(message.pass); }
 
 void FeedClient::on(PassFailed message) {
   if (Pass* pass = find(message.pass)) pass->failed_ = std::move(message);

@@ -14,7 +14,7 @@ namespace {
 
 // Of rows, in one message.
 constexpr size_t kPartBytes = 4 << 20;
-// Of one answer. It has about ExchangeOptions::piece_bytes, unless single rows are larger.
+// Of one answer. It has about ExchangeOptions::ask_bytes, unless single rows are larger.
 constexpr size_t kMaxAnswerBytes = size_t{4} << 30;
 
 uint64_t pass_number_of(const JoinPass& message) { return message.open.pass; }

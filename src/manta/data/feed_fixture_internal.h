@@ -26,6 +26,8 @@ struct Walk {
   int64_t epochs = 1;
   int64_t max_steps = -1;  // of all epochs together
   FeedOptions feed = {.threads = 2};
+  /// How long a worker waits for a sign of the reader.
+  std::chrono::milliseconds patience = std::chrono::seconds(60);
   /// So many readers, as on so many hosts, share the ranks (rank mod hosts) and the windows.
   int hosts = 1;
   bool always_split = true;
@@ -43,13 +45,13 @@ struct Walked {
 };
 
 /// One for each rank; `reader_ends` are what the reader is to be given.
-inline std::vector<std::shared_ptr<FeedClient>> make_clients(int world,
-                                                             std::vector<UniqueFd>& reader_ends) {
+inline std::vector<std::shared_ptr<FeedClient>> make_clients(
+    int world, std::vector<UniqueFd>& reader_ends,
+    std::chrono::milliseconds patience = std::chrono::seconds(60)) {
   std::vector<std::shared_ptr<FeedClient>> clients;
   for (int rank = 0; rank < world; ++rank) {
     auto [mine, other] = socket_pair();
-    clients.push_back(
-        std::make_shared<FeedClient>(std::move(mine), rank, world, std::chrono::seconds(60)));
+    clients.push_back(std::make_shared<FeedClient>(std::move(mine), rank, world, patience));
     reader_ends.push_back(std::move(other));
   }
   return clients;
@@ -100,7 +102,7 @@ inline std::vector<std::thread> serve(const Dataset& dataset, std::vector<Unique
 /// What the ranks see, put together; checks that they agree.
 inline Walked walk(const Dataset& dataset, int world, const Walk& options) {
   std::vector<UniqueFd> reader_ends;
-  auto clients = make_clients(world, reader_ends);
+  auto clients = make_clients(world, reader_ends, options.patience);
   std::vector<std::thread> readers = serve(dataset, std::move(reader_ends), options);
   std::vector<std::future<Walked>> parts;
   for (int rank = 0; rank < world; ++rank) {

@@ -81,7 +81,8 @@ struct FeedBlock {
 /// A worker's side. One thread at a time; only batches may be let go of on any thread.
 class FeedClient : public std::enable_shared_from_this<FeedClient> {
  public:
-  /// `timeout`: longer without a block means that the reader hangs.
+  /// `timeout`: longer without a message, be it only that it is at work, means that the reader
+  /// hangs.
   FeedClient(UniqueFd socket, int rank, int world_size, std::chrono::milliseconds timeout);
   ~FeedClient();
 
@@ -131,6 +132,7 @@ class FeedClient : public std::enable_shared_from_this<FeedClient> {
   void on(NewBlock message);
   void on(EndOfPass message);
   void on(PassFailed message);
+  void on(AtWork message);
 
   // Shared with the blocks, which may outlive the client.
   const std::shared_ptr<FeedOutbox> outbox_;

@@ -134,7 +134,14 @@ struct PassFailed {
     archive(pass, kind, message);
   }
 };
-using FromReader =
-    std::variant<NewSegment, DropSegment, PassSchema, NewBlock, EndOfPass, PassFailed, PassRanks>;
+struct AtWork {  // the pass gets on, though it has no rows to give yet: wait for longer
+  uint64_t pass = 0;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(pass);
+  }
+};
+using FromReader = std::variant<NewSegment, DropSegment, PassSchema, NewBlock, EndOfPass,
+                                PassFailed, PassRanks, AtWork>;
 
 }  // namespace manta::data

@@ -9,6 +9,7 @@
 #include "manta/data/feed_reader_internal.h"
 #include "manta/data/plain_columns_internal.h"
 #include "manta/data/stage_internal.h"
+#include "manta/data/stop_check_internal.h"
 #include "manta/io/arrow_status_internal.h"
 
 namespace manta::data {
@@ -19,6 +20,10 @@ constexpr int64_t kMaxBlockBytes = 8 << 20;
 }  // namespace
 
 void FeedReader::run_pump(Pass& pass) {
+  StopCheck check([this, &pass] {
+    std::lock_guard lock(loop_.mutex);
+    return pass.stopping;
+  });
   try {
     pump(pass);
   } catch (const Error& error) {
@@ -32,10 +37,11 @@ void FeedReader::run_pump(Pass& pass) {
   pass.done = true;
 }
 
-std::unique_ptr<Stream> FeedReader::open_stream(const Pass& pass, bool of_own_windows) {
+std::unique_ptr<Stream> FeedReader::open_stream(Pass& pass, bool of_own_windows) {
   const OpenPass& open = pass.open;
   check_position(open.from, open.dataset);
-  StreamOptions options{.threads = options_.threads, .byte_budget = options_.read_ahead};
+  StreamOptions options{
+      .threads = options_.threads, .byte_budget = options_.read_ahead, .work = pass.work};
   if (of_own_windows) {
     options.byte_budget /= 2;  // the exchange has the other half
     options.by_window = true;
@@ -51,7 +57,7 @@ std::unique_ptr<Stream> FeedReader::open_stream(const Pass& pass, bool of_own_wi
     return pass.stopping;
   };
   // May read all of the data; what is wrong with that is not the position's fault.
-  auto plan = stage_of(open, options, stopping);
+  auto plan = stage_of(pass, options, stopping);
   if (!plan) return nullptr;
   try {
     return std::make_unique<Stream>(
@@ -64,16 +70,22 @@ std::unique_ptr<Stream> FeedReader::open_stream(const Pass& pass, bool of_own_wi
 }
 
 // Passes of one data set that begin at the same time wait here for the one that makes the rows.
-std::shared_ptr<const Plan> FeedReader::stage_of(const OpenPass& open, const StreamOptions& options,
+std::shared_ptr<const Plan> FeedReader::stage_of(Pass& pass, StreamOptions options,
                                                  const std::function<bool()>& stopping) {
+  const OpenPass& open = pass.open;
   const auto& plan = plans_.at(open.dataset);
   if (!plan->last_materialising() || stages_depend_on_epoch(*plan)) {
     return last_stage(plan, open.from.epoch, options, stopping);
   }
-  std::lock_guard lock(stages_mutex_);
-  auto& stage = stages_[open.dataset];
-  if (!stage) stage = last_stage(plan, open.from.epoch, options, stopping);
-  return stage;
+  MadeStage& stage = stages_.at(open.dataset);
+  options.work = stage.work;
+  {
+    std::lock_guard lock(loop_.mutex);
+    pass.stage_work = stage.work;
+  }
+  std::lock_guard lock(stage.mutex);
+  if (!stage.plan) stage.plan = last_stage(plan, open.from.epoch, options, stopping);
+  return stage.plan;
 }
 
 void FeedReader::pump(Pass& pass) {

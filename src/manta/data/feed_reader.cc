@@ -48,6 +48,7 @@ FeedReader::FeedReader(const std::map<std::string, std::shared_ptr<const Plan>>&
   }
   open_.assign(channels_.size(), true);
   for (const auto& [name, plan] : plans_) {
+    stages_.try_emplace(name);
     for (const auto& operation : plan->operations) {
       if (auto helpers = operation->helpers()) helpers_.push_back(std::move(helpers));
     }
@@ -194,6 +195,7 @@ void FeedReader::look_after_passes() {
   stop_if_over();
   for (auto& [number, pass] : passes_) {
     look_for_missing_peers(*pass);
+    tell_work(*pass);
     if (pass->failed || pass->stopping || all_opened(*pass) ||
         Clock::now() - pass->since < options_.timeout) {
       continue;
@@ -209,6 +211,14 @@ void FeedReader::look_after_passes() {
   auto interval = std::clamp(options_.timeout / 20, std::chrono::milliseconds(1),
                              std::chrono::milliseconds(1000));
   timer_ = loop_.after(interval, [this] { look_after_passes(); });
+}
+
+// Workers wait for rows with a deadline, which a sort of many rows before the first one may exceed.
+void FeedReader::tell_work(Pass& pass) {
+  int64_t done = pass.work->done() + (pass.stage_work ? pass.stage_work->done() : 0);
+  if (done == pass.work_told || pass.failed || pass.stopping) return;
+  pass.work_told = done;
+  send_all(pass, AtWork{pass.open.pass});
 }
 
 bool FeedReader::all_opened(const Pass& pass) {

@@ -69,6 +69,9 @@ class FeedReader {
     bool stopping = false;  // nobody here wants more of it
     bool done = true;       // its threads will not take the lock any more
     std::thread thread;
+    const WorkCountPtr work = std::make_shared<WorkCount>();  // of its own
+    WorkCountPtr stage_work;  // of the stages before, which another pass may be making
+    int64_t work_told = 0;    // by the last AtWork
 
     // Of a pass with other nodes.
     std::optional<PassPlan> plan;              // how it is read, once that is known
@@ -114,6 +117,7 @@ class FeedReader {
   void close(Pass& pass, size_t rank);
   void release(uint64_t number, size_t rank);
   void look_after_passes();
+  void tell_work(Pass& pass);
 
   // ---- What it does with messages of other nodes' readers (feed_exchange.cc).
   void start_peers();
@@ -173,8 +177,8 @@ class FeedReader {
   void run_pump(Pass& pass);
   void pump(Pass& pass);
   /// Null if nobody wants the pass any more. `of_own_windows`: of those that this node decodes.
-  std::unique_ptr<Stream> open_stream(const Pass& pass, bool of_own_windows = false);
-  std::shared_ptr<const Plan> stage_of(const OpenPass& open, const StreamOptions& options,
+  std::unique_ptr<Stream> open_stream(Pass& pass, bool of_own_windows = false);
+  std::shared_ptr<const Plan> stage_of(Pass& pass, StreamOptions options,
                                        const std::function<bool()>& stopping);
   bool wait_for_rows(const Pass& pass, const Stream& stream, const BlockCollector& collected);
   void send_schema(const Pass& pass, const arrow::Schema& schema);
@@ -206,9 +210,13 @@ class FeedReader {
   /// Of the plans' functions: the same in every pass.
   std::vector<std::shared_ptr<BatchHelpers>> helpers_;
 
-  /// By data set: the last stage over rows that are the same in every epoch, once they were made.
-  std::mutex stages_mutex_;
-  std::map<std::string, std::shared_ptr<const Plan>> stages_;
+  /// The last stage over rows that are the same in every epoch.
+  struct MadeStage {
+    std::mutex mutex;                  // whoever makes it holds it
+    std::shared_ptr<const Plan> plan;  // null until it was made
+    const WorkCountPtr work = std::make_shared<WorkCount>();
+  };
+  std::map<std::string, MadeStage> stages_;  // of each data set; never changes
 
   const int node_;
   const std::vector<std::string> hosts_;

@@ -339,6 +339,8 @@ TEST_F(FeedTest, PositionsThatTheDataDoesNotHaveAreSaid) {
       {{0, 101, 0, 0}, "window 0 has the rows before row 100 only"},
       {{0, 2'000, 15, 1'188}, "window 15 has the rows before row 1243 only"},
       {{0, 1'000'000, 3, 999'990}, "window 3 cannot begin with row 999990"},
+      {{0, 5, 15, 2}, "window 15 cannot begin with row 2: the windows before it give 1188 rows"},
+      {{0, 105, 1, 101}, "window 1 cannot begin with row 101: the windows before it give 100 rows"},
       {{0, 0, 3, 0}, "before the first row the window is 0"},
       {{0, 50, 0, 10}, "window 0 begins with row 0"},
       {{0, 50, 1, 60}, "must begin before the last row taken"},

@@ -17,7 +17,10 @@ using ArrayPtr = std::shared_ptr<arrow::Array>;
 constexpr const char* kNeedsNumbers = "it needs numbers (see cast)";
 
 ArrayPtr doubles(Evaluator& evaluator, const ExpressionNode& node, size_t index) {
-  Datum wide = wide_numbers(evaluator, node, evaluator.operand(node, index), kNeedsNumbers);
+  Datum value = evaluator.operand(node, index);
+  // Not by way of int64, which does not hold all of them.
+  bool is_integer = arrow::is_integer(value.type()->id());
+  Datum wide = is_integer ? value : wide_numbers(evaluator, node, value, kNeedsNumbers);
   return evaluator.as_array(evaluator.promote(wide, arrow::float64()));
 }
 

@@ -169,11 +169,39 @@ TEST_F(GroupByTest, NanAndInfinities) {
   EXPECT_EQ(texts("std(v)"), is({"nan", "nan", "nan", "nan", "0"}));
   EXPECT_EQ(texts("min(v)"), is({"1", "2", "nan", "-inf", "0"}));
   EXPECT_EQ(texts("max(v)"), is({"1", "inf", "nan", "inf", "0"}));
+  EXPECT_EQ(texts("quantile(v)"), is({"nan", "inf", "nan", "nan", "0"}));
   auto groups = rows.groupby("v").count().to_table();
   EXPECT_EQ(groups->num_rows(), 6);  // -inf, 0, 1, 2, inf, NaN
   EXPECT_EQ(scalar_text(*groups, "v", 5), "nan");
   EXPECT_EQ(scalar_text(*groups, "count()", 5), "2");
   EXPECT_EQ(scalar_text(*groups, "v", 1), "0");
+}
+
+// Where q falls on a value, it is that value, as numpy.quantile says of finite ones. Between two it
+// is a * (1 - t) + b * t for 0 < t < 1, by which one infinity wins.
+TEST_F(GroupByTest, QuantilesOfInfinities) {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  struct {
+    std::vector<double> values;
+    double q;
+    const char* expected;
+  } cases[] = {
+      {{1, 2, inf}, 0.5, "2"},      {{1, 2, inf}, 0.75, "inf"}, {{1, 2, inf}, 1, "inf"},
+      {{-inf, 2, 3}, 0.25, "-inf"}, {{-inf, 2, 3}, 0, "-inf"},  {{-inf, 2, 3}, 0.75, "2.5"},
+      {{-inf, inf}, 0.5, "nan"},    {{-inf, inf}, 1, "inf"},    {{inf, inf}, 0.5, "inf"},
+      {{-inf, -inf}, 0.25, "-inf"}, {{1, nan, inf}, 0, "nan"},  {{inf}, 0.3, "inf"},
+      {{1, 2, 3, 4}, 0.5, "2.5"},   {{3, 1}, 0.25, "1.5"},      {{-0.0, 0.0}, 1, "0"},
+  };
+  for (const auto& each : cases) {
+    SCOPED_TRACE(testing::PrintToString(each.values) + " at " + std::to_string(each.q));
+    arrow::DoubleBuilder builder;
+    check(builder.AppendValues(each.values), "v");
+    Dataset rows = from_arrow(arrow::Table::Make(
+        arrow::schema({arrow::field("v", arrow::float64())}), {check(builder.Finish(), "v")}));
+    auto result = rows.with_column("g", lit(1)).groupby("g").quantile("v", each.q).to_table();
+    EXPECT_EQ(check(result->column(1)->GetScalar(0), "q")->ToString(), each.expected);
+  }
 }
 
 TEST_F(GroupByTest, FloatsAreAddedInTheOrderOfRows) {
@@ -341,6 +369,36 @@ TEST_F(GroupByTest, JoinsAreTheSameWhateverFitsIntoMemory) {
   EXPECT_EQ(json_ints(*table, "id"), json_ints(*left, "id"));
   EXPECT_EQ(table->GetColumnByName("y")->null_count(), left->num_rows());
   EXPECT_EQ(from_arrow(left).join(none, "i", {.right_suffix = "_r"}).count(), 0);
+}
+
+TEST_F(GroupByTest, ALeftSideWithoutRows) {
+  Dataset none = files_.left().filter(col("id") < 0), right = files_.right();
+  for (auto type : {JoinType::kRight, JoinType::kOuter}) {
+    SCOPED_TRACE(static_cast<int>(type));
+    Dataset joined = none.join(right, "i", {.type = type, .right_suffix = "_r"});
+    auto table = joined.to_table();
+    EXPECT_EQ(json_ints(*table, "y"), json_ints(*right.to_table(), "y"));
+    EXPECT_EQ(table->GetColumnByName("id")->null_count(), table->num_rows());
+    EXPECT_TRUE(table->schema()->Equals(*joined.schema()));
+  }
+  for (auto type : {JoinType::kInner, JoinType::kLeft}) {
+    Dataset joined = none.join(right, "i", {.type = type, .right_suffix = "_r"});
+    EXPECT_EQ(joined.to_table()->num_rows(), 0);
+    EXPECT_TRUE(joined.to_table()->schema()->Equals(*joined.schema()));
+  }
+}
+
+TEST_F(GroupByTest, GroupsOfNoRows) {
+  Dataset none = files_.left().filter(col("id") < 0);
+  Dataset mapped = none.groupby("i").map_groups(largest);
+  EXPECT_EQ(mapped.count(), 0);
+  EXPECT_EQ(mapped.filter(col("id") > 3).count(), 0);
+  // As after any function: without a row nobody knows the columns.
+  EXPECT_THAT(message_of(ErrorKind::kInvalidArgument, [&] { mapped.to_table(); }),
+              HasSubstr("has no rows"));
+  auto counted = none.groupby("i").aggregate({agg::count(), agg::quantile("id")}).to_table();
+  EXPECT_EQ(counted->num_rows(), 0);
+  EXPECT_EQ(counted->num_columns(), 3);
 }
 
 TEST_F(GroupByTest, BadJoins) {

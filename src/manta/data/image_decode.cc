@@ -1,10 +1,11 @@
-#include <jpeglib.h>
-#include <png.h>
-
 #include <csetjmp>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 
+// Behind what it needs.
+#include <jpeglib.h>
+#include <png.h>
 // Behind what it needs.
 #include <jerror.h>
 

@@ -3,6 +3,7 @@
 #include <arrow/util/bitmap_ops.h>
 
 #include <cstring>
+#include <limits>
 
 #include "manta/base/error_internal.h"
 #include "manta/data/lane_columns_internal.h"
@@ -25,11 +26,23 @@ bool all_set(const uint64_t* validity, uint64_t first, uint64_t rows) {
                                        static_cast<int64_t>(rows)) == static_cast<int64_t>(rows);
 }
 
+// DuckDB counts the bytes of a value with 32 bits, and takes more for as many as the lower bits
+// say.
+void require_length(uint64_t bytes) {
+  if (bytes <= std::numeric_limits<uint32_t>::max()) return;
+  throw Error(
+      ErrorKind::kInvalidArgument,
+      str("a text or binary value has ", bytes,
+          " bytes; sorts, groups and joins take values of less than 4 GiB: drop the column, "
+          "or keep such values in files and their names in the rows"));
+}
+
 template <class Column>
 void fill_bytes(duck::Vector vector, const Column& lane, int64_t first, int64_t rows) {
   for (int64_t i = 0; i < rows; ++i) {
     if (lane.IsNull(first + i)) continue;
     auto bytes = lane.GetView(first + i);
+    require_length(bytes.size());
     duckdb().vector_assign_string_element_len(vector, static_cast<uint64_t>(i), bytes.data(),
                                               bytes.size());
   }

@@ -16,7 +16,8 @@ namespace {
 
 class FillNa final : public RowOperation {
  public:
-  /// No names: the columns that keep their types.
+  /// No names: the columns that keep their types, and all of floating-point numbers if it is a
+  /// number.
   FillNa(Expression value, std::vector<std::string> names)
       : value_(std::move(value)), names_(std::move(names)) {
     if (value_.node().op == ExpressionOp::kLiteral) return;
@@ -63,7 +64,10 @@ class FillNa final : public RowOperation {
     for (const auto& name : std::vector(names_.empty() ? piece.names : names_)) {
       if (live && !contains(*live, name)) continue;
       auto type = (*piece.find(name))->type();
-      if (names_.empty() && !can_fill(name, type)) continue;
+      if (names_.empty() && !can_fill(name, type)) {
+        require_no_float(name, *type);
+        continue;
+      }
       piece.set(name, evaluate_kept(filled(name, *type), piece, mask));
     }
   }
@@ -72,20 +76,37 @@ class FillNa final : public RowOperation {
   Expression filled(const std::string& name, const arrow::DataType& type) const {
     Expression column = col(name);
     if (!arrow::is_floating(type.id())) return column.fill_null(value_);
-    if (type.id() != arrow::Type::HALF_FLOAT) {
-      return if_else(column.is_null() || column.is_nan(), value_, column);
-    }
-    // Choices know no float16. What it cannot hold makes a float64 of the column, as elsewhere.
-    column = column.cast("float32");
+    // Choices know no float16.
+    if (type.id() == arrow::Type::HALF_FLOAT) column = column.cast("float32");
     Expression wide = if_else(column.is_null() || column.is_nan(), value_, column);
-    return fits_float16() ? wide.cast("float16") : wide.cast("float64");
+    if (!is_number()) return wide;
+    // Rounded, as the values of the column are. What is too large for it makes a float64 of the
+    // column.
+    return wide.cast(fits(type) ? name_of_float(type) : "float64");
   }
 
-  bool fits_float16() const {
+  static const char* name_of_float(const arrow::DataType& type) {
+    if (type.id() == arrow::Type::HALF_FLOAT) return "float16";
+    return type.id() == arrow::Type::FLOAT ? "float32" : "float64";
+  }
+
+  bool is_number() const {
     const Literal& literal = value_.node().literal;
-    if (auto* number = std::get_if<int64_t>(&literal)) return std::abs(*number) <= 2048;
+    return std::holds_alternative<int64_t>(literal) || std::holds_alternative<double>(literal);
+  }
+
+  // Into a floating-point type: an integer as it is, other numbers rounded.
+  bool fits(const arrow::DataType& type) const {
+    bool half = type.id() == arrow::Type::HALF_FLOAT, wide = type.id() == arrow::Type::DOUBLE;
+    const Literal& literal = value_.node().literal;
+    if (auto* number = std::get_if<int64_t>(&literal)) {
+      int64_t most = int64_t{1} << (half ? 11 : wide ? 53 : 24);
+      return *number >= -most && *number <= most;
+    }
     auto* number = std::get_if<double>(&literal);
-    return number && std::abs(*number) <= 65504;
+    if (!number || wide || !std::isfinite(*number)) return number != nullptr;
+    // What is rounded to it, and not to infinity.
+    return half ? std::abs(*number) < 65520 : std::isfinite(static_cast<float>(*number));
   }
 
   bool can_fill(const std::string& name, const std::shared_ptr<arrow::DataType>& type) const {
@@ -97,10 +118,22 @@ class FillNa final : public RowOperation {
     }
   }
 
+  // Nobody expects a column of numbers to keep its holes where a number is put into all columns.
+  void require_no_float(const std::string& name, const arrow::DataType& type) const {
+    if (!is_number() || !arrow::is_floating(type.id())) return;
+    throw Error(
+        ErrorKind::kInvalidArgument,
+        str("in ", to_string(), ": column '", name, "' of type ", type.ToString(), " cannot hold ",
+            value_.to_string(), "; name the columns that it is for (.columns), or cast this one"));
+  }
+
   // Of a column that was not named, its own, whether it is filled or not.
   std::shared_ptr<arrow::DataType> filled_type(const std::string& name,
                                                const std::shared_ptr<arrow::DataType>& type) const {
-    if (names_.empty()) return type;
+    if (names_.empty()) {
+      if (!can_fill(name, type)) require_no_float(name, *type);
+      return type;
+    }
     try {
       return type_of(filled(name, *type), *arrow::schema({arrow::field(name, type)}));
     } catch (const Error& error) {

@@ -3,6 +3,7 @@
 #include "manta/base/error_internal.h"
 #include "manta/data/aggregate_internal.h"
 #include "manta/data/custom_groups_internal.h"
+#include "manta/data/dealt_rows_internal.h"
 #include "manta/data/expression_internal.h"
 #include "manta/data/group_sums_internal.h"
 #include "manta/data/grouped.h"
@@ -71,6 +72,7 @@ class GroupBy final : public MaterialisingOperation {
   }
   bool add_bounds(FileBounds&) const override { return false; }
   int64_t memory_bytes() const override { return wide_memory(memory_); }
+  bool runs_in_parts() const override { return !keys_.empty(); }
 
   void run(const AllRows& rows, RowSink& sink) const override {
     auto first = rows.next();
@@ -100,15 +102,39 @@ class GroupBy final : public MaterialisingOperation {
 
   void run_plain(const AllRows& rows, const arrow::Schema& schema, RowSink& sink) const {
     Query query(*this, schema);
+    if (rows.in_parts) return run_dealt_out(rows, query, sink);
     if (GroupSums::suits(keys_, plain_, schema)) return run_sums(rows, query, sink);
-    int threads = query.depends_on_order ? 1 : rows.threads;
-    WideQuery engine({memory_bytes(), threads, rows.stopping});
-    engine.add_input("input", query.lanes, [&]() -> BatchPtr {
+    run_query(query, encoded(rows, query), rows, sink);
+  }
+
+  static NextBatch encoded(const AllRows& rows, const Query& query) {
+    return [&]() -> BatchPtr {
       auto batch = rows.next();
       return batch ? query.encode(*batch) : nullptr;
-    });
-    engine.run(query.sql, query.result_lanes,
-               [&](const auto& batch) { sink.add(query.decode(*batch)); });
+    };
+  }
+
+  // False if stopped.
+  bool run_query(const Query& query, NextBatch lanes, const AllRows& rows, RowSink& sink) const {
+    int threads = query.depends_on_order ? 1 : rows.threads;
+    WideQuery engine({memory_bytes(), threads, rows.stopping, rows.work});
+    engine.add_input("input", query.lanes, std::move(lanes));
+    return engine.run(query.sql, query.result_lanes,
+                      [&](const auto& batch) { sink.add(query.decode(*batch)); });
+  }
+
+  // The groups of one part of the keys after the other, brought into their order at the end.
+  void run_dealt_out(const AllRows& rows, const Query& query, RowSink& sink) const {
+    auto groups = run_dealt({{encoded(rows, query), 0}},
+                            {keys_.size(), memory_bytes(), rows.stopping, to_string()},
+                            [&](const std::vector<NextBatch>& parts, RowSink& results) {
+                              return run_query(query, parts[0], rows, results);
+                            });
+    if (!groups) return;
+    AllRows all = one_after_another(std::move(*groups), rows);
+    const std::vector<bool> upwards(keys_.size(), false);
+    sort_rows(all, order_keys(*query.schema, keys_, upwards, Nulls::kLast, to_string()),
+              keys_of_columns(keys_, upwards, Nulls::kLast), memory_bytes(), to_string(), sink);
   }
 
   void run_sums(const AllRows& rows, const Query& query, RowSink& sink) const {
@@ -125,7 +151,7 @@ class GroupBy final : public MaterialisingOperation {
       return;
     }
     BatchPtr groups = sums.groups();
-    WideQuery engine({memory_bytes(), 1, rows.stopping});
+    WideQuery engine({memory_bytes(), 1, rows.stopping, rows.work});
     engine.add_input("input", query.lanes_with(sums.lanes()), [&]() -> BatchPtr {
       if (groups) return std::exchange(groups, nullptr);
       auto batch = rest ? std::exchange(rest, nullptr) : rows.next();

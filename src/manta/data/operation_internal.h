@@ -14,6 +14,7 @@
 #include "manta/data/plan_function.h"
 #include "manta/data/row_mask_internal.h"
 #include "manta/data/source_internal.h"
+#include "manta/data/work_count_internal.h"
 
 namespace arrow {
 class DataType;
@@ -97,6 +98,8 @@ class RowOperation : public Operation {
 struct Place {
   const Plan& plan;
   size_t fragment = 0;  ///< After a window operation: the window's first.
+  /// For operations that take long over one call: counted after each bounded part of it.
+  WorkCountPtr work = nullptr;
   std::string describe() const;
 };
 
@@ -132,6 +135,13 @@ struct AllRows {
   std::function<bool()> stopping = {};
   /// Reading other plans for it is shown under this name; empty: it is not.
   std::string progress = {};
+  /// About how many bytes they have, if that is known: who can only use so many does not begin to
+  /// keep them.
+  std::optional<int64_t> bytes = std::nullopt;
+  /// Only if it `runs_in_parts`: all at once did not fit into memory.
+  bool in_parts = false;
+  /// For what takes long between two calls of `next` or of the sink, which count already.
+  WorkCountPtr work = nullptr;
 };
 
 class StoredRows;
@@ -173,6 +183,9 @@ class MaterialisingOperation : public Operation {
   virtual int64_t memory_bytes() const { return 0; }
   /// Whether rows are read before it asks for them.
   virtual bool reads_ahead() const { return true; }
+  /// Whether it can work on a part of the rows at a time. Then, if `run` throws TooLittleMemory,
+  /// all rows are read again, for another `run` with `in_parts`, which must give the same rows.
+  virtual bool runs_in_parts() const { return false; }
   /// The rows that it gives, if this process has them already (`Dataset::materialize`).
   virtual std::shared_ptr<const StoredRows> held_rows() const { return nullptr; }
 

@@ -6,6 +6,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/data/dataset.h"
+#include "manta/data/dealt_rows_internal.h"
 #include "manta/data/expression_internal.h"
 #include "manta/data/placed_rows_internal.h"
 #include "manta/data/plan_internal.h"
@@ -93,10 +94,11 @@ class Join final : public MaterialisingOperation {
   std::optional<int64_t> rows_of_all(std::optional<int64_t>) const override { return std::nullopt; }
   bool add_bounds(FileBounds&) const override { return false; }
   int64_t memory_bytes() const override { return wide_memory(options_.memory_bytes); }
+  bool runs_in_parts() const override { return true; }
 
   void run(const AllRows& rows, RowSink& sink) const override {
     auto first = rows.next();
-    OtherRows others(right_, rows, memory_bytes());
+    OtherRows others(right_, rows, memory_bytes() / 2);  // it reads ahead beside the left side
     SchemaPtr left = first ? first->schema() : rows.schema, right = others.schema();
     if (!left || !right) {
       throw Error(ErrorKind::kInvalidArgument,
@@ -105,53 +107,24 @@ class Join final : public MaterialisingOperation {
     }
     Result result = result_of(*left, *right, rows.live);
     Side l(left, on_, to_string()), r(right, options_.right_on, to_string());
-    auto left_rows = std::make_shared<KeptRows>(l.columns.lanes(), [&] {
+    NextBatch left_lanes = [&]() -> BatchPtr {
       auto batch = first ? std::move(first) : rows.next();
       first = nullptr;
       return batch ? l.encode(*batch) : nullptr;
-    });
-    auto right_rows = std::make_shared<KeptRows>(r.columns.lanes(), [&] {
+    };
+    NextBatch right_lanes = [&]() -> BatchPtr {
       auto batch = others.next();
       return batch ? r.encode(*batch) : nullptr;
-    });
+    };
+    if (rows.in_parts) return run_dealt_out(rows, result, l, r, left_lanes, right_lanes, sink);
+    auto left_rows = std::make_shared<KeptRows>(l.columns.lanes(), left_lanes);
+    auto right_rows = std::make_shared<KeptRows>(r.columns.lanes(), right_lanes);
     // The right side first: it is the smaller one, mostly.
     int64_t room = KeptRows::room(memory_bytes());
     bool all_kept = right_rows->keep_all(room) && left_rows->keep_all(room);
     if (rows.stopping && rows.stopping()) return;
-    WideQuery query({memory_bytes(), rows.threads, rows.stopping});
-    if (all_kept) {
-      query.add_input(
-          "l", l.key_lanes(), [&] { return left_rows->next_keys(); }, left_rows->rows());
-      query.add_input(
-          "r", r.key_lanes(), [&] { return right_rows->next_keys(); }, right_rows->rows());
-      std::vector<std::string> places;
-      PlacedRows placed{result.schema, {}, made_of(result, left_rows, right_rows, to_string())};
-      if (!is_of_one() || !is_of_right()) {
-        places.push_back(str("l.c", on_.size()));
-        placed.sides.push_back(left_rows);
-      }
-      if (!is_of_one() || is_of_right()) {
-        places.push_back(str("r.c", on_.size()));
-        placed.sides.push_back(right_rows);
-      }
-      give_rows(query, sql(join(places), 0, 0), placed, KeptRows::room(memory_bytes()), sink);
-      return;
-    }
-    WideColumns decoder(result.schema, to_string());
-    query.add_input("l", l.lanes(), [&] { return left_rows->next(); });
-    query.add_input("r", r.lanes(), [&] { return right_rows->next(); });
-    std::vector<std::string> columns;
-    std::vector<std::shared_ptr<arrow::DataType>> lanes;
-    for (const auto& column : result.columns) {
-      columns.push_back(column.expression());
-      lanes.push_back(Payload::lane_type(*column.type));
-    }
-    if (columns.empty()) {  // only so many rows
-      columns.push_back(is_of_right() ? str("r.c", r.place()) : str("l.c", l.place()));
-      lanes.push_back(arrow::int64());
-    }
-    query.run(sql(join(columns), l.columns.size(), r.columns.size()), lanes,
-              [&](const auto& batch) { sink.add(decoder.decode(*batch)); });
+    if (all_kept) return run_kept(rows, result, l, r, left_rows, right_rows, sink);
+    run_whole(rows, result, l, r, *left_rows, *right_rows, sink);
   }
 
  private:
@@ -206,20 +179,119 @@ class Join final : public MaterialisingOperation {
   }
   bool is_of_one() const { return options_.type >= JoinType::kLeftSemi; }
 
-  /// Of inputs whose keys begin at these lanes, with the places behind them. The rows come in the
-  /// order of one side, and of the other.
+  // Only keys and places go through DuckDB.
+  void run_kept(const AllRows& rows, const Result& result, const Side& l, const Side& r,
+                const std::shared_ptr<KeptRows>& left_rows,
+                const std::shared_ptr<KeptRows>& right_rows, RowSink& sink) const {
+    WideQuery query({memory_bytes(), rows.threads, rows.stopping, rows.work});
+    query.add_input(
+        "l", l.key_lanes(), [&] { return left_rows->next_keys(); }, left_rows->rows());
+    query.add_input(
+        "r", r.key_lanes(), [&] { return right_rows->next_keys(); }, right_rows->rows());
+    std::vector<std::string> places;
+    PlacedRows placed{result.schema, {}, made_of(result, left_rows, right_rows, to_string())};
+    if (!is_of_one() || !is_of_right()) {
+      places.push_back(str("l.c", on_.size()));
+      placed.sides.push_back(left_rows);
+    }
+    if (!is_of_one() || is_of_right()) {
+      places.push_back(str("r.c", on_.size()));
+      placed.sides.push_back(right_rows);
+    }
+    give_rows(query, ordered_sql(join(places), 0, 0), placed, KeptRows::room(memory_bytes()), sink);
+  }
+
+  // All columns of all rows go through DuckDB.
+  void run_whole(const AllRows& rows, const Result& result, const Side& l, const Side& r,
+                 KeptRows& left_rows, KeptRows& right_rows, RowSink& sink) const {
+    WideQuery query({memory_beside_readers(), rows.threads, rows.stopping, rows.work});
+    query.add_input("l", l.lanes(), [&] { return left_rows.next(); });
+    query.add_input("r", r.lanes(), [&] { return right_rows.next(); });
+    WideColumns decoder(result.schema, to_string());
+    Selected selected(result);
+    if (result.columns.empty()) add_places(selected, l, r);  // only so many rows
+    query.run(ordered_sql(join(selected.columns), l.columns.size(), r.columns.size()),
+              selected.lanes, [&](const auto& batch) { sink.add(decoder.decode(*batch)); });
+  }
+
+  // The pairs of one part of the keys after the other, brought into their order at the end.
+  void run_dealt_out(const AllRows& rows, const Result& result, const Side& l, const Side& r,
+                     const NextBatch& left_lanes, const NextBatch& right_lanes,
+                     RowSink& sink) const {
+    Selected selected(result);
+    add_places(selected, l, r);
+    std::string text = sql(join(selected.columns), l.columns.size(), r.columns.size());
+    auto pairs =
+        run_dealt({{left_lanes, l.columns.size()}, {right_lanes, r.columns.size()}},
+                  {on_.size(), memory_bytes(), rows.stopping, to_string()},
+                  [&](const std::vector<NextBatch>& parts, RowSink& results) {
+                    WideQuery query({memory_bytes(), rows.threads, rows.stopping, rows.work});
+                    query.add_input("l", l.lanes(), parts[0]);
+                    query.add_input("r", r.lanes(), parts[1]);
+                    return query.run(text, selected.lanes,
+                                     [&](const auto& batch) { results.add(with_names(*batch)); });
+                  });
+    if (!pairs) return;
+    WideColumns decoder(result.schema, to_string());
+    auto places_of = [&](const arrow::RecordBatch& batch, int64_t) {
+      return arrow::ArrayVector(batch.columns().begin() + std::ssize(result.columns),
+                                batch.columns().end());
+    };
+    AllRows all = one_after_another(std::move(*pairs), rows);
+    sort_rows(all, std::vector<OrderKey>(order().size(), {.lane = arrow::int64()}), places_of,
+              memory_bytes(), to_string(),
+              [&](const auto& batch) { sink.add(decoder.decode(*batch)); });
+  }
+
+  /// Rows of both sides are on their way to DuckDB, where other operations have those of one.
+  int64_t memory_beside_readers() const { return memory_bytes() / 8 * 7; }
+
+  enum class From { kLeft, kRight };
+  /// The sides whose rows the result has, and whose places order them, the first one first.
+  std::vector<From> order() const {
+    if (is_of_one()) return {is_of_right() ? From::kRight : From::kLeft};
+    if (options_.type == JoinType::kRight) return {From::kRight, From::kLeft};
+    return {From::kLeft, From::kRight};
+  }
+
+  /// What a query asks for.
+  struct Selected {
+    explicit Selected(const Result& result) {
+      for (const auto& column : result.columns) {
+        columns.push_back(column.expression());
+        lanes.push_back(Payload::lane_type(*column.type));
+      }
+    }
+    std::vector<std::string> columns;
+    std::vector<std::shared_ptr<arrow::DataType>> lanes;
+  };
+  void add_places(Selected& selected, const Side& l, const Side& r) const {
+    for (From from : order()) {
+      selected.columns.push_back(from == From::kLeft ? str("l.c", l.place())
+                                                     : str("r.c", r.place()));
+      selected.lanes.push_back(arrow::int64());
+    }
+  }
+
+  /// Of inputs whose keys begin at these lanes.
   std::string sql(const std::string& columns, size_t left_keys, size_t right_keys) const {
-    std::string left_place = str("l.c", left_keys + on_.size());
-    std::string right_place = str("r.c", right_keys + on_.size());
-    std::string conditions, order = left_place + " NULLS LAST, " + right_place;
+    std::string conditions;
     for (size_t i = 0; i < on_.size(); ++i) {
       conditions += str(i == 0 ? "" : " AND ", "l.c", left_keys + i, " = r.c", right_keys + i);
     }
-    if (options_.type == JoinType::kRight) order = right_place + ", " + left_place;
-    if (is_of_one()) order = is_of_right() ? right_place : left_place;
     return str("SELECT ", columns, " FROM ", is_of_right() ? "r() AS r " : "l() AS l ",
                kind_of(options_.type).sql, is_of_right() ? " l() AS l" : " r() AS r", " ON ",
-               conditions, " ORDER BY ", order);
+               conditions);
+  }
+  /// The same, with the places behind the keys: the rows come in the order of one side, and of the
+  /// other.
+  std::string ordered_sql(const std::string& columns, size_t left_keys, size_t right_keys) const {
+    std::vector<std::string> places;
+    for (From from : order()) {
+      size_t place = (from == From::kLeft ? left_keys : right_keys) + on_.size();
+      places.push_back(str(from == From::kLeft ? "l.c" : "r.c", place, " NULLS LAST"));
+    }
+    return str(sql(columns, left_keys, right_keys), " ORDER BY ", join(places));
   }
 
   void check_keys(const arrow::Schema& left, const arrow::Schema& right) const {

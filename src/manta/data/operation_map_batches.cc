@@ -86,7 +86,7 @@ class MapBatches final : public BatchOperation {
     std::vector<MappedBatch> results;
     if (auto helpers = this->helpers()) {
       try {
-        return helpers->map(batches);
+        return helpers->map(batches, place.work);
       } catch (const Error& error) {
         throw Error(error.kind(),
                     str(function_.function_name(), " of map_batches, on ", place.describe(),
@@ -95,6 +95,7 @@ class MapBatches final : public BatchOperation {
     }
     for (const auto& batch : batches) {
       results.push_back(map_batch(function_, batch));
+      count_work(place.work);
       if (!results.back().error.empty()) break;
     }
     return results;

@@ -76,7 +76,7 @@ int64_t Dataset::size_bytes() const {
   auto stored = data::stored_rows(*stage->source);
   if (stored && stage->operations.empty()) return stored->bytes();
   int64_t bytes = 0;
-  data::Stream stream(stage, {}, {.threads = data::all_processors()});
+  data::Stream stream(stage, {}, {.threads = data::all_processors(), .progress = "size_bytes"});
   while (auto block = stream.next()) bytes += block->bytes;
   return bytes;
 }

@@ -7,6 +7,7 @@
 #include "manta/base/error_internal.h"
 #include "manta/data/batch_helpers_internal.h"
 #include "manta/data/pipeline_internal.h"
+#include "manta/data/row_bytes_internal.h"
 #include "manta/data/stage_internal.h"
 
 namespace manta::data {
@@ -20,13 +21,14 @@ constexpr std::chrono::milliseconds kReadPause{50};
 
 }  // namespace
 
-Pipeline::Pipeline(std::shared_ptr<const Plan> plan, PassTimes* times)
+Pipeline::Pipeline(std::shared_ptr<const Plan> plan, PassTimes* times, WorkCountPtr work)
     : plan_(std::move(plan)),
       use_(columns_used(*plan_)),
       bounds_(bounds_of(*plan_)),
       schemas_(schemas_of(*plan_)),
       fragments_(plan_->source->fragments()),
       times_(times),
+      work_(std::move(work)),
       windows_at_(plan_->operations.size()) {
   MANTA_CHECK(!plan_->last_materialising(), "a pipeline of several stages");
   for (size_t i = 0; i < plan_->operations.size(); ++i) {
@@ -40,6 +42,22 @@ Pipeline::Pipeline(std::shared_ptr<const Plan> plan, PassTimes* times)
     MANTA_CHECK(!window_operation_, "a plan with two window operations");
     window_operation_ = windows;
     windows_at_ = i;
+  }
+  set_finish();
+}
+
+void Pipeline::set_finish() {
+  const auto& operations = plan_->operations;
+  auto keeps_rows = [&](size_t i) {
+    return row_operations_[i] && operations[i]->rows_after(0, kPieceRows) == kPieceRows;
+  };
+  for (size_t i = 0; i < operations.size(); ++i) {
+    bool known = schemas_[i] && schemas_[i + 1];
+    rows_at_a_time_.push_back(known ? rows_at_a_time(*schemas_[i + 1], *schemas_[i]) : INT64_MAX);
+  }
+  finish_at_ = operations.size();
+  for (size_t i = operations.size(); i-- > 0 && keeps_rows(i);) {
+    if (rows_at_a_time_[i] < INT64_MAX || !schemas_[i]) finish_at_ = i;
   }
 }
 
@@ -62,6 +80,7 @@ auto Pipeline::timed(size_t operation, Run run) const {
 
 void Pipeline::came_out(size_t operation, int64_t rows) const {
   if (times_) parts_[operation]->rows += rows;
+  count_work(work_);
 }
 
 void Pipeline::read(size_t fragment, const TakeBatch& take) const {
@@ -111,7 +130,7 @@ Batches Pipeline::run(const std::vector<size_t>& fragments, int64_t epoch, int64
       throw Error(error.kind(), str("the window that begins with ", place(fragments[0]).describe(),
                                     ": ", error.what()));
     }
-    batches = run_from(windows_at_ + 1, plan_->operations.size(), std::move(batches), fragments[0]);
+    batches = run_from(windows_at_ + 1, finish_at_, std::move(batches), fragments[0]);
   }
   return batches;
 }
@@ -119,13 +138,15 @@ Batches Pipeline::run(const std::vector<size_t>& fragments, int64_t epoch, int64
 Batches Pipeline::run_fragment(size_t fragment, std::atomic<int64_t>& rows_decoded) const {
   Batches batches;
   if (skips(fragment)) return batches;
-  size_t first_barrier = next_barrier(0, windows_at_);
+  size_t end = std::min(windows_at_, finish_at_);
+  size_t first_barrier = next_barrier(0, end);
   int64_t decoded_rows = 0;
   auto take = [&](const std::shared_ptr<arrow::RecordBatch>& decoded) {
     decoded_rows += decoded->num_rows();
+    count_work(work_);
     try {
-      auto batch = compute(*decoded, 0, first_barrier);
-      if (batch) batches.push_back(std::move(batch));
+      compute_in_parts(*decoded, 0, first_barrier, most_rows_at_a_time(0, first_barrier),
+                       [&](auto batch) { batches.push_back(std::move(batch)); });
     } catch (const Error& error) {
       throw Error(error.kind(), str(place(fragment).describe(), ": ", error.what()));
     }
@@ -154,7 +175,7 @@ Batches Pipeline::run_fragment(size_t fragment, std::atomic<int64_t>& rows_decod
       throw Error(error.kind(), str(place(fragment).describe(), ": ", error.what()));
     }
   }
-  return run_from(first_barrier, windows_at_, std::move(batches), fragment);
+  return run_from(first_barrier, end, std::move(batches), fragment);
 }
 
 size_t Pipeline::next_barrier(size_t operation, size_t end) const {
@@ -173,8 +194,8 @@ Batches Pipeline::run_from(size_t operation, size_t end, Batches batches, size_t
     Batches computed;
     for (const auto& batch : batches) {
       try {
-        auto result = compute(*batch, operation, next);
-        if (result) computed.push_back(std::move(result));
+        compute_in_parts(*batch, operation, next, most_rows_at_a_time(operation, next),
+                         [&](auto result) { computed.push_back(std::move(result)); });
       } catch (const Error& error) {
         throw Error(error.kind(), str(place(fragment).describe(), ": ", error.what()));
       }
@@ -183,6 +204,49 @@ Batches Pipeline::run_from(size_t operation, size_t end, Batches batches, size_t
     operation = next;
   }
   return batches;
+}
+
+void Pipeline::finish(const arrow::RecordBatch& rows, const std::vector<size_t>& fragments,
+                      const TakeBatch& take) const {
+  try {
+    compute_in_parts(rows, finish_at_, plan_->operations.size(), rows_to_finish(*rows.schema()),
+                     take);
+  } catch (const Error& error) {
+    throw Error(error.kind(), str(place(fragments[0]).describe(), ": ", error.what()));
+  }
+}
+
+int64_t Pipeline::rows_to_finish(const arrow::Schema& schema) const {
+  const auto& operations = plan_->operations;
+  if (schemas_[finish_at_]) return most_rows_at_a_time(finish_at_, operations.size());
+  int64_t rows = INT64_MAX;
+  try {
+    auto before = std::make_shared<arrow::Schema>(schema);
+    for (size_t i = finish_at_; i < operations.size() && before; ++i) {
+      auto after = operations[i]->schema_after(before);
+      if (after) rows = std::min(rows, rows_at_a_time(*after, *before));
+      before = std::move(after);
+    }
+  } catch (const Error&) {  // NOLINT: it will be told of the rows themselves
+  }
+  return rows;
+}
+
+int64_t Pipeline::most_rows_at_a_time(size_t begin, size_t end) const {
+  int64_t rows = INT64_MAX;
+  for (size_t i = begin; i < end; ++i) rows = std::min(rows, rows_at_a_time_[i]);
+  return rows;
+}
+
+void Pipeline::compute_in_parts(const arrow::RecordBatch& batch, size_t begin, size_t end,
+                                int64_t part, const TakeBatch& take) const {
+  if (part >= batch.num_rows()) {
+    if (auto result = compute(batch, begin, end)) take(std::move(result));
+    return;
+  }
+  for (int64_t row = 0; row < batch.num_rows(); row += part) {
+    if (auto result = compute(*batch.Slice(row, part), begin, end)) take(std::move(result));
+  }
 }
 
 std::shared_ptr<arrow::RecordBatch> Pipeline::compute(const arrow::RecordBatch& batch, size_t begin,

@@ -16,8 +16,9 @@ namespace manta::data {
 /// A plan of one stage made ready to run. Its methods may be called from several threads.
 class Pipeline {
  public:
-  /// `times`: where the times of its parts go; null if nobody asks.
-  explicit Pipeline(std::shared_ptr<const Plan> plan, PassTimes* times = nullptr);
+  /// `times`: where the times of its parts go; `work`: where its steps count. Null if nobody asks.
+  explicit Pipeline(std::shared_ptr<const Plan> plan, PassTimes* times = nullptr,
+                    WorkCountPtr work = nullptr);
 
   const Plan& plan() const { return *plan_; }
   const std::vector<std::string>& columns_read() const { return use_.read; }
@@ -29,22 +30,40 @@ class Pipeline {
 
   /// The windows of an epoch, in order: each a list of indices of fragments.
   std::vector<std::vector<size_t>> windows(int64_t epoch) const;
-  /// The rows that a window gives, in order, none of the batches empty. Adds what it decodes to
-  /// `rows_decoded`.
+  /// The rows that a window gives, in order, none of the batches empty; those that `finish` makes
+  /// its rows of, if `finishes`. Adds what it decodes to `rows_decoded`.
   Batches run(const std::vector<size_t>& fragments, int64_t epoch, int64_t window,
               std::atomic<int64_t>& rows_decoded) const;
+
+  /// Whether the last operations, which give a row for each, make rows so wide (vectors of
+  /// thousands of numbers) that all those of a window may not fit into memory; or whether that is
+  /// known only when there are rows, behind a function. Then `run` leaves them to `finish`.
+  bool finishes() const { return finish_at_ < plan_->operations.size(); }
+  /// Of rows with these columns, which `run` has given, so many at most make one batch of about 32
+  /// MiB there. INT64_MAX: they do not become wide.
+  int64_t rows_to_finish(const arrow::Schema& schema) const;
+  /// What these operations make of rows of a window, so many at a time.
+  void finish(const arrow::RecordBatch& rows, const std::vector<size_t>& fragments,
+              const TakeBatch& take) const;
+  /// The columns that `run` gives; null if nobody knows before.
+  const SchemaPtr& schema_before_finish() const { return schemas_[finish_at_]; }
 
  private:
   Batches run_fragment(size_t fragment, std::atomic<int64_t>& rows_decoded) const;
   Batches run_from(size_t operation, size_t end, Batches batches, size_t fragment) const;
   size_t next_barrier(size_t operation, size_t end) const;
+  void set_finish();
   std::shared_ptr<arrow::RecordBatch> compute(const arrow::RecordBatch& batch, size_t begin,
                                               size_t end) const;
+  /// The same, at most so many rows at a time.
+  void compute_in_parts(const arrow::RecordBatch& batch, size_t begin, size_t end, int64_t part,
+                        const TakeBatch& take) const;
+  int64_t most_rows_at_a_time(size_t begin, size_t end) const;
   void read(size_t fragment, const TakeBatch& take) const;
   template <class Run>
   auto timed(size_t operation, Run run) const;
   void came_out(size_t operation, int64_t rows) const;
-  Place place(size_t fragment) const { return {*plan_, fragment}; }
+  Place place(size_t fragment) const { return {*plan_, fragment, work_}; }
 
   std::shared_ptr<const Plan> plan_;
   ColumnUse use_;
@@ -57,8 +76,11 @@ class Pipeline {
   std::vector<const BatchOperation*> batch_operations_;
   const WindowOperation* window_operation_ = nullptr;  ///< Null if there is none.
   PassTimes* const times_;
+  const WorkCountPtr work_;
   std::vector<PassTimes::Part*> parts_;  ///< By operation; none if nobody asks for times.
   size_t windows_at_ = 0;                ///< Its place; the number of operations if there is none.
+  size_t finish_at_ = 0;                 ///< The first one for `finish`; their number if none.
+  std::vector<int64_t> rows_at_a_time_;  ///< By operation (row_bytes_internal.h).
 };
 
 }  // namespace manta::data

@@ -31,9 +31,16 @@ MeasuredReading measure_reading(const std::shared_ptr<const Plan>& plan, const P
   for (int64_t i = from.window;
        i < count && measured.windows < kMeasuredWindows && measured.seconds < kMeasuredSeconds;
        ++i) {
-    auto batches = pipeline.run(windows[static_cast<size_t>(i)], from.epoch, i, rows_decoded);
+    const auto& fragments = windows[static_cast<size_t>(i)];
+    auto count_bytes = [&](const auto& batch) { measured.bytes += bytes_of_batch(*batch); };
+    for (const auto& batch : pipeline.run(fragments, from.epoch, i, rows_decoded)) {
+      if (pipeline.finishes()) {
+        pipeline.finish(*batch, fragments, count_bytes);
+      } else {
+        count_bytes(batch);
+      }
+    }
     measured.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-    for (const auto& batch : batches) measured.bytes += bytes_of_batch(*batch);
     ++measured.windows;
   }
   return measured;

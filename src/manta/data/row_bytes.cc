@@ -9,6 +9,10 @@ namespace manta::data {
 namespace {
 
 int64_t bytes_of_value(const arrow::DataType& type) {
+  if (type.id() == arrow::Type::FIXED_SIZE_LIST) {
+    const auto& vector = static_cast<const arrow::FixedSizeListType&>(type);
+    return vector.list_size() * bytes_of_value(*vector.value_type());
+  }
   int width = type.bit_width();
   return width > 0 ? std::max(width / 8, 1) : 32;
 }
@@ -98,6 +102,21 @@ std::optional<int64_t> bytes_beside_text(const arrow::DataType& type) {
       }
       return bytes_of_value(type);
   }
+}
+
+int64_t guess_bytes_of(const arrow::DataType& type) { return bytes_of_value(type); }
+
+int64_t guess_bytes_of_row(const arrow::Schema& schema) {
+  int64_t bytes = 0;
+  for (const auto& field : schema.fields()) bytes += bytes_of_value(*field->type());
+  return bytes;
+}
+
+int64_t rows_at_a_time(const arrow::Schema& made, const arrow::Schema& of) {
+  constexpr int64_t kWideRow = 4 << 10, kMostBytes = 32 << 20;
+  int64_t bytes = guess_bytes_of_row(made);
+  if (bytes < kWideRow || bytes < 2 * guess_bytes_of_row(of)) return INT64_MAX;
+  return std::max<int64_t>(kMostBytes / bytes, 1);
 }
 
 int64_t bytes_of_batch(const arrow::RecordBatch& batch) {

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <optional>
 
 #include "manta/data/dataset.h"
 #include "manta/data/parquet_fixture_internal.h"
@@ -53,6 +54,16 @@ TEST(RowOperationsTest, RenamedColumnsStayWhereTheyAre) {
               HasSubstr("rename_columns(idd as x)"));
 }
 
+// JSON has no NaN.
+std::shared_ptr<arrow::Array> numbers(const std::shared_ptr<arrow::DataType>& type,
+                                      const std::vector<std::optional<double>>& values) {
+  arrow::DoubleBuilder builder;
+  for (const auto& value : values) {
+    check(value ? builder.Append(*value) : builder.AppendNull(), "a number");
+  }
+  return check(arrow::compute::Cast(*check(builder.Finish(), "numbers"), type), "numbers");
+}
+
 TEST(RowOperationsTest, FillNaFillsNullsAndNaN) {
   auto table = arrow::Table::Make(
       arrow::schema({arrow::field("i", arrow::int32()), arrow::field("f", arrow::float32()),
@@ -84,6 +95,24 @@ TEST(RowOperationsTest, FillNaFillsNullsAndNaN) {
   auto half = from_arrow(arrow::Table::Make(arrow::schema({arrow::field("h", arrow::float16())}),
                                             {array_from_json(arrow::float16(), {1.5, nullptr})}));
   EXPECT_EQ(scalar_text(*half.fill_na(7).to_table(), "h", 1), "7");
+  EXPECT_EQ(scalar_text(*half.fill_na(0.1).to_table(), "h", 1), "0.0999755859375");
+  auto floats =
+      from_arrow(arrow::Table::Make(arrow::schema({arrow::field("f", arrow::float32())}),
+                                    {numbers(arrow::float32(), {1.5, std::nullopt, NAN, 0.1})}));
+  for (const auto& options : {FillNaOptions{}, FillNaOptions{.columns = {"f"}}}) {
+    auto tenths = floats.fill_na(0.1, options);
+    EXPECT_TRUE(tenths.schema()->Equals(*floats.schema()));
+    EXPECT_TRUE(tenths.to_table()->column(0)->chunk(0)->Equals(
+        *numbers(arrow::float32(), {1.5, 0.1, 0.1, 0.1})));
+  }
+  EXPECT_EQ(scalar_text(*floats.fill_na(INFINITY).to_table(), "f", 1), "inf");
+  EXPECT_THAT(message_of(ErrorKind::kInvalidArgument, [&] { floats.fill_na(1e300); }),
+              AllOf(HasSubstr("column 'f' of type float cannot hold"), HasSubstr("cast this one")));
+  EXPECT_THAT(message_of(ErrorKind::kInvalidArgument, [&] { half.fill_na(70000.0); }),
+              HasSubstr("cannot hold"));
+  EXPECT_EQ(floats.fill_na(1e300, {.columns = {"f"}}).schema()->field(0)->type()->ToString(),
+            "double");
+  EXPECT_EQ(scalar_text(*floats.fill_na("x").to_table(), "f", 1), "null");
   ParquetFolder folder;
   auto files = read_parquet(folder.write_rows("a.parquet", 0, 50, 20)).fill_na(1000);
   EXPECT_EQ(files.filter(col("half") == 1000).count(),
@@ -107,6 +136,58 @@ TEST(RowOperationsTest, CastAndAddColumn) {
   EXPECT_EQ(scalar_text(*typed, "half", 1), "0.5");
   EXPECT_THAT(message_of([&] { rows.cast({{"half", "int8"}}).to_table(); }), HasSubstr("half"));
   EXPECT_THAT(message_of([&] { rows.cast({{"idd", "int8"}}); }), HasSubstr("'id'"));
+}
+
+// Rounding gives an infinity only of what was one.
+TEST(RowOperationsTest, CastToASmallerFloatRefusesWhatDoesNotFit) {
+  auto column = [](const std::shared_ptr<arrow::DataType>& type, const Json& values) {
+    return from_arrow(arrow::Table::Make(arrow::schema({arrow::field("v", type)}),
+                                         {array_from_json(type, values)}));
+  };
+  struct {
+    std::shared_ptr<arrow::DataType> from;
+    Json values;
+    const char* to;
+    const char* refused;  // null: none
+  } cases[] = {
+      {arrow::float64(), {1.0, 1e300}, "float32", "1e+300"},
+      {arrow::float64(), {-1e39}, "float32", "-1e+39"},
+      {arrow::float64(), {3.4e38, nullptr, 1e-300}, "float32", nullptr},
+      {arrow::float64(), {1.0, 65520.0}, "float16", "65520"},
+      {arrow::float32(), {65519.0, nullptr}, "float16", nullptr},
+      {arrow::float32(), {-1e6}, "float16", "-1000000"},
+      {arrow::utf8(), {"1", "1e400"}, "float64", "1e400"},
+      {arrow::utf8(), {"1e39"}, "float32", "1e39"},
+      {arrow::utf8(), {"inf", "-inf", "nan", nullptr}, "float32", nullptr},
+      {arrow::decimal128(38, 0), {"99999999999999999999999999999999999999"}, "float32", nullptr},
+      {arrow::decimal256(50, 0),
+       {"10000000000000000000000000000000000000000"},
+       "float32",
+       "10000000000000000000000000000000000000000"},
+  };
+  for (const auto& each : cases) {
+    SCOPED_TRACE(testing::Message() << each.values.dump() << " to " << each.to);
+    Dataset rows = column(each.from, each.values).cast({{"v", each.to}});
+    if (!each.refused) {
+      EXPECT_EQ(rows.to_table()->num_rows(), static_cast<int64_t>(each.values.size()));
+      continue;
+    }
+    EXPECT_THAT(message_of(ErrorKind::kInvalidArgument, [&] { rows.to_table(); }),
+                AllOf(HasSubstr(each.refused), HasSubstr("cast")));
+  }
+  for (const char* to : {"float32", "float16"}) {
+    auto values = numbers(arrow::float64(), {INFINITY, -INFINITY, NAN, std::nullopt});
+    auto table =
+        from_arrow(arrow::Table::Make(arrow::schema({arrow::field("v", values->type())}), {values}))
+            .cast({{"v", to}})
+            .to_table();
+    EXPECT_EQ(scalar_text(*table, "v", 0), "inf");
+    EXPECT_EQ(scalar_text(*table, "v", 1), "-inf");
+    EXPECT_EQ(scalar_text(*table, "v", 2), "nan");
+  }
+  EXPECT_THAT(message_of(ErrorKind::kInvalidArgument,
+                         [&] { range(1).with_column("c", lit(1e300).cast("float32")).to_table(); }),
+              HasSubstr("1e+300"));
 }
 
 // Counts how often it is called, in this process.

@@ -151,8 +151,9 @@ Batches RowStore::FileRows::read(size_t fragment, const std::vector<std::string>
   }
 }
 
-RowStore::RowStore(SchemaPtr schema, std::string what)
+RowStore::RowStore(SchemaPtr schema, std::string what, WorkCountPtr work)
     : what_(std::move(what)),
+      work_(std::move(work)),
       folder_(temporary_folder()),
       stored_(std::make_shared<FileRows>(std::move(schema), folder_)) {}
 
@@ -161,6 +162,7 @@ RowStore::~RowStore() = default;
 void RowStore::add(const std::shared_ptr<arrow::RecordBatch>& batch) {
   if (!begun_) stored_->set_schema(batch->schema());
   begun_ = true;
+  count_work(work_);
   int64_t rows = batch->num_rows();
   for (int64_t first = 0; first < rows;) {
     int64_t end = std::min(rows, first + kPieceRows - waiting_rows_);

@@ -42,7 +42,7 @@ class RowStore final : public RowSink {
  public:
   /// `schema`: if no row comes; else that of the first batch counts. `what`: for errors, "the rows
   /// of sort(fare)".
-  RowStore(SchemaPtr schema, std::string what);
+  RowStore(SchemaPtr schema, std::string what, WorkCountPtr work = nullptr);
   ~RowStore() override;
 
   void add(const std::shared_ptr<arrow::RecordBatch>& batch) override;
@@ -66,6 +66,7 @@ class RowStore final : public RowSink {
   }
 
   const std::string what_;
+  const WorkCountPtr work_;
   const std::string folder_;
   std::shared_ptr<FileRows> stored_;
   std::shared_ptr<const StoredRows> used_;

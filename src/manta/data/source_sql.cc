@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <mutex>
+#include <utility>
 
 #include "manta/base/error_internal.h"
 #include "manta/data/cell_internal.h"
@@ -15,6 +16,7 @@
 #include "manta/data/plan_limits_internal.h"
 #include "manta/data/source_internal.h"
 #include "manta/data/sources.h"
+#include "manta/data/stop_check_internal.h"
 #include "manta/data/unknown_column_internal.h"
 #include "manta/io/arrow_status_internal.h"
 
@@ -28,6 +30,7 @@ constexpr size_t kLongestQuery = 1 << 20;
 constexpr int64_t kMostSqlRows = int64_t{1} << 36;  // a million fragments
 constexpr size_t kMostCursors = 64;
 constexpr int kBusyMilliseconds = 10'000;
+constexpr int kStepsBetweenChecks = 100'000;  // of its virtual machine: a millisecond or so
 
 // The types that values of SQLite have; others are for `.column_types`.
 const std::vector<std::shared_ptr<arrow::DataType>>& sql_types() {
@@ -54,15 +57,63 @@ struct SqlQuestion {
   std::chrono::nanoseconds modified{0};
 };
 
-// What a statement may do: a plan may come from anywhere.
-int only_reads(void*, int action, const char*, const char* function, const char*, const char*) {
-  if (action == SQLITE_FUNCTION && function && std::string_view(function) == "load_extension") {
+// Those that give something else in the next run of the query. Functions of the date and time do so
+// only for the time that it is now: see Clockless.
+bool gives_other_values(std::string_view function) {
+  for (const char* each : {"random", "randomblob", "current_date", "current_time",
+                           "current_timestamp", "changes", "total_changes", "last_insert_rowid"}) {
+    if (function == each) return true;
+  }
+  return false;
+}
+
+// What a statement may do: a plan may come from anywhere. `refused`: gets the function that it may
+// not call.
+int only_reads(void* refused, int action, const char*, const char* called, const char*,
+               const char*) {
+  std::string function = action == SQLITE_FUNCTION && called ? called : "";
+  std::transform(function.begin(), function.end(), function.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  if (function == "load_extension") return SQLITE_DENY;
+  if (gives_other_values(function)) {
+    *static_cast<std::string*>(refused) = function;
     return SQLITE_DENY;
   }
   bool reads = action == SQLITE_SELECT || action == SQLITE_READ || action == SQLITE_FUNCTION ||
                action == SQLITE_RECURSIVE;
   return reads ? SQLITE_OK : SQLITE_DENY;
 }
+
+/// SQLite's own way to files, but without a clock: who asks for the time that it is now, by
+/// whatever expression, gets null and is found by `asked`.
+class Clockless {
+ public:
+  static const char* name() {
+    static const Registered registered;
+    return registered.vfs.zName;
+  }
+  /// Whether this thread has asked since it was last asked so.
+  static bool asked() { return std::exchange(asked_, false); }
+
+ private:
+  struct Registered {
+    Registered() : vfs(*sqlite3_vfs_find(nullptr)) {
+      vfs.zName = "manta_clockless";
+      vfs.pNext = nullptr;
+      vfs.xCurrentTime = [](sqlite3_vfs*, double*) { return refuse(); };
+      vfs.xCurrentTimeInt64 = [](sqlite3_vfs*, sqlite3_int64*) { return refuse(); };
+      vfs.iVersion = std::max(vfs.iVersion, 2);  // the version that has xCurrentTimeInt64
+      MANTA_CHECK(sqlite3_vfs_register(&vfs, /*makeDflt=*/0) == SQLITE_OK,
+                  "SQLite without a clock");
+    }
+    sqlite3_vfs vfs;
+  };
+  static int refuse() {
+    asked_ = true;
+    return SQLITE_ERROR;
+  }
+  static thread_local inline bool asked_ = false;
+};
 
 // Without the semicolon.
 std::string without_end(std::string query) {
@@ -77,6 +128,10 @@ std::string without_end(std::string query) {
 void require_unchanged(const SqlQuestion& question) {
   struct stat info {};
   bool there = ::stat(question.path.c_str(), &info) == 0;
+  if (there && !S_ISREG(info.st_mode)) {  // to open a fifo would wait for a writer
+    throw Error(ErrorKind::kInvalidArgument,
+                str("read_sql: '", question.path, "' is no regular file"));
+  }
   auto modified =
       std::chrono::seconds(info.st_mtim.tv_sec) + std::chrono::nanoseconds(info.st_mtim.tv_nsec);
   if (!there || info.st_size != question.size || modified != question.modified) {
@@ -98,16 +153,21 @@ class SqlCursor {
   explicit SqlCursor(const SqlQuestion& question, bool counts = false) : question_(question) {
     require_unchanged(question);
     if (sqlite3_open_v2(question.path.c_str(), &database_,
-                        SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, nullptr) != SQLITE_OK) {
+                        SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX,
+                        Clockless::name()) != SQLITE_OK) {
       fail("opening it");
     }
     sqlite3_busy_timeout(database_, kBusyMilliseconds);
-    sqlite3_set_authorizer(database_, &only_reads, nullptr);
+    sqlite3_set_authorizer(database_, &only_reads, &refused_);
+    sqlite3_progress_handler(
+        database_, kStepsBetweenChecks, [](void*) { return StopCheck::stopping() ? 1 : 0; },
+        nullptr);
     std::string text =
         counts ? str("SELECT count(*) FROM (", without_end(question.query), "\n)") : question.query;
     const char* rest = nullptr;
     if (sqlite3_prepare_v2(database_, text.c_str(), static_cast<int>(text.size()), &statement_,
                            &rest) != SQLITE_OK) {
+      if (!refused_.empty()) fail_by_values(refused_ + "()");
       fail("the query");
     }
     std::string_view more(rest ? rest : "");
@@ -124,7 +184,9 @@ class SqlCursor {
 
   /// False at the end.
   bool step() {
+    Clockless::asked();
     int result = sqlite3_step(statement_);
+    if (Clockless::asked()) fail_by_values("the time that it is now");
     if (result == SQLITE_DONE) return false;
     if (result != SQLITE_ROW) fail("reading a row");
     ++row_;
@@ -142,6 +204,17 @@ class SqlCursor {
   }
 
  private:
+  // A query is run once for each part of the rows that is read at a time, and anew in each epoch.
+  [[noreturn]] void fail_by_values(const std::string& of) {
+    close();
+    throw Error(
+        ErrorKind::kInvalidArgument,
+        str("read_sql: '", printable(question_.query, 80), "' of '", question_.path, "' uses ", of,
+            ", which is something else whenever the query runs, and it runs for each part "
+            "of the rows: some would come twice, and others not at all. Use random_shuffle "
+            "or random_sample for an order or a choice by chance, and write a date as text"));
+  }
+
   void close() {
     if (statement_) sqlite3_finalize(statement_);
     if (database_) sqlite3_close(database_);
@@ -158,6 +231,7 @@ class SqlCursor {
                     ? ErrorKind::kIo
                 : code == SQLITE_NOTADB || code == SQLITE_CORRUPT ? ErrorKind::kCorrupt
                 : code == SQLITE_NOMEM                            ? ErrorKind::kResources
+                : code == SQLITE_INTERRUPT                        ? ErrorKind::kCancelled
                                                                   : ErrorKind::kInvalidArgument;
     throw Error(kind, str("read_sql: '", question_.path, "', ", doing, " '",
                           printable(question_.query, 80), "': ", why));
@@ -167,6 +241,7 @@ class SqlCursor {
   sqlite3* database_ = nullptr;
   sqlite3_stmt* statement_ = nullptr;
   int64_t row_ = 0;
+  std::string refused_;
 };
 
 // The type of a column by what its table says, or else by its first values.

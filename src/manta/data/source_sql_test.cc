@@ -1,11 +1,13 @@
 #include <arrow/api.h>
 #include <gmock/gmock.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 
+#include "manta/data/feed_fixture_internal.h"
 #include "manta/data/parquet_fixture_internal.h"
 #include "manta/data/sources.h"
 #include "manta/data/wide_fixture_internal.h"
@@ -112,6 +114,68 @@ TEST_F(SqlTest, AQueryCanOnlyRead) {
     message_of(ErrorKind::kInvalidArgument, [&] { read_sql(path(), query); });
   }
   EXPECT_EQ(read_sql(path(), "SELECT i FROM t -- all of them").count(), 1);
+}
+
+// Each part of the rows has a run of the query for itself: in 300,000 rows ORDER BY random() lost
+// and doubled tens of thousands.
+TEST_F(SqlTest, WhatIsSomethingElseInTheNextRunIsRefused) {
+  run("CREATE TABLE t (i INTEGER, day TEXT); INSERT INTO t VALUES (1, 'now'), (2, '2020-01-01');"
+      "CREATE VIEW v AS SELECT i FROM t ORDER BY random();");
+  auto invalid = ErrorKind::kInvalidArgument;
+  struct {
+    const char* query;
+    const char* named;
+  } cases[] = {
+      {"SELECT i FROM t ORDER BY random()", "uses random()"},
+      {"SELECT i FROM t ORDER BY RANDOM()", "uses random()"},
+      {"SELECT i FROM v", "uses random()"},
+      {"SELECT randomblob(3) AS b FROM t", "uses randomblob()"},
+      {"SELECT CURRENT_TIMESTAMP AS x FROM t", "uses current_timestamp()"},
+      {"SELECT CURRENT_DATE AS x FROM t", "uses current_date()"},
+      {"SELECT CURRENT_TIME AS x FROM t", "uses current_time()"},
+      {"SELECT last_insert_rowid() AS x FROM t", "uses last_insert_rowid()"},
+      {"SELECT changes() AS x FROM t", "uses changes()"},
+      {"SELECT total_changes() AS x FROM t", "uses total_changes()"},
+      {"SELECT i FROM t WHERE day > date('now')", "uses the time that it is now"},
+      {"SELECT datetime() AS x FROM t", "uses the time that it is now"},
+      {"SELECT julianday('NOW') AS x FROM t", "uses the time that it is now"},
+      {"SELECT unixepoch() AS x FROM t", "uses the time that it is now"},
+      {"SELECT strftime('%Y') AS x FROM t", "uses the time that it is now"},
+      {"SELECT strftime('%Y', day) AS x FROM t", "uses the time that it is now"},
+  };
+  for (const auto& each : cases) {
+    SCOPED_TRACE(each.query);
+    EXPECT_THAT(refused(invalid, each.query),
+                AllOf(HasSubstr(each.named), HasSubstr("Use random_shuffle")));
+  }
+  auto year = read_sql(path(), "SELECT strftime('%Y', day) AS y FROM t WHERE i = 2");
+  EXPECT_EQ(scalar_text(*year.to_table(), "y", 0), "2020");
+  EXPECT_EQ(read_sql(path(), "SELECT abs(i) AS a, group_concat(day) AS d FROM t").count(), 1);
+}
+
+TEST_F(SqlTest, WhatIsNoFileIsRefused) {
+  run("CREATE TABLE t (i INTEGER); INSERT INTO t VALUES (1), (2);");
+  auto json = read_sql(path(), "SELECT i FROM t").to_json();
+  std::filesystem::remove(path());
+  ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);
+  EXPECT_THAT(message_of(ErrorKind::kInvalidArgument, [&] { Dataset::from_json(json).to_table(); }),
+              HasSubstr("is no regular file"));
+}
+
+// The number of its rows is never known, which only the reader of a training run, and the process,
+// can end.
+TEST_F(SqlTest, AnEndlessQueryEndsWithItsPass) {
+  run("CREATE TABLE t (i INTEGER);");
+  Dataset endless = read_sql(path(),
+                             "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n) "
+                             "SELECT i AS id FROM n");
+  Walk options;
+  options.patience = std::chrono::milliseconds(500);
+  EXPECT_THAT(message_of(ErrorKind::kTimeout, [&] { walk(endless, 1, options); }),
+              HasSubstr("had to wait 500 ms"));
+  // And within a stage, whose rows a thread of its own reads.
+  EXPECT_THAT(message_of(ErrorKind::kTimeout, [&] { walk(endless.sort("id"), 1, options); }),
+              HasSubstr("had to wait 500 ms"));
 }
 
 TEST_F(SqlTest, AChangedFileIsAnError) {

@@ -139,8 +139,10 @@ struct ReadSqlOptions {
 
 /// The rows that a SELECT gives of a SQLite file, in the order in which SQLite gives them: that of
 /// its ORDER BY, or of the rowid if it reads one table. The same file and query give the same
-/// order. The file is opened for reading only, and the query can do nothing but read it. Both are
-/// part of the plan.
+/// order, by which parts of the rows can be read each by a run of its own: functions that give
+/// something else in each run (random, the time that it is now) are Error(kInvalidArgument). The
+/// file is one of this machine; it is opened for reading only, and the query can do nothing but
+/// read it. Both are part of the plan.
 ///
 /// A column's type is that which its table declares (INTEGER: int64, REAL: float64, TEXT: string,
 /// BLOB: binary), or that of the values in the first 1,000 rows. When rows are read, a value of

@@ -9,6 +9,7 @@
 #include "manta/data/feed_reader_internal.h"
 #include "manta/data/pipeline_internal.h"
 #include "manta/data/plain_columns_internal.h"
+#include "manta/data/stop_check_internal.h"
 
 namespace manta::data {
 namespace {
@@ -111,6 +112,10 @@ bool FeedReader::answers_probe(const std::string& bytes, Deadline deadline) {
 }
 
 void FeedReader::run_decoder(Pass& pass) {
+  StopCheck check([this, &pass] {
+    std::lock_guard lock(loop_.mutex);
+    return pass.failed || ending_;
+  });
   try {
     decode(pass);
   } catch (const Error& error) {
@@ -180,7 +185,7 @@ void FeedReader::pump_split(Pass& pass) {
   BlockCollector collected;
   int64_t total = NodeRows::kUnknown;
   while (true) {
-    std::optional<WindowExchange::Piece> piece;
+    std::optional<WindowExchange::NeededRows> needed;
     {
       std::unique_lock lock(loop_.mutex);
       changed_.wait(lock, [&] {
@@ -189,33 +194,33 @@ void FeedReader::pump_split(Pass& pass) {
       });
       if (pass.stopping) return;
       if (pass.exchange->ready()) {
-        piece = pass.exchange->take();
+        needed = pass.exchange->take();
         advance(pass);
       } else if (pass.exchange->at_end()) {
         break;
       }
     }
-    if (!piece) {
+    if (!needed) {
       if (!send_collected(pass, collected, total)) return;
       continue;
     }
-    for (auto& batch : piece->batches) {
+    for (auto& batch : needed->batches) {
       if (!schema) send_schema(pass, *(schema = batch->schema()));
       if (!have_same_columns(*schema, *batch->schema())) {
         throw Error(ErrorKind::kUserCode,
                     str("data set '", open.dataset, "' has different columns: {",
                         describe_columns(*schema), "} at first, and {",
-                        describe_columns(*batch->schema()), "} in window ", piece->window,
+                        describe_columns(*batch->schema()), "} in window ", needed->window,
                         ", which another host may have read; return the same names and types from "
                         "every call"));
       }
       batch = conform(batch, schema);
     }
-    if (!collected.takes(piece->bytes) && !send_collected(pass, collected, total)) return;
-    total = piece->total;
+    if (!collected.takes(needed->bytes) && !send_collected(pass, collected, total)) return;
+    total = needed->total;
     collected.add_some(
-        {nullptr, piece->bytes, piece->first_row, piece->window, piece->window_first_row},
-        piece->end_row, std::move(piece->batches));
+        {nullptr, needed->bytes, needed->first_row, needed->window, needed->window_first_row},
+        needed->end_row, std::move(needed->batches));
     if (collected.full() && !send_collected(pass, collected, total)) return;
   }
   if (!collected.empty() && !send_collected(pass, collected, total)) return;

@@ -4,11 +4,13 @@
 #include <atomic>
 
 #include "manta/base/error_internal.h"
+#include "manta/base/log_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/data/operation_internal.h"
 #include "manta/data/pass_times_internal.h"
 #include "manta/data/row_store_internal.h"
 #include "manta/data/stage_internal.h"
+#include "manta/data/wide_query_internal.h"
 
 namespace manta::data {
 namespace {
@@ -82,6 +84,100 @@ std::shared_ptr<const Plan> stage_before(const std::shared_ptr<const Plan>& plan
   return Dataset(std::move(head)).select_columns(columns).plan();
 }
 
+/// What an operation gave, and from how many rows of files; no rows if it was stopped.
+struct Materialised {
+  std::shared_ptr<const StoredRows> rows;
+  int64_t rows_decoded = 0;
+};
+
+/// Runs the materialising operation of a plan at `place` on what the stages before it give.
+class Materialising {
+ public:
+  Materialising(const std::shared_ptr<const Plan>& plan, size_t place, int64_t epoch,
+                const StreamOptions& options, const std::function<bool()>& stopping)
+      : plan_(*plan),
+        place_(place),
+        operation_(dynamic_cast<const MaterialisingOperation&>(*plan->operations[place])),
+        before_(stage_before(plan, place)),
+        epoch_(epoch),
+        options_(options),
+        stopping_(stopping) {}
+
+  Materialised run() const {
+    auto head = last_stage(before_, epoch_, options_, stopping_);
+    if (!head) return {};
+    try {
+      return run_on(head, /*in_parts=*/false);
+    } catch (const TooLittleMemory& error) {
+      if (!operation_.runs_in_parts()) throw;
+      log_info(str(operation_.to_string(), " needs more memory than ", operation_.memory_bytes(),
+                   " bytes; it begins again, with its rows dealt out to temporary files (",
+                   error.what(), ")"));
+    }
+    return run_on(head, /*in_parts=*/true);
+  }
+
+ private:
+  Materialised run_on(const std::shared_ptr<const Plan>& head, bool in_parts) const {
+    Stream stream(head, {.epoch = epoch_}, read_ahead());
+    bool stopped = false;
+    auto is_stopping = [&] { return stopped = stopped || (stopping_ && stopping_()); };
+    std::atomic<int64_t> reading = 0;
+    auto next = [&]() -> std::shared_ptr<arrow::RecordBatch> {
+      auto begin = PassClock::now();
+      auto block = is_stopping() ? std::nullopt : stream.next();
+      reading += nanoseconds_since(begin);
+      if (block) count_work(options_.work);
+      return block ? std::move(block->batch) : nullptr;
+    };
+    RowStore store(schemas_of(plan_)[place_ + 1], "the rows of " + operation_.to_string(),
+                   options_.work);
+    auto begin = PassClock::now();
+    operation_.run(
+        {.next = next,
+         .schema = schema_of(*before_),
+         .live = columns_used(plan_).live_after[place_],
+         .epoch = epoch_,
+         .threads = options_.threads,
+         .stopping = is_stopping,
+         .progress = options_.progress.empty() ? "" : "other rows of " + operation_.to_string(),
+         .in_parts = in_parts,
+         .work = options_.work},
+        store);
+    if (is_stopping()) return {};  // what it gave is of some of the rows only
+    auto rows = store.finish();
+    if (options_.times) {
+      auto& part = options_.times->of(operation_);
+      part.nanoseconds += nanoseconds_since(begin) - reading;
+      part.rows += rows->rows();
+    }
+    return {std::move(rows), stream.rows_decoded()};
+  }
+
+  StreamOptions read_ahead() const {
+    StreamOptions some = options_;
+    if (!options_.progress.empty()) some.progress = operation_.to_string();
+    some.read_ahead = operation_.reads_ahead();
+    some.consume = {};
+    some.by_window = false;  // of the windows behind the operation; it needs all rows
+    some.part = 0;
+    some.parts = 1;
+    some.enough_bytes = kEnoughForDuckDb;
+    if (int64_t memory = operation_.memory_bytes(); memory > 0) {
+      some.byte_budget = std::min(options_.byte_budget, memory / 8);
+    }
+    return some;
+  }
+
+  const Plan& plan_;
+  const size_t place_;
+  const MaterialisingOperation& operation_;
+  const std::shared_ptr<const Plan> before_;
+  const int64_t epoch_;
+  const StreamOptions& options_;
+  const std::function<bool()>& stopping_;
+};
+
 }  // namespace
 
 std::shared_ptr<const Plan> first_stage(const std::shared_ptr<const Plan>& plan) {
@@ -95,55 +191,15 @@ std::shared_ptr<const Plan> last_stage(const std::shared_ptr<const Plan>& plan, 
   auto place = plan->last_materialising();
   if (!place) return plan;
   const auto& operation = dynamic_cast<const MaterialisingOperation&>(*plan->operations[*place]);
-  std::shared_ptr<const StoredRows> rows = operation.held_rows();
-  int64_t rows_decoded = 0;
-  if (!rows) {
-    auto before = stage_before(plan, *place);
-    auto head = last_stage(before, epoch, options, stopping);
-    if (!head) return nullptr;
-    SchemaPtr schema = schema_of(*before);
-    StreamOptions read_ahead = options;
-    if (!options.progress.empty()) read_ahead.progress = operation.to_string();
-    read_ahead.read_ahead = operation.reads_ahead();
-    read_ahead.consume = {};
-    read_ahead.by_window = false;  // of the windows behind the operation; it needs all rows
-    read_ahead.part = 0;
-    read_ahead.parts = 1;
-    read_ahead.enough_bytes = kEnoughForDuckDb;
-    if (int64_t memory = operation.memory_bytes(); memory > 0) {
-      read_ahead.byte_budget = std::min(options.byte_budget, memory / 8);
-    }
-    Stream stream(head, {.epoch = epoch}, read_ahead);
-    bool stopped = false;
-    auto is_stopping = [&] { return stopped = stopped || (stopping && stopping()); };
-    std::atomic<int64_t> reading = 0;
-    auto next = [&]() -> std::shared_ptr<arrow::RecordBatch> {
-      auto begin = PassClock::now();
-      auto block = is_stopping() ? std::nullopt : stream.next();
-      reading += nanoseconds_since(begin);
-      return block ? std::move(block->batch) : nullptr;
-    };
-    RowStore store(schemas_of(*plan)[*place + 1], "the rows of " + operation.to_string());
-    auto begin = PassClock::now();
-    operation.run(
-        {next, schema, columns_used(*plan).live_after[*place], epoch, options.threads, is_stopping,
-         options.progress.empty() ? "" : "other rows of " + operation.to_string()},
-        store);
-    if (is_stopping()) return nullptr;  // what it gave is of some of the rows only
-    rows = store.finish();
-    if (options.times) {
-      auto& part = options.times->of(operation);
-      part.nanoseconds += nanoseconds_since(begin) - reading;
-      part.rows += rows->rows();
-    }
-    rows_decoded = stream.rows_decoded();
-  }
+  Materialised made{operation.held_rows()};
+  if (!made.rows) made = Materialising(plan, *place, epoch, options, stopping).run();
+  if (!made.rows) return nullptr;
 
   auto rest = std::make_shared<Plan>();
   SchemaPtr schema = schemas_of(*plan)[*place + 1];
-  bool nothing_known = !schema && !rows->schema();
+  bool nothing_known = !schema && !made.rows->schema();
   auto source = std::make_shared<MaterialisedSource>(operation.to_string(), std::move(schema),
-                                                     std::move(rows), rows_decoded);
+                                                     std::move(made.rows), made.rows_decoded);
   rest->columns = source->schema()->field_names();
   rest->source = std::move(source);
   if (!nothing_known) {  // else there is no row for them, and no column that they could ask for

@@ -4,19 +4,18 @@
 
 #include <arrow/api.h>
 #include <arrow/c/bridge.h>
-#include <fcntl.h>
 #include <gmock/gmock.h>
-#include <poll.h>
-#include <stdlib.h>
-#include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 
 #include "manta/data/dataset.h"
+#include "manta/data/error_terminal_internal.h"
 #include "manta/data/parquet_fixture_internal.h"
 #include "manta/data/pass_progress_internal.h"
 #include "manta/data/sources.h"
+#include "manta/data/stream_internal.h"
 
 namespace manta::data {
 namespace {
@@ -75,41 +74,6 @@ TEST(ProgressTest, SaysRowsRateBytesAndWhatIsLeft) {
   EXPECT_THAT(progress_text("a\nname", 1, 1, 1, 0), HasSubstr("a\\nname: "));
 }
 
-// A terminal in place of standard error.
-class ErrorTerminal {
- public:
-  ErrorTerminal() : main_(::posix_openpt(O_RDWR | O_NOCTTY)), old_(::dup(STDERR_FILENO)) {
-    ::grantpt(main_);
-    ::unlockpt(main_);
-    int other = ::open(::ptsname(main_), O_RDWR | O_NOCTTY);
-    ::dup2(other, STDERR_FILENO);
-    ::close(other);
-  }
-  ~ErrorTerminal() {
-    restore();
-    ::close(main_);
-  }
-  // What was written until now.
-  std::string restore() {
-    if (old_ < 0) return {};
-    std::string text;
-    pollfd output{main_, POLLIN, 0};
-    while (::poll(&output, 1, 200) == 1 && (output.revents & POLLIN)) {
-      char bytes[1000];
-      ssize_t size = ::read(main_, bytes, sizeof(bytes));
-      if (size <= 0) break;
-      text.append(bytes, static_cast<size_t>(size));
-    }
-    ::dup2(old_, STDERR_FILENO);
-    ::close(old_);
-    old_ = -1;
-    return text;
-  }
-
- private:
-  int main_, old_;
-};
-
 TEST(ProgressTest, IsShownOnATerminalIfItTakesLongerThanASecond) {
   ParquetFolder folder;
   auto path = folder.write_rows("a.parquet", 0, 100, 100);
@@ -123,6 +87,41 @@ TEST(ProgressTest, IsShownOnATerminalIfItTakesLongerThanASecond) {
   EXPECT_THAT(text, AllOf(HasSubstr("count: "), HasSubstr(" rows/s, ")));
   EXPECT_THAT(text, testing::Not(HasSubstr("reading rows")));
   EXPECT_TRUE(text.ends_with("\r\033[K")) << text;  // gone in the end
+}
+
+TEST(ProgressTest, OfWhatReadsAllRowsByAnotherName) {
+  ParquetFolder folder;
+  auto slow = read_parquet(folder.write_rows("a.parquet", 0, 100, 100))
+                  .map_batches(after_more_than_a_second);
+  std::string text;
+  {
+    ErrorTerminal terminal;
+    EXPECT_GT(slow.size_bytes(), 0);
+    ArrowArrayStream stream{};
+    slow.to_arrow_stream(&stream);
+    EXPECT_EQ(from_arrow_stream(&stream).count(), 100);
+    text = terminal.restore();
+  }
+  EXPECT_THAT(text, AllOf(HasSubstr("size_bytes: "), HasSubstr("to_arrow_stream: ")));
+}
+
+// Rows that never leave the threads that made them count as others do.
+TEST(ProgressTest, OfRowsThatAreConsumedWhereTheyAreMade) {
+  ParquetFolder folder;
+  std::string text;
+  std::atomic<int64_t> rows = 0;
+  {
+    ErrorTerminal terminal;
+    Stream stream(read_parquet(folder.write_rows("a.parquet", 0, 300, 100)).plan(), {},
+                  {.progress = "consumed", .consume = [&](const BatchPtr& batch) {
+                     rows += batch->num_rows();
+                     std::this_thread::sleep_for(std::chrono::milliseconds(700));
+                   }});
+    EXPECT_FALSE(stream.next());
+    text = terminal.restore();
+  }
+  EXPECT_EQ(rows, 300);
+  EXPECT_THAT(text, AllOf(HasSubstr("consumed: 200 rows"), HasSubstr("%, ")));
 }
 
 TEST(ProgressTest, OfTheOtherSideOfAJoin) {

@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "manta/base/error_internal.h"
 #include "manta/base/start_thread_internal.h"
@@ -19,6 +20,7 @@
 #include "manta/data/pipeline_internal.h"
 #include "manta/data/row_bytes_internal.h"
 #include "manta/data/stage_internal.h"
+#include "manta/data/stop_check_internal.h"
 #include "manta/data/stream_internal.h"
 
 namespace manta::data {
@@ -29,28 +31,22 @@ constexpr std::chrono::milliseconds kBetweenUpdates{100};
 // A window that threads have begun, up to the moment when its last block is taken.
 struct Window {
   bool done = false;
+  bool to_finish = false;  // its blocks go through Pipeline::finish when they are taken
   std::exception_ptr error;
   std::deque<std::shared_ptr<arrow::RecordBatch>> blocks;
   std::deque<int64_t> block_bytes;
   int64_t bytes = 0;  // that it counts for in the budget: a guess until it is done
 };
 
-int64_t guess_bytes_of(const arrow::DataType& type) {
-  int width = type.bit_width();
-  return width > 0 ? std::max(width / 8, 1) : 32;
-}
-
 // By the types of what is read, or of what comes out if that is known and wider.
-int64_t guess_row_bytes(const Plan& plan, const std::vector<std::string>& columns_read) {
-  auto schema = plan.source->schema();
-  int64_t read = 0, given = 0;
-  for (const auto& name : columns_read) {
+int64_t guess_row_bytes(const Pipeline& pipeline) {
+  auto schema = pipeline.plan().source->schema();
+  int64_t read = 0;
+  for (const auto& name : pipeline.columns_read()) {
     read += guess_bytes_of(*schema->GetFieldByName(name)->type());
   }
-  if (auto after = schemas_of(plan).back()) {
-    for (const auto& field : after->fields()) given += guess_bytes_of(*field->type());
-  }
-  return std::max(read, given);
+  const auto& given = pipeline.schema_before_finish();
+  return std::max(read, given ? guess_bytes_of_row(*given) : 0);
 }
 
 }  // namespace
@@ -58,13 +54,13 @@ int64_t guess_row_bytes(const Plan& plan, const std::vector<std::string>& column
 struct Stream::Impl {
   Impl(std::shared_ptr<const Plan> plan, StreamStart start_at, StreamOptions stream_options,
        std::function<void()> when_ready)
-      : pipeline(std::move(plan), stream_options.times.get()),
+      : pipeline(std::move(plan), stream_options.times.get(), stream_options.work),
         start(start_at),
         options(stream_options),
         on_ready(std::move(when_ready)),
         fragments(pipeline.plan().source->fragments()),
         windows(pipeline.windows(start.epoch)),
-        row_bytes(guess_row_bytes(pipeline.plan(), pipeline.columns_read())),
+        row_bytes(guess_row_bytes(pipeline)),
         next_to_read(first_own(start.window)),
         next_to_give(next_to_read),
         first_row(start.window_first_row),
@@ -119,6 +115,12 @@ struct Stream::Impl {
                   str("there is no window ", start.window, " in epoch ", start.epoch,
                       ": epochs begin with 0, and this one has the windows 0 to ", last));
     }
+    if (auto rows = rows_before(start.window)) {
+      if (start.window_first_row == *rows) return;
+      throw Error(ErrorKind::kCorrupt,
+                  str("window ", start.window, " cannot begin with row ", start.window_first_row,
+                      ": the windows before it give ", *rows, " rows"));
+    }
     int64_t most = 0;
     for (int64_t i = 0; i < start.window; ++i) most += expected_rows(i);
     const auto& operations = pipeline.plan().operations;
@@ -131,6 +133,22 @@ struct Stream::Impl {
                   str("window ", start.window, " cannot begin with row ", start.window_first_row,
                       ": the windows before it give at most ", most, " rows"));
     }
+  }
+
+  // Nothing if it is known only by running.
+  std::optional<int64_t> rows_before(int64_t window) const {
+    std::optional<int64_t> sum = 0;
+    for (int64_t i = 0; i < window && sum; ++i) {
+      for (size_t fragment : windows[static_cast<size_t>(i)]) {
+        std::optional<int64_t> rows = fragments[fragment].rows;
+        for (const auto& operation : pipeline.plan().operations) {
+          rows = operation->rows_after(fragment, rows);
+        }
+        if (!rows) return std::nullopt;
+        *sum += *rows;
+      }
+    }
+    return sum;
   }
 
   int64_t first_own(int64_t window) const {
@@ -170,6 +188,7 @@ struct Stream::Impl {
   }
 
   void read() {
+    StopCheck check([this] { return stopping || (outer_stopping && outer_stopping()); });
     std::unique_lock lock(mutex);
     while (true) {
       changed.wait(lock, [&] {
@@ -202,29 +221,58 @@ struct Stream::Impl {
     Window window;
     window.done = true;
     try {
+      const auto& fragments_of_window = windows[static_cast<size_t>(index)];
       for (const auto& batch :
-           pipeline.run(windows[static_cast<size_t>(index)], start.epoch, index, rows_decoded)) {
-        if (options.consume) {
-          {
-            std::lock_guard lock(mutex);
-            require_same_columns(*batch, index);
-          }
-          options.consume(batch);
+           pipeline.run(fragments_of_window, start.epoch, index, rows_decoded)) {
+        int64_t most = options.max_block_rows;
+        if (!pipeline.finishes()) {
+          add(window, index, batch, most);
           continue;
         }
-        int64_t batch_bytes = bytes_of_batch(*batch);
-        for (int64_t row = 0; row < batch->num_rows(); row += options.max_block_rows) {
-          auto block = batch->Slice(row, options.max_block_rows);
-          int64_t bytes = batch_bytes * block->num_rows() / batch->num_rows();
-          window.blocks.push_back(std::move(block));
-          window.block_bytes.push_back(bytes);
-          window.bytes += bytes;
+        int64_t wide = pipeline.rows_to_finish(*batch->schema());
+        window.to_finish = wide < INT64_MAX && !options.consume && !options.by_window;
+        if (window.to_finish) {
+          add(window, index, batch, std::min(most, wide));
+        } else {
+          pipeline.finish(*batch, fragments_of_window,
+                          [&](const auto& rows) { add(window, index, rows, most); });
         }
       }
     } catch (...) {
       window.error = std::current_exception();
     }
     return window;
+  }
+
+  // In blocks of so many rows at most.
+  void add(Window& window, int64_t index, const std::shared_ptr<arrow::RecordBatch>& batch,
+           int64_t most) {
+    int64_t batch_bytes = bytes_of_batch(*batch);
+    if (options.consume) {
+      {
+        std::lock_guard lock(mutex);
+        require_same_columns(*batch, index);
+        consumed_rows += batch->num_rows();
+        consumed_bytes += batch_bytes;
+      }
+      options.consume(batch);
+      return;
+    }
+    for (int64_t row = 0; row < batch->num_rows(); row += most) {
+      auto block = batch->Slice(row, most);
+      int64_t bytes = batch_bytes * block->num_rows() / batch->num_rows();
+      window.blocks.push_back(std::move(block));
+      window.block_bytes.push_back(bytes);
+      window.bytes += bytes;
+    }
+  }
+
+  // A block is cut so that this makes one batch of it.
+  void finish(StreamBlock& block) const {
+    auto rows = std::move(block.batch);
+    pipeline.finish(*rows, windows[static_cast<size_t>(block.window)],
+                    [&](auto finished) { block.batch = std::move(finished); });
+    block.bytes = bytes_of_batch(*block.batch);
   }
 
   // So that `next_to_give` is a window with something to give, or one to wait for.
@@ -260,17 +308,20 @@ struct Stream::Impl {
     if (window.error) std::rethrow_exception(window.error);
     StreamBlock block{std::move(window.blocks.front()), window.block_bytes.front(), first_row,
                       next_to_give, window_first_row};
+    bool to_finish = window.to_finish;
     bytes_held -= block.bytes;
     window.blocks.pop_front();
     window.block_bytes.pop_front();
     first_row += block.batch->num_rows();
     pass_over_empty();
+    changed.notify_all();
+    double done = part_done();
+    lock.unlock();
+    if (to_finish) finish(block);
     if (progress) {
       progress->add(block.batch->num_rows(), block.bytes);
-      progress->update(part_done());
+      progress->update(done);
     }
-    changed.notify_all();
-    lock.unlock();
     require_same_columns(*block.batch, block.window);
     return block;
   }
@@ -303,6 +354,7 @@ struct Stream::Impl {
         continue;
       }
       changed.wait_for(lock, kBetweenUpdates);
+      progress->add(std::exchange(consumed_rows, 0), std::exchange(consumed_bytes, 0));
       progress->update(part_done());
     }
     waiting = false;
@@ -354,6 +406,8 @@ struct Stream::Impl {
   const StreamStart start;
   const StreamOptions options;
   const std::function<void()> on_ready;
+  // Of whoever made this, who owns it and has a reason to stop of his own.
+  const std::function<bool()> outer_stopping = StopCheck::current();
   const std::vector<Fragment>& fragments;
   const std::vector<std::vector<size_t>> windows;
   std::atomic<int64_t> rows_decoded = 0;
@@ -373,9 +427,10 @@ struct Stream::Impl {
   int64_t first_row = 0;
   int64_t window_first_row = 0;
   int64_t bytes_held = 0;
-  int64_t expected_given = 0;  // rows, of the windows before next_to_give
-  bool waiting = false;        // somebody, in next()
-  bool stopping = false;
+  int64_t expected_given = 0;                     // rows, of the windows before next_to_give
+  int64_t consumed_rows = 0, consumed_bytes = 0;  // that `progress` has not been told of
+  bool waiting = false;                           // somebody, in next()
+  std::atomic<bool> stopping = false;             // written with the lock
 
   std::vector<std::thread> threads;
 };

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "manta/data/plan_internal.h"
+#include "manta/data/work_count_internal.h"
 
 namespace arrow {
 class RecordBatch;
@@ -45,6 +46,7 @@ struct StreamOptions {
   /// Shows on a terminal, under this name, how far it is. Empty: it does not.
   std::string progress = {};
   std::shared_ptr<PassTimes> times = nullptr;  ///< Gets the times of the pass; null: nobody asks.
+  WorkCountPtr work = nullptr;                 ///< Grows while the pass gets on, in all its stages.
   /// Called with all rows on the threads that made them, while they are in the processor's cache:
   /// those of a window in order, windows in any order. `next` then gives no rows; it returns at the
   /// end of the pass, or throws what reading or this threw. Empty: `next` gives the rows.

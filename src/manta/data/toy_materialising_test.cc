@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <numeric>
+#include <thread>
 
 #include "manta/base/error_internal.h"
 #include "manta/base/error_of_internal.h"
@@ -79,6 +80,38 @@ class ToySort final : public MaterialisingOperation {
   const std::string column_;
   const int64_t part_rows_;
   const bool lets_bounds_through_;
+};
+
+/// Gives the rows as they are, after a while: one at a time, or never.
+class ToySlow final : public MaterialisingOperation {
+ public:
+  explicit ToySlow(std::chrono::milliseconds pause, bool hangs = false)
+      : pause_(pause), hangs_(hangs) {}
+
+  std::string to_string() const override { return "toy_slow()"; }
+  Json to_json(PlanFunctions&) const override { return {{"op", "toy_slow"}}; }
+  SchemaPtr schema_after(const SchemaPtr& before) const override { return before; }
+  ColumnNames columns_needed(ColumnNames live) const override { return live; }
+  std::optional<int64_t> rows_of_all(std::optional<int64_t> before) const override {
+    return before;
+  }
+  bool add_bounds(FileBounds&) const override { return true; }
+
+  void run(const AllRows& given, RowSink& sink) const override {
+    Batches all;
+    while (auto batch = given.next()) all.push_back(std::move(batch));
+    while (hangs_ && !given.stopping()) std::this_thread::sleep_for(pause_);
+    for (const auto& batch : all) {
+      for (int64_t row = 0; row < batch->num_rows(); ++row) {
+        std::this_thread::sleep_for(pause_);
+        sink.add(batch->Slice(row, 1));
+      }
+    }
+  }
+
+ private:
+  const std::chrono::milliseconds pause_;
+  const bool hangs_;
 };
 
 std::shared_ptr<arrow::RecordBatch> add_a_thousand(
@@ -250,6 +283,33 @@ TEST_F(ToyMaterialisingTest, TwoWorkersTrainOnItAndGoOnInTheMiddle) {
                 Steps(all.steps.begin() + static_cast<int64_t>(step) + 1, all.steps.end()));
     }
   }
+}
+
+// The first row comes after longer than workers wait for a sign of the reader.
+TEST_F(ToyMaterialisingTest, WorkersWaitForAsLongAsTheReaderIsAtWork) {
+  using std::chrono::milliseconds;
+  Walk options;
+  options.options.batch_size = 20;
+  options.patience = options.feed.timeout = milliseconds(2000);
+  Dataset slow = then(rows(), std::make_shared<ToySlow>(milliseconds(40)));
+  EXPECT_EQ(all_of(walk(slow, 2, options).steps).size(), 100u);
+  // A slow function of the stream itself, all of whose batches are one window.
+  Dataset one_window = read_parquet(folder_.write_rows("all.parquet", 0, 100, 100));
+  auto pause = [](const std::shared_ptr<arrow::RecordBatch>& batch) {
+    std::this_thread::sleep_for(milliseconds(40));
+    return batch;
+  };
+  Dataset mapped = one_window.map_batches(+pause, {.batch_size = 1});
+  EXPECT_EQ(all_of(walk(mapped, 2, options).steps).size(), 100u);
+}
+
+TEST_F(ToyMaterialisingTest, WorkersDoNotWaitForAReaderThatHangs) {
+  using std::chrono::milliseconds;
+  Walk options;
+  options.patience = options.feed.timeout = milliseconds(1000);
+  Dataset hangs = then(rows(), std::make_shared<ToySlow>(milliseconds(5), /*hangs=*/true));
+  EXPECT_THAT(message_of(ErrorKind::kTimeout, [&] { walk(hangs, 2, options); }),
+              HasSubstr("had to wait 1000 ms for rows: the data reader hangs"));
 }
 
 TEST_F(ToyMaterialisingTest, WhatGoesWrongReachesTheWorkers) {

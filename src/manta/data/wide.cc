@@ -183,9 +183,10 @@ class RowSort {
   /// Gives the rows to the sink if there is one. False if stopped.
   bool run(RowSink* sink, const Take& take) {
     int64_t room = KeptRows::room(memory_);
+    if (rows_.bytes && *rows_.bytes > room) room = 0;
     bool all_kept = kept_->keep_all(room);
     if (rows_.stopping && rows_.stopping()) return false;
-    WideQuery query({memory_, rows_.threads, rows_.stopping});
+    WideQuery query({memory_, rows_.threads, rows_.stopping, rows_.work});
     if (!all_kept) return run_whole(query, take);
     query.add_input(
         "input", key_lanes_, [this] { return kept_->next_keys(); }, kept_->rows());
@@ -274,7 +275,8 @@ struct OtherRows::Impl {
         stream(std::move(plan), {.epoch = beside.epoch}, options(beside, memory_bytes)) {}
 
   static StreamOptions options(const AllRows& beside, int64_t memory_bytes) {
-    StreamOptions options{.threads = beside.threads, .progress = beside.progress};
+    StreamOptions options{
+        .threads = beside.threads, .progress = beside.progress, .work = beside.work};
     if (memory_bytes > 0) options.byte_budget = std::min(options.byte_budget, memory_bytes / 8);
     return options;
   }

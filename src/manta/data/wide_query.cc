@@ -1,14 +1,13 @@
 #include <arrow/api.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <exception>
-#include <fstream>
 #include <mutex>
 #include <thread>
 
 #include "manta/base/error_internal.h"
+#include "manta/core/resources_internal.h"
 #include "manta/core/session_folder_internal.h"
 #include "manta/data/group_calls_internal.h"
 #include "manta/data/lane_columns_internal.h"
@@ -40,20 +39,20 @@ constexpr int64_t kSmallestLimit = 64 << 20;  // with less, joins fail
 // MiB, two threads fail on 12 million rows of 72 bytes, and one sorts 24 million.
 constexpr int64_t kBytesOfThread = 256 << 20;
 
-// A text of DuckDB's that says whose fault it is, turned into an Error.
-Error duckdb_error(const std::string& text, const std::string& folder) {
+// Throws what a text of DuckDB's says.
+[[noreturn]] void throw_duckdb_error(const std::string& text, const std::string& folder) {
   auto has = [&](const char* part) { return text.find(part) != std::string::npos; };
   if (has("No space left on device") || has("max_temp_directory_size") || has("File too large")) {
-    return Error(ErrorKind::kIo,
-                 str("what does not fit into memory cannot be written to '", folder, "': ", text,
-                     "; set TMPDIR or InitOptions::temporary_folder to a disk with more room"));
+    throw Error(ErrorKind::kIo,
+                str("what does not fit into memory cannot be written to '", folder, "': ", text,
+                    "; set TMPDIR or InitOptions::temporary_folder to a disk with more room"));
   }
   if (has("Out of Memory")) {
-    return Error(ErrorKind::kResources, str("DuckDB needs more memory than it may use: ", text,
-                                            "; give the operation more with memory_bytes"));
+    throw TooLittleMemory(str("DuckDB needs more memory than it may use: ", text,
+                              "; give the operation more with memory_bytes"));
   }
-  if (has("IO Error")) return Error(ErrorKind::kIo, text);
-  return Error(ErrorKind::kInvalidArgument, text);
+  if (has("IO Error")) throw Error(ErrorKind::kIo, text);
+  throw Error(ErrorKind::kInvalidArgument, text);
 }
 
 }  // namespace
@@ -91,14 +90,15 @@ struct WideQuery::Input {
     int64_t rows = 0;
     try {
       rows = input.take(&batch, &first);
+      for (int i = 0; rows > 0 && i < batch->num_columns(); ++i) {
+        fill_vector(duckdb().data_chunk_get_vector(chunk, static_cast<uint64_t>(i)),
+                    *batch->column(i), first, rows);
+      }
     } catch (...) {
       std::lock_guard lock(input.mutex);
       if (!input.error) input.error = std::current_exception();
       duckdb().function_set_error(info, "the rows could not be read");
-    }
-    for (int i = 0; rows > 0 && i < batch->num_columns(); ++i) {
-      fill_vector(duckdb().data_chunk_get_vector(chunk, static_cast<uint64_t>(i)),
-                  *batch->column(i), first, rows);
+      rows = 0;
     }
     duckdb().data_chunk_set_size(chunk, static_cast<uint64_t>(rows));
   }
@@ -158,7 +158,7 @@ struct WideQuery::Impl {
       std::lock_guard lock(input->mutex);
       if (input->error) std::rethrow_exception(input->error);
     }
-    throw duckdb_error(text ? text : "DuckDB failed", folder.path());
+    throw_duckdb_error(text ? text : "DuckDB failed", folder.path());
   }
   bool stopped() const { return limits.stopping && limits.stopping(); }
 
@@ -250,6 +250,8 @@ bool WideQuery::run(const std::string& sql, const std::vector<TypePtr>& lanes,
     auto state = duckdb().pending_execute_task(running.pending);
     if (state == duck::kFailed) impl_->fail(duckdb().pending_error(running.pending));
     if (!Running::is_at_work(state)) break;
+    // Not if others are at work, who may as well wait for rows that do not come.
+    if (state == duck::kResultNotReady) count_work(impl_->limits.work);
   }
   running.has_result = true;
   if (duckdb().execute_pending(running.pending, &running.result) != duck::kSuccess) {
@@ -260,6 +262,7 @@ bool WideQuery::run(const std::string& sql, const std::vector<TypePtr>& lanes,
     if (impl_->stopped()) return false;
     duck::Chunk chunk = running.next_chunk();
     if (!chunk) break;
+    count_work(impl_->limits.work);
     auto rows = static_cast<int64_t>(duckdb().data_chunk_get_size(chunk));
     for (int64_t row = 0; row < rows;) {
       int64_t some = std::min(rows - row, kPieceRows - columns.rows());
@@ -294,11 +297,8 @@ bool WideQuery::run_in_parts(const std::string& sql, const std::vector<TypePtr>&
   return ended;
 }
 
-int64_t default_wide_memory() {
-  int64_t bytes = int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
-  int64_t limit = 0;
-  if (std::ifstream("/sys/fs/cgroup/memory.max") >> limit) bytes = std::min(bytes, limit);
-  return bytes / 4;
+int64_t default_wide_memory(const std::string& root) {
+  return detect_resources({}, root).memory / 4;
 }
 
 }  // namespace manta::data

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "manta/base/error.h"
 #include "manta/data/duckdb_internal.h"
 #include "manta/data/operation_internal.h"
 
@@ -19,6 +20,13 @@ struct WideLimits {
       1;  ///< At most: with little memory there are fewer, so that more rows can be sorted.
   /// Asked now and then; once it is true, the query ends.
   std::function<bool()> stopping = {};
+  WorkCountPtr work = nullptr;  ///< Grows with each task that DuckDB runs.
+};
+
+/// A query needs more memory than it may use, however much it spills. On fewer rows it may not.
+class TooLittleMemory final : public Error {
+ public:
+  explicit TooLittleMemory(const std::string& message) : Error(ErrorKind::kResources, message) {}
 };
 
 using ChangeBatch = std::function<std::shared_ptr<arrow::RecordBatch>(
@@ -46,8 +54,8 @@ class WideQuery {
 
   /// Runs it and passes on the rows, as lanes of these types, in batches of kPieceRows, the last
   /// one shorter; text as large_binary, lists as large_list. False if it was stopped. Throws what
-  /// `next` threw; Error(kResources) if memory is exhausted, Error(kIo) if the disk for what does
-  /// not fit is.
+  /// `next` threw; TooLittleMemory if memory is exhausted, Error(kIo) if the disk for what does not
+  /// fit is.
   bool run(const std::string& sql, const std::vector<std::shared_ptr<arrow::DataType>>& lanes,
            const std::function<void(std::shared_ptr<arrow::RecordBatch>)>& take);
   /// The same, with `change` called on several threads for parts of as many rows as `rows_of_part`
@@ -63,7 +71,8 @@ class WideQuery {
   std::unique_ptr<Impl> impl_;
 };
 
-/// A quarter of what this process may use (its cgroup's limit, or the machine's memory).
-int64_t default_wide_memory();
+/// A quarter of what this process may use: the machine's memory, or the limit of its cgroup or of
+/// one around that. `root`: "/", except in tests (see `detect_resources`).
+int64_t default_wide_memory(const std::string& root = "/");
 
 }  // namespace manta::data

@@ -222,6 +222,29 @@ TEST_F(WideTest, UnionAndZip) {
   EXPECT_THAT(message_of([&] { rows.zip(next, {.suffix = ""}); }), HasSubstr("two columns 'id'"));
 }
 
+TEST_F(WideTest, OfNoRows) {
+  Dataset none = files_.left().filter(col("id") < 0);
+  auto is_empty = [&](const Dataset& rows) {
+    EXPECT_EQ(rows.to_table()->num_rows(), 0);
+    EXPECT_TRUE(rows.to_table()->schema()->Equals(*rows.schema()));
+    EXPECT_EQ(rows.count(), 0);
+  };
+  is_empty(none.sort("id"));
+  is_empty(none.random_shuffle());
+  is_empty(none.zip(none.select_columns({"id"})));
+  is_empty(none.union_with(none));
+  is_empty(none.materialize());
+  EXPECT_EQ(none.materialize().size_bytes(), 0);
+  is_empty(none.repartition(3));
+  auto parts = none.split(3);
+  ASSERT_EQ(parts.size(), 3u);
+  for (const auto& part : parts) is_empty(part);
+  for (const auto& part : none.split_at_indices({0, 5})) is_empty(part);
+  EXPECT_THAT(message_of([&] { none.zip(files_.left()).to_table(); }),
+              HasSubstr("the left side has 0 rows and the right side 240"));
+  for (const auto& batch : none.sort("id").iter_batches()) ADD_FAILURE() << batch->num_rows();
+}
+
 TEST_F(WideTest, PlansAreStoredExplainedAndPruned) {
   Dataset sorted = files_.left().sort("x").filter(col("id") < 17).select_columns({"id"});
   EXPECT_THAT(sorted.explain(),

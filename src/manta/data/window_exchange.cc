@@ -188,15 +188,15 @@ Batches WindowExchange::rows_for(int node, const AskRows& asked) const {
 }
 
 void WindowExchange::arrived(int node, uint64_t request, Batches batches) {
-  for (Asked& piece : pieces_) {
-    if (piece.arrived || piece.node != node) continue;
+  for (Asked& asked : asked_) {
+    if (asked.arrived || asked.node != node) continue;
     int64_t rows = count_rows(batches);
-    if (piece.request != request || piece.rows != rows) {
+    if (asked.request != request || asked.rows != rows) {
       throw_impossible("sent ", rows, " rows as the answer to request ", request, ", where ",
-                       piece.rows, " were asked for by request ", piece.request);
+                       asked.rows, " were asked for by request ", asked.request);
     }
-    piece.batches = std::move(batches);
-    piece.arrived = true;
+    asked.batches = std::move(batches);
+    asked.arrived = true;
     return;
   }
   throw_impossible("sent rows that nobody asked for");
@@ -217,41 +217,41 @@ std::vector<WindowExchange::ToSend> WindowExchange::advance() {
       counted_.erase(window_++);
       continue;
     }
-    bool is_full = !pieces_.empty() && receiving_bytes_ >= options_.receive_bytes;
+    bool is_full = !asked_.empty() && receiving_bytes_ >= options_.receive_bytes;
     if (row_ >= limit || is_full) break;
-    Asked piece = next_piece(window, limit);
-    AskRows ask{pass_,           piece.request, window_,    window.first_row,
-                piece.first_row, piece.end_row, piece.total};
-    if (piece.rows == 0) {
-      piece.arrived = true;
-    } else if (piece.node == options_.node) {
-      piece.batches = rows_for(piece.node, ask);
-      piece.arrived = true;
+    Asked asked = next_asked(window, limit);
+    AskRows ask{pass_,           asked.request, window_,    window.first_row,
+                asked.first_row, asked.end_row, asked.total};
+    if (asked.rows == 0) {
+      asked.arrived = true;
+    } else if (asked.node == options_.node) {
+      asked.batches = rows_for(asked.node, ask);
+      asked.arrived = true;
     } else {
-      out.push_back({piece.node, ask});
+      out.push_back({asked.node, ask});
     }
-    receiving_bytes_ += piece.bytes;
-    row_ = piece.end_row;
-    pieces_.push_back(std::move(piece));
+    receiving_bytes_ += asked.bytes;
+    row_ = asked.end_row;
+    asked_.push_back(std::move(asked));
   }
   return out;
 }
 
-WindowExchange::Asked WindowExchange::next_piece(const Counted& window, int64_t limit) {
-  Asked piece;
-  piece.window = window_;
-  piece.window_first_row = window.first_row;
-  piece.first_row = row_;
-  piece.total = ended() ? known_ : NodeRows::kUnknown;
+WindowExchange::Asked WindowExchange::next_asked(const Counted& window, int64_t limit) {
+  Asked asked;
+  asked.window = window_;
+  asked.window_first_row = window.first_row;
+  asked.first_row = row_;
+  asked.total = ended() ? known_ : NodeRows::kUnknown;
   int64_t row_bytes = std::max<int64_t>(window.bytes / window.rows, 1);
-  int64_t rows = std::max<int64_t>(options_.piece_bytes / row_bytes, 1);
+  int64_t rows = std::max<int64_t>(options_.ask_bytes / row_bytes, 1);
   int64_t end = std::min(limit, window.first_row + window.rows);
-  piece.end_row = own().end_of(row_, end, piece.total, rows);
-  piece.rows = own().count(row_, piece.end_row, piece.total);
-  piece.bytes = piece.rows * row_bytes;
-  piece.node = owner(window_);
-  piece.request = next_request_++;
-  return piece;
+  asked.end_row = own().end_of(row_, end, asked.total, rows);
+  asked.rows = own().count(row_, asked.end_row, asked.total);
+  asked.bytes = asked.rows * row_bytes;
+  asked.node = owner(window_);
+  asked.request = next_request_++;
+  return asked;
 }
 
 bool WindowExchange::may_decode() const {
@@ -264,12 +264,12 @@ bool WindowExchange::may_decode() const {
   return true;
 }
 
-WindowExchange::Piece WindowExchange::take() {
+WindowExchange::NeededRows WindowExchange::take() {
   MANTA_CHECK(ready(), "nothing is there to take");
-  Piece piece = std::move(pieces_.front());
-  pieces_.pop_front();
-  receiving_bytes_ -= piece.bytes;
-  return piece;
+  NeededRows needed = std::move(asked_.front());
+  asked_.pop_front();
+  receiving_bytes_ -= needed.bytes;
+  return needed;
 }
 
 bool WindowExchange::over() const { return static_cast<int>(left_.size()) == options_.nodes; }

@@ -22,7 +22,7 @@ struct ExchangeOptions {
   /// every node waits for it.
   int64_t hold_bytes = 64 << 20;
   int64_t receive_bytes = 32 << 20;  ///< Of rows that were asked for and not taken.
-  int64_t piece_bytes = 1 << 20;     ///< Of rows that are asked for at a time.
+  int64_t ask_bytes = 1 << 20;       ///< Of rows that are asked for at a time.
 };
 
 /// How the data readers of several nodes share one pass: node `w mod nodes` decodes window w, says
@@ -34,7 +34,8 @@ struct ExchangeOptions {
 /// (`hold_bytes`) and never has more than it asked for (`receive_bytes`).
 class WindowExchange {
  public:
-  struct Piece {  ///< The rows [first_row, end_row) of the epoch, as far as this node needs them.
+  struct NeededRows {  ///< The rows [first_row, end_row) of the epoch, as far as this node needs
+                       ///< them.
     int64_t window = 0, window_first_row = 0;
     int64_t first_row = 0, end_row = 0;
     int64_t total = NodeRows::kUnknown;  ///< As of NodeRows.
@@ -78,10 +79,10 @@ class WindowExchange {
   /// Whether this reader should decode its next window now.
   bool may_decode() const;
   /// Whether `take` has something.
-  bool ready() const { return !pieces_.empty() && pieces_.front().arrived; }
-  Piece take();
+  bool ready() const { return !asked_.empty() && asked_.front().arrived; }
+  NeededRows take();
   /// Whether there is nothing more to take.
-  bool at_end() const { return ended() && pieces_.empty() && row_ >= known_; }
+  bool at_end() const { return ended() && asked_.empty() && row_ >= known_; }
   /// Whether every node has left.
   bool over() const;
 
@@ -99,7 +100,7 @@ class WindowExchange {
     std::optional<int64_t> first_row;  // once it is known
     std::set<int> wanted_by;
   };
-  struct Asked : Piece {
+  struct Asked : NeededRows {
     uint64_t request = 0;
     bool arrived = false;
     int node = 0;
@@ -108,7 +109,7 @@ class WindowExchange {
   bool ended() const { return next_unknown_ >= windows_; }
   void set_count(int node, const WindowRows& rows);
   void number_windows();
-  Asked next_piece(const Counted& window, int64_t limit);
+  Asked next_asked(const Counted& window, int64_t limit);
   void release(int64_t window, int node);
 
   const ExchangeOptions options_;
@@ -130,7 +131,7 @@ class WindowExchange {
 
   int64_t window_;  // of row_
   int64_t row_;     // the next to ask for
-  std::deque<Asked> pieces_;
+  std::deque<Asked> asked_;
   int64_t receiving_bytes_ = 0;
   uint64_t next_request_ = 0;
 };

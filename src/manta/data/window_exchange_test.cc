@@ -156,10 +156,10 @@ class Simulator {
     if (node.left || random_() % 2 == 0) return false;
     bool moved = false;
     while (node.exchange->ready() && random_() % 4 != 0) {
-      auto piece = node.exchange->take();
-      EXPECT_EQ(piece.first_row, node.delivered);
-      node.delivered = piece.end_row;
-      for (const auto& batch : piece.batches) {
+      auto needed = node.exchange->take();
+      EXPECT_EQ(needed.first_row, node.delivered);
+      node.delivered = needed.end_row;
+      for (const auto& batch : needed.batches) {
         auto more = ints(*batch, "id");
         node.ids.insert(node.ids.end(), more.begin(), more.end());
       }

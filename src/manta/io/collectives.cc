@@ -72,7 +72,8 @@ void Collectives::run_locked(CollectiveCall call, size_t steps, Timeout timeout,
   WaitWatch::Scope scope(options_.watch, name_of(call.kind));
   member_.throw_if_failed();
   call.sequence = static_cast<uint32_t>(calls_++);
-  if (options_.watch) call.step = static_cast<int32_t>(options_.watch->step());
+  const WaitWatch* watch = options_.steps ? options_.steps : options_.watch;
+  if (watch) call.step = static_cast<int32_t>(watch->step());
   auto deadline = Deadline::after(timeout.value_or(options_.timeout));
   for (size_t i = 0; i < std::max<size_t>(steps, 1); ++i) {
     uint32_t step = member_.step();

@@ -19,8 +19,10 @@ struct GroupOptions {
   /// How long a rank waits for the others, when the group forms and in every call. A rank that is
   /// dead is noticed at once, so this is for those that are stopped or do something else.
   std::chrono::nanoseconds timeout = std::chrono::seconds(60);
-  /// Is told of every call, and says which step it is of. Must outlive the group.
+  /// Is told of every call. Must outlive the group, as the next.
   WaitWatch* watch = nullptr;
+  /// Says which step a call is of, for the ranks to compare. Default: `watch`.
+  const WaitWatch* steps = nullptr;
 };
 
 /// What one rank contributes to a call: `count` elements of `type`, each of `width` bytes.

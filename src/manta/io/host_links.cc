@@ -181,7 +181,13 @@ void HostLinks::check(const Header& header, int partner, const CollectiveCall& c
   const CollectiveCall& other = header.call;
   if (other.kind == call.kind && other.bytes == call.bytes && other.type == call.type &&
       other.reduce == call.reduce && other.root == call.root && other.sequence == call.sequence) {
-    return;
+    if (other.step == call.step || other.step < 0 || call.step < 0) return;
+    fail_and_throw(
+        ErrorKind::kInvalidArgument,
+        str("the ranks are at different steps: those on the host of ", name(partner), " at step ",
+            other.step, ", those on the host of ", name(member_), " at step ", call.step,
+            " of their epoch; between two exchanges every rank must take the same ",
+            "number of batches"));
   }
   fail_and_throw(
       ErrorKind::kInvalidArgument,
@@ -291,6 +297,7 @@ void HostLinks::run(CollectiveCall call,
                     const Take& take) {
   if (failure_) throw *failure_;
   call.sequence = sequence_++;
+  if (options_.steps) call.step = static_cast<int32_t>(options_.steps->step());
   Deadline deadline = Deadline::after(options_.timeout);
   Header header;
   header.from = member_;

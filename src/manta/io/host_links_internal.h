@@ -31,6 +31,8 @@ struct HostLinksOptions {
   std::vector<std::string> names = {};
   /// For all to be connected. Default: `timeout`.
   std::optional<std::chrono::nanoseconds> connect_timeout = {};
+  /// Says which step a call is of, for the members to compare. Must outlive the links.
+  const WaitWatch* steps = nullptr;
 };
 
 /// Collectives between one process of each of several hosts, over connections of their own, for
@@ -44,9 +46,9 @@ struct HostLinksOptions {
 /// a stranger may do there.
 ///
 /// Calls throw Error: kWorkerLost, at once, if a member that this one is connected to has ended;
-/// kTimeout if it does not answer; kInvalidArgument, on all, if they called different things. Each
-/// names the member. After a failure all later calls fail likewise, on every member, with the first
-/// cause. Not thread-safe.
+/// kTimeout if it does not answer; kInvalidArgument, on all, if they called different things or are
+/// at different steps. Each names the member. After a failure all later calls fail likewise, on
+/// every member, with the first cause. Not thread-safe.
 class HostLinks {
  public:
   /// Blocks until all are connected. `address` is this host's, by which the others reach it.

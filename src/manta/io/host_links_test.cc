@@ -52,7 +52,8 @@ class Meeting {
 // Runs `body` as each member, on a thread; what each has thrown, or "". `timeout` is of calls only.
 std::vector<std::string> run_members(int size,
                                      const std::function<void(HostLinks&, int member)>& body,
-                                     std::chrono::milliseconds timeout = 50s) {
+                                     std::chrono::milliseconds timeout = 50s,
+                                     const WaitWatch* watches = nullptr) {
   Meeting meeting;
   std::vector<std::string> outcomes(static_cast<size_t>(size));
   std::vector<std::thread> threads;
@@ -60,7 +61,9 @@ std::vector<std::string> run_members(int size,
     threads.emplace_back([&, member] {
       try {
         HostLinks links(member, size, "127.0.0.1", meeting.of(50s),
-                        {.timeout = timeout, .connect_timeout = 50s});
+                        {.timeout = timeout,
+                         .connect_timeout = 50s,
+                         .steps = watches ? watches + member : nullptr});
         body(links, member);
       } catch (const Error& error) {
         outcomes[static_cast<size_t>(member)] = str(kind_name(error.kind()), ": ", error.what());
@@ -153,6 +156,30 @@ TEST(HostLinksFailure, DifferentCallsNameBoth) {
     EXPECT_THAT(outcome, AllOf(HasSubstr("invalid argument"),
                                HasSubstr("allreduce (sum) of 40 bytes of float"),
                                HasSubstr("broadcast from rank 1 of 12 bytes of float")));
+  }
+}
+
+TEST(HostLinksFailure, DifferentStepsNameBoth) {
+  for (int size : {2, 3}) {
+    std::vector<WaitWatch> watches(static_cast<size_t>(size));
+    auto outcomes = run_members(
+        size,
+        [&](HostLinks& links, int member) {
+          WaitWatch& watch = watches[static_cast<size_t>(member)];
+          std::vector<float> values(10);
+          watch.set_step(member == 1 ? 5 : 4);
+          watch.set_step(-1);  // e.g. a sum that the loop makes itself
+          links.allreduce(values.data(), floats(10), ReduceKind::kSum);
+          watch.set_step(member == 1 ? 5 : 4);
+          links.allreduce(values.data(), floats(10), ReduceKind::kSum);
+        },
+        50s, watches.data());
+    for (int member = 0; member < size; ++member) {
+      EXPECT_THAT(outcomes[static_cast<size_t>(member)],
+                  AllOf(HasSubstr("invalid argument: "), HasSubstr("at different steps"),
+                        HasSubstr("member 1 at step 5"), HasSubstr("member 0 at step 4")))
+          << member;
+    }
   }
 }
 

@@ -109,6 +109,19 @@ void keep_features(const Json&) {
   train::report({{"done", true}}, files);
 }
 
+TEST(PredictorTest, LoadModelIsTheCheckpointsModelReadyToPredict) {
+  CheckpointMaker maker;
+  auto model = load_model<LinePredictor>(maker.make({{"line", "3"}}));
+  EXPECT_THAT(doubles(*model.predict(kRows), "predictions"), ElementsAre(13, 26));
+  EXPECT_THAT(model.input_columns(), ElementsAre("x", "y"));
+  EXPECT_THAT(message_of([] { load_model<LinePredictor>({}); }),
+              HasSubstr("load_model: there is no checkpoint"));
+  EXPECT_THAT(message_of([&] {
+                load_model<LinePredictor>(maker.make({{"other", "3"}}));
+              }),
+              HasSubstr("has no file 'line'"));
+}
+
 // A model whose prediction is its feature.
 class Features final : public Predictor {
  public:

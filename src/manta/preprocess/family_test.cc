@@ -4,8 +4,12 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <chrono>
+#include <thread>
 
+#include "manta/data/error_terminal_internal.h"
 #include "manta/data/sources.h"
+#include "manta/data/stream_internal.h"
 #include "manta/preprocess/chain.h"
 #include "manta/preprocess/concatenator.h"
 #include "manta/preprocess/discretizers.h"
@@ -220,6 +224,142 @@ TEST(FamilyTest, ValuesThatCannotBeAreErrorsThatNameThem) {
               AllOf(HasSubstr("'hole'"), HasSubstr("2.5")));
   EXPECT_THAT(failing(SimpleImputer({"hole"}, {.strategy = "constant", .fill_value = "x"})),
               HasSubstr("cannot hold"));
+}
+
+TEST(FamilyTest, NullAndNaNOfWhatLearnsNothing) {
+  arrow::DoubleBuilder builder;
+  for (double x : {3.0, 0.0, double(NAN), double(INFINITY)}) {
+    check(x == 0 ? builder.AppendNull() : builder.Append(x), "x");
+  }
+  auto batch = batch_of({{"x", arrow::float64(), {1, 1, 1, 1}},
+                         {"y", arrow::float64(), {1, 1, 1, 1}},
+                         {"i", arrow::int64(), {-2, nullptr, 0, 5}},
+                         {"t", arrow::utf8(), {"a b a", nullptr, "", "b"}}});
+  batch = check(
+      batch->SetColumn(0, arrow::field("x", arrow::float64()), check(builder.Finish(), "x")), "x");
+  // The powers: ((x + 1)^2 - 1) / 2 for x >= 0, -log(1 - x) below.
+  auto powers = PowerTransformer({"x", "i"}, 2).transform_batch(batch);
+  EXPECT_EQ(text_of(*powers, "x"), "7.5 null nan inf");
+  EXPECT_EQ(text_of(*powers, "i"), "-1.0986122886681098 null 0 17.5");
+  auto logs = PowerTransformer({"x"}, 0, {.method = "box-cox"}).transform_batch(batch);
+  EXPECT_EQ(text_of(*logs, "x"), "1.0986122886681098 null nan inf");
+  // One feature has all columns; null and NaN are NaN there.
+  auto hashed = FeatureHasher({"x", "y"}, 1, "h").transform_batch(batch);
+  const auto& vectors = static_cast<const arrow::FixedSizeListArray&>(*hashed->column(4));
+  EXPECT_EQ(vectors.null_count(), 0);
+  EXPECT_EQ(vectors.values()->null_count(), 0);
+  const auto& sums = static_cast<const arrow::DoubleArray&>(*vectors.values());
+  EXPECT_EQ(sums.Value(0), 4);
+  EXPECT_TRUE(std::isnan(sums.Value(1)) && std::isnan(sums.Value(2)));
+  EXPECT_EQ(sums.Value(3), INFINITY);
+  EXPECT_THAT(message_of([&] { HashingVectorizer({"t"}, 4).transform_batch(batch); }),
+              AllOf(HasSubstr("'t'"), HasSubstr("null")));
+  // An empty text is one empty token, as in Ray.
+  auto counts = HashingVectorizer({"t"}, 1).transform_batch(batch->Slice(2));
+  EXPECT_EQ(text_of(*counts, "t"),
+            "fixed_size_list<item: int64>[1][1] fixed_size_list<item: int64>[1][1]");
+}
+
+// ---- Wide vectors.
+
+constexpr int64_t kTokens = 30'000;
+
+std::shared_ptr<arrow::RecordBatch> many_tokens(int64_t rows) {
+  arrow::StringBuilder texts;
+  arrow::Int64Builder ids;
+  for (int64_t row = 0; row < rows; ++row) {
+    std::string text;
+    for (int64_t i = row; i < kTokens; i += rows) text += str("w", i, " ");
+    check(texts.Append(text), "a text");
+    check(ids.Append(row), "an id");
+  }
+  return arrow::RecordBatch::Make(
+      arrow::schema({arrow::field("id", arrow::int64()), arrow::field("t", arrow::utf8())}), rows,
+      {check(ids.Finish(), "ids"), check(texts.Finish(), "texts")});
+}
+
+// 500 rows of 240 KB each are one window, 120 MB: no more than 32 MiB of them are there at a time.
+TEST(FamilyTest, WideVectorsAreMadeAFewAtATime) {
+  auto batch = many_tokens(500);
+  auto counts = learned(CountVectorizer({"t"}), batch);
+  Dataset wide = counts.transform(rows_of(batch));
+  auto walk = [&](const Dataset& dataset) {
+    data::Stream stream(dataset.plan(), {}, {.threads = 2});
+    int64_t rows = 0, blocks = 0;
+    while (auto block = stream.next()) {
+      EXPECT_LE(block->bytes, 32 << 20);
+      EXPECT_EQ(block->first_row, rows);
+      auto expected = counts.transform_batch(batch->Slice(rows, block->batch->num_rows()));
+      EXPECT_TRUE(block->batch->Equals(*expected));
+      rows += block->batch->num_rows();
+      ++blocks;
+    }
+    EXPECT_EQ(rows, 500);
+    EXPECT_GE(blocks, 4);
+  };
+  walk(wide);
+  // Behind a function, whose columns are known when there are rows.
+  walk(counts.transform(rows_of(batch).map_batches([](const BatchPtr& each) { return each; })));
+  EXPECT_EQ(wide.count(), 500);
+  EXPECT_EQ(all_of(wide.filter(col("id") >= 499).select_columns({"id"}))->num_rows(), 1);
+  // What follows sees the same rows, also if it leaves some out.
+  auto concatenated = Concatenator({"id", "t"}, {.flatten = true}).transform(wide);
+  EXPECT_EQ(concatenated.take(3)->num_rows(), 3);
+}
+
+// The largest batch that a preprocessor has seen, in this process.
+std::atomic<int64_t> largest_seen = 0;
+class WideOnes final : public StatelessPreprocessor {
+ public:
+  BatchPtr transform_batch(const BatchPtr& batch) const override {
+    largest_seen = std::max<int64_t>(largest_seen, batch->num_rows());
+    auto ones = check(
+        arrow::MakeArrayFromScalar(arrow::Int64Scalar(1), batch->num_rows() * kTokens), "ones");
+    auto lists = std::make_shared<arrow::FixedSizeListArray>(
+        arrow::fixed_size_list(arrow::int64(), kTokens), batch->num_rows(), ones);
+    return check(batch->AddColumn(batch->num_columns(), "ones", lists), "wide ones");
+  }
+  std::vector<std::string> input_columns() const override { return {}; }
+  // Of "id", too, as far as anybody can tell.
+  std::vector<std::string> output_columns() const override { return {"ones", "id"}; }
+  std::string name() const override { return "WideOnes"; }
+  Json state() const override { return Json::object(); }
+  static WideOnes from_state(const Json&) { return {}; }
+};
+const bool wide_ones_known = register_preprocessor<WideOnes>("WideOnes");
+
+TEST(FamilyTest, FittingBehindWideVectorsSeesAFewAtATime) {
+  auto batch = many_tokens(400);
+  largest_seen = 0;
+  auto chain = Chain(WideOnes(), StandardScaler({"id"}));
+  chain.fit(rows_of(batch));
+  EXPECT_LE(largest_seen, (32 << 20) / (kTokens * 8));
+  EXPECT_GT(largest_seen, 0);
+  auto scaled = learned(StandardScaler({"id"}), batch).transform_batch(batch);
+  largest_seen = 0;
+  EXPECT_EQ(text_of(*all_of(chain.transform(rows_of(batch)).select_columns({"id"})), "id"),
+            text_of(*scaled, "id"));
+  // Behind it in the plan, and with a filter that follows.
+  StandardScaler later({"id"});
+  later.fit(WideOnes().transform(rows_of(batch)).filter(col("id") < 200));
+  EXPECT_LE(largest_seen, (32 << 20) / (kTokens * 8));
+}
+
+// ---- Progress.
+
+TEST(FamilyTest, FittingShowsHowFarItIs) {
+  auto slow = data::from_arrow({batch_of({{"x", arrow::float64(), {1, 2}}})})
+                  .map_batches([](const BatchPtr& batch) {
+                    std::this_thread::sleep_for(std::chrono::milliseconds(1300));
+                    return batch;
+                  });
+  std::string text;
+  {
+    data::ErrorTerminal terminal;
+    StandardScaler({"x"}).fit(slow);
+    text = terminal.restore();
+  }
+  EXPECT_THAT(text, HasSubstr("fit of StandardScaler(x): "));
 }
 
 // ---- Categories.

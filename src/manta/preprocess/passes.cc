@@ -1,5 +1,6 @@
 #include <arrow/api.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -8,6 +9,7 @@
 #include "manta/data/operation_internal.h"
 #include "manta/data/plan_internal.h"
 #include "manta/data/processors_internal.h"
+#include "manta/data/row_bytes_internal.h"
 #include "manta/data/stream_internal.h"
 #include "manta/io/arrow_status_internal.h"
 #include "manta/preprocess/chain.h"
@@ -24,9 +26,10 @@ class Pass {
  public:
   Pass(const Dataset& dataset, const std::vector<PassMember>& members, int threads)
       : members_(members) {
-    data::Stream stream(
-        dataset.plan(), {},
-        {.threads = threads, .consume = [this](const auto& batch) { count(batch, own()); }});
+    data::Stream stream(dataset.plan(), {},
+                        {.threads = threads,
+                         .progress = "fit of " + members.at(0).learner->to_string(),
+                         .consume = [this](const auto& batch) { count(batch, own()); }});
     stream.next();
   }
 
@@ -53,8 +56,30 @@ class Pass {
     return own;
   }
 
-  // Members whose rows go through the same see the same batch.
+  // A part of the rows at a time, if those before a member make wide vectors of them.
   void count(const data::BatchPtr& batch, Tallies& own) const {
+    int64_t part = rows_at_a_time(batch->schema());
+    if (part >= batch->num_rows()) return count_part(batch, own);
+    for (int64_t row = 0; row < batch->num_rows(); row += part) {
+      count_part(batch->Slice(row, part), own);
+    }
+  }
+
+  int64_t rows_at_a_time(const std::shared_ptr<arrow::Schema>& schema) const {
+    int64_t rows = INT64_MAX;
+    for (const auto& member : members_) {
+      if (member.before.empty()) continue;
+      auto none = check(arrow::RecordBatch::MakeEmpty(schema), "making a batch without rows");
+      for (const auto* part : member.before) {
+        none = internal::transform_rows(*part, none);
+        rows = std::min(rows, data::rows_at_a_time(*none->schema(), *schema));
+      }
+    }
+    return rows;
+  }
+
+  // Members whose rows go through the same see the same batch.
+  void count_part(const data::BatchPtr& batch, Tallies& own) const {
     const std::vector<const Preprocessor*>* done = nullptr;
     data::BatchPtr rows;
     for (size_t i = 0; i < members_.size(); ++i) {

@@ -439,6 +439,33 @@ TEST(HostsCollectivesTest, DifferentCallsOfHostsNameBoth) {
   }
 }
 
+// Of hosts by the links, also before what goes over Gloo; of ranks of one host by shared memory.
+TEST(HostsCollectivesTest, DifferentStepsAreNoticedOnEveryRank) {
+  for (int ahead : {1, 2, 3}) {  // 1: with the other rank of its host
+    for (int64_t elements : {10, 1'000'000}) {
+      SCOPED_TRACE(str(ahead, " ", elements));
+      RankProcesses processes(4, [&](Seat seat) {
+        WaitWatch watch;
+        seat.watch = &watch;
+        auto group = join(BackendKind::kHosts, seat);
+        auto tensor = at::ones(elements);
+        allreduce(*group, tensor);
+        watch.set_step(7);
+        allreduce(*group, tensor);
+        bool is_ahead = ahead == 1 ? seat.rank % 2 == 1 : seat.rank == ahead;
+        watch.set_step(is_ahead ? 9 : 8);
+        allreduce(*group, tensor);
+      });
+      for (int rank = 0; rank < 4; ++rank) {
+        EXPECT_THAT(processes.outcome(rank),
+                    AllOf(HasSubstr("invalid argument: "), HasSubstr("at different steps"),
+                          HasSubstr("at step 9"), HasSubstr("at step 8")))
+            << rank;
+      }
+    }
+  }
+}
+
 // Small tensors and large ones go different ways, and must come out the same.
 TEST(HostsCollectivesTest, TypesThatGlooLacksAreAddedAtEverySize) {
   RankProcesses processes(3, [&](const Seat& seat) {

@@ -264,6 +264,65 @@ TEST(DataParallel, UnusedAndFrozenParameters) {
   });
 }
 
+/// Small models leave out what they like; larger ones are not searched, and say so.
+TEST(DataParallel, UnusedParametersOfAModelThatIsNotSearched) {
+  on_ranks(2, [](const Seat&, SyncOptions options) {
+    options.model.find_unused_parameters = false;
+    auto model = prepare_model(Branches(), options);
+    torch::Tensor inputs = torch::ones({1, 2});
+    model->forward(inputs, true).sum().backward();  // `never` has no gradient
+    std::string message = "nothing";
+    try {
+      model->forward(inputs, true);
+    } catch (const Error& error) {
+      require(error.kind() == ErrorKind::kInvalidArgument, "the kind");
+      message = error.what();
+    }
+    bool is_flat = options.flat_limit_bytes == kFlat;
+    require(is_flat
+                ? message == "nothing"
+                : message.find("find_unused_parameters of prepare_model true") != std::string::npos,
+            message);
+    options.group->barrier()->wait();  // who leaves at once may be missed by the other
+  });
+}
+
+TEST(DataParallel, AModelThatIsNotSearchedTrainsLikeOne) {
+  on_ranks(2, [](const Seat& seat, SyncOptions options) {
+    options.model.find_unused_parameters = false;
+    train_like_one_process(seat, options, true, torch::kDouble);
+  });
+}
+
+struct NormImpl : torch::nn::Module {
+  NormImpl() : norm(register_module("norm", torch::nn::BatchNorm1d(2))) {}
+  torch::Tensor forward(const torch::Tensor& inputs) { return norm(inputs); }
+  torch::nn::BatchNorm1d norm;
+};
+TORCH_MODULE(Norm);
+
+TEST(DataParallel, BuffersAreRankZerosUnlessEachKeepsItsOwn) {
+  for (bool broadcast : {true, false}) {
+    on_ranks(2, [&](const Seat& seat, SyncOptions options) {
+      options.model.broadcast_buffers = broadcast;
+      Norm module;
+      if (seat.rank == 1) module->norm->running_mean.fill_(7);  // a start is always rank 0's
+      auto model = prepare_model(module, options);
+      for (int step = 0; step < 3; ++step) {
+        torch::Tensor inputs = torch::arange(8, torch::kFloat).view({4, 2}) + 10 * seat.rank;
+        model->forward(inputs).square().sum().backward();
+      }
+      Norm alone;
+      double shift = broadcast ? 0 : 10 * seat.rank;
+      for (int step = 0; step < 3; ++step) {
+        alone->forward(torch::arange(8, torch::kFloat).view({4, 2}) + shift);
+      }
+      require_close(module->norm->running_mean, alone->norm->running_mean, 1e-5, "mean");
+      require_close(module->norm->running_var, alone->norm->running_var, 1e-5, "variance");
+    });
+  }
+}
+
 struct MixedImpl : torch::nn::Module {
   MixedImpl() {
     auto add = [&](const char* name, torch::ScalarType type) {
@@ -334,20 +393,50 @@ TEST(DataParallel, ChangesItsType) {
 
 TEST(DataParallel, SeveralBackwards) {
   on_ranks(2, [](const Seat& seat, const SyncOptions& options) {
-    if (options.flat_limit_bytes == kBuckets) {  // Reducer knows one backward per forward
-      options.group->barrier()->wait();          // who leaves at once may be missed by the other
-      return;
-    }
     auto model = prepare_model(seeded_net(1), options);
     ParallelNet alone = seeded_net(1);
-    Batch all = batch_of(0, 8, torch::kFloat);
-    Batch mine = all.rows(seat.rank * 4, seat.rank * 4 + 4);
-    torch::Tensor output = model(mine.inputs);
-    output.mean().backward({}, /*retain_graph=*/true);
-    torch::mse_loss(output, mine.targets).backward();
-    torch::Tensor expected = alone(all.inputs);
-    (expected.mean() + torch::mse_loss(expected, all.targets)).backward();
-    require_close(model.module()->first->weight.grad(), alone->first->weight.grad(), 1e-5, "grad");
+    for (int step = 0; step < 3; ++step) {
+      Batch all = batch_of(step, 8, torch::kFloat);
+      Batch mine = all.rows(seat.rank * 4, seat.rank * 4 + 4);
+      model->zero_grad(step != 1);
+      torch::Tensor output = model(mine.inputs);
+      output.mean().backward({}, /*retain_graph=*/true);
+      torch::mse_loss(output, mine.targets).backward({}, /*retain_graph=*/true);
+      if (step == 2) torch::mse_loss(output, mine.targets).backward();
+      alone->zero_grad();
+      torch::Tensor expected = alone(all.inputs);
+      (expected.mean() + (step == 2 ? 2 : 1) * torch::mse_loss(expected, all.targets)).backward();
+      for (const auto& item : alone->named_parameters()) {
+        require_close(model->named_parameters()[item.key()].grad(), item.value().grad(), 1e-5,
+                      item.key());
+      }
+    }
+  });
+}
+
+/// Two forwards and then a backward for each, as of an adversarial pair; some parameters belong to
+/// no backward, others to one worker's.
+TEST(DataParallel, ABackwardForEachOfTwoForwards) {
+  on_ranks(2, [](const Seat& seat, const SyncOptions& options) {
+    torch::manual_seed(1);
+    auto model = prepare_model(Branches(), options);
+    auto& module = *model.module();
+    for (int step = 0; step < 2; ++step) {
+      model->zero_grad();
+      torch::Tensor one = torch::ones({1, 2}), two = torch::full({1, 2}, 2.0);
+      torch::Tensor first = model->forward(one, false);
+      torch::Tensor second = model->forward(two * (seat.rank + 1), false);
+      first.sum().backward();
+      second.sum().backward();
+      torch::Tensor expected = module.frozen(one) + module.frozen(two * 1.5);
+      require_close(module.left->weight.grad(), expected, 1e-5, "left");
+      // A backward that only one worker's branch is part of.
+      torch::Tensor output = model->forward(one, seat.rank == 1);
+      output.sum().backward({}, /*retain_graph=*/true);
+      output.sum().backward();
+      require_close(module.right->weight.grad(), module.frozen(one), 1e-5, "right");
+      require(!module.never->weight.grad().defined(), "nobody used it");
+    }
   });
 }
 

@@ -14,6 +14,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/torch/flat_exchange_internal.h"
+#include "manta/torch/late_exchange_internal.h"
 #include "manta/torch/process_group_internal.h"
 #include "manta/torch/replicas_internal.h"
 
@@ -79,7 +80,9 @@ struct GradientSync::Path {
   std::unique_ptr<FlatExchange> flat;
   std::shared_ptr<c10d::Reducer> reducer;
   std::shared_ptr<c10d::Logger> logger;  // Reducer crashes without one when what is unused changes
-  bool reducer_armed = false;
+  bool reducer_armed = false;            // a forward has told it to wait for gradients
+  bool late = false;                     // it takes no part in the backward that runs
+  bool stale = false;  // it remembers parameters of such a backward as used in the next
 };
 
 class GradientSync::Hook final : public torch::autograd::PostAccumulateGradHook {
@@ -135,7 +138,7 @@ void GradientSync::rebuild() {
   path_->flat.reset();
   path_->logger.reset();
   path_->reducer.reset();
-  path_->reducer_armed = false;
+  path_->reducer_armed = path_->stale = false;
   std::vector<torch::Tensor> trained = trainable(parameters_);
   if (trained.empty()) return;
   path_->backend = backend_for(*options_.group, trained[0].device().type());
@@ -179,8 +182,22 @@ void GradientSync::remove_hooks() {
 
 double GradientSync::begin_forward() {
   if (!torch::GradMode::is_enabled()) return 1;
+  // Nothing else makes Reducer forget what was used: it would find the gradient of a parameter
+  // missing that zero_grad() has removed and that this forward does not use.
+  if (path_->stale && !path_->reducer_armed && paused_ == 0) rebuild();
   if (path_->reducer && paused_ == 0) path_->reducer->prepare_for_forward();
-  if (path_->reducer) path_->reducer->rebuild_buckets();
+  if (path_->reducer) {
+    try {
+      path_->reducer->rebuild_buckets();  // throws if it still waits for gradients
+    } catch (const c10::Error& error) {
+      if (options_.model.find_unused_parameters) throw;
+      throw Error(
+          ErrorKind::kInvalidArgument,
+          str("forward: the last backward did not reach every parameter of the model, so ",
+              "that its gradients were not averaged; let every backward use all, or leave ",
+              "find_unused_parameters of prepare_model true: ", error.what_without_backtrace()));
+    }
+  }
   return options_.weight ? options_.weight() : 1;
 }
 
@@ -200,10 +217,13 @@ void GradientSync::end_forward(const std::vector<torch::Tensor>& outputs) {
 
 void GradientSync::on_gradient() {
   // Reducer has its own hooks, which come after this one; only the buffers are left for the end.
-  bool wanted = path_->flat ? paused_ == 0 : path_->reducer_armed;
+  // It takes part in the first backward after a forward only, so that what another one adds (a
+  // second loss of one output, say) is averaged at the end, too.
+  bool wanted = paused_ == 0 || path_->reducer_armed;
   int task = torch::autograd::get_current_graph_task_id();
   if (!wanted || task == task_) return;
   task_ = task;
+  path_->late = path_->reducer && !path_->reducer_armed;
   if (options_.exchanging) options_.exchanging(true);
   torch::autograd::Engine::get_default_engine().queue_callback([this] { finish_backward(); });
 }
@@ -211,10 +231,15 @@ void GradientSync::on_gradient() {
 void GradientSync::finish_backward() {
   task_ = -1;
   path_->reducer_armed = false;
+  Replicas replicas{*options_.group, options_.rank, options_.world_size};
   if (path_->flat) {
     path_->flat->run();
-  } else if (!buffers_.empty()) {
-    broadcast_tensors({*options_.group, options_.rank, options_.world_size}, buffers_);
+  } else {
+    if (path_->late) {
+      average_gradients(replicas, trainable(parameters_));
+      path_->stale = options_.model.find_unused_parameters;
+    }
+    if (!buffers_.empty()) broadcast_tensors(replicas, buffers_);
   }
   if (options_.exchanging) options_.exchanging(false);
 }

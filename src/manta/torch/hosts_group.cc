@@ -26,6 +26,7 @@ class HostsBackend final : public c10d::Backend {
     // Only what is called here counts as a collective: hosts with one rank make no calls within.
     GroupOptions inner = options;
     inner.watch = nullptr;
+    inner.steps = options.watch;
     if (place.local_size > 1)
       local_ = make_shm_backend(std::move(region), place.local_rank, place.local_size, inner);
     if (place.local_rank == 0) {
@@ -262,7 +263,7 @@ class HostsBackend final : public c10d::Backend {
                                 return std::string(value.begin(), value.end());
                               });
                             }};
-    HostLinksOptions options{.timeout = options_.timeout};
+    HostLinksOptions options{.timeout = options_.timeout, .steps = options_.watch};
     for (int32_t node = 0; node < place_.num_nodes; ++node) {
       auto first = std::find(place_.node_ranks.begin(), place_.node_ranks.end(), node);
       options.names.push_back(str("rank ", first - place_.node_ranks.begin()));

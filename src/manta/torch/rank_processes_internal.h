@@ -32,6 +32,7 @@ struct Seat {
   int host_region = -1;    ///< For the ranks of its host.
   std::string store = {};  ///< A file for Gloo's store.
   std::chrono::milliseconds timeout{30000};
+  WaitWatch* watch = nullptr;
 };
 
 /// The group's backend, in a rank's process.

@@ -33,7 +33,7 @@ namespace {
 }  // namespace
 
 c10::intrusive_ptr<c10d::Backend> join(BackendKind kind, const Seat& seat) {
-  GroupOptions options{.timeout = seat.timeout};
+  GroupOptions options{.timeout = seat.timeout, .watch = seat.watch};
   if (kind == BackendKind::kShm) {
     return make_shm_backend(UniqueFd(::dup(seat.region)), seat.rank, seat.size, options);
   }

@@ -246,6 +246,44 @@ TEST_F(RanksPart, AForgottenPrepareModelIsWarnedOf) {
   EXPECT_THAT(warnings_of(prepared), testing::Not(HasSubstr(warning)));
 }
 
+// Then nothing can be compared. No warning comes if it was prepared, averaged by hand, or not
+// trained at all.
+TEST_F(RanksPart, AForgottenPrepareModelIsWarnedOfIfOnlyRankZeroGivesTheModel) {
+  auto loop = [](const Json& config) {
+    PartNet net(4);
+    auto group = config.at("by_hand").get<bool>() ? train::get_process_group()
+                                                  : c10::intrusive_ptr<c10d::ProcessGroup>();
+    torch::optim::SGD optimizer(net->parameters(), 0.1);
+    if (config.at("prepare").get<bool>()) {
+      auto model = train::prepare_model(net);
+      model->forward(torch::ones({2, 1})).sum().backward();
+    } else if (config.at("train").get<bool>()) {
+      net->forward(torch::ones({2, 1})).sum().backward();
+    }
+    optimizer.step();
+    for (int n = 0; n < 2; ++n) {
+      if (train::get_context().world_rank == 0) {
+        train::report({{"n", n}}, TorchCheckpoint::from_model(net, optimizer));
+      } else {
+        train::report({{"n", n}});
+      }
+    }
+  };
+  auto warnings_with = [&](bool train, bool prepare, bool by_hand, int workers) {
+    auto all = options(loop, {{"train", train}, {"prepare", prepare}, {"by_hand", by_hand}});
+    all.scaling_config.num_workers = workers;
+    testing::internal::CaptureStderr();
+    TorchTrainer(all).fit();
+    return testing::internal::GetCapturedStderr();
+  };
+  const std::string warning = "only rank 0 of 2 gives its model at report 0";
+  EXPECT_THAT(warnings_with(true, false, false, 2), HasSubstr(warning));
+  EXPECT_THAT(warnings_with(true, true, false, 2), testing::Not(HasSubstr("prepare_model")));
+  EXPECT_THAT(warnings_with(true, false, true, 2), testing::Not(HasSubstr("prepare_model")));
+  EXPECT_THAT(warnings_with(false, false, false, 2), testing::Not(HasSubstr("prepare_model")));
+  EXPECT_THAT(warnings_with(true, false, false, 1), testing::Not(HasSubstr("prepare_model")));
+}
+
 // Shared memory is for at most 512 workers, Gloo for any number.
 TEST_F(RanksPart, OnlyTheBackendThatUsesItGetsSharedMemory) {
   auto loop = [] {

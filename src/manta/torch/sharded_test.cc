@@ -1,12 +1,11 @@
 // Ranks are processes of their own. What they find wrong they throw, so that the test shows it.
 
-#include <c10/core/Allocator.h>
-#include <c10/util/ThreadLocalDebugInfo.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/optim.h>
 
 #include "manta/base/error_internal.h"
+#include "manta/torch/allocated_bytes_internal.h"
 #include "manta/torch/data_parallel.h"
 #include "manta/torch/grad_scaler.h"
 #include "manta/torch/rank_processes_internal.h"
@@ -191,17 +190,6 @@ TEST(Sharded, ErrorsOfTheGroupReachTheCallerOfForward) {
   EXPECT_EQ(ranks.outcome(1), "");
   EXPECT_THAT(ranks.outcome(0), testing::AllOf(HasSubstr("worker lost: "), HasSubstr("rank 1")));
 }
-
-/// The bytes that tensors of this thread take, and the most that they took.
-struct AllocatedBytes final : c10::MemoryReportingInfoBase {
-  void reportMemoryUsage(void*, int64_t size, size_t, size_t, c10::Device) override {
-    now += size;
-    peak = std::max(peak, now);
-  }
-  bool memoryProfilingEnabled() const override { return true; }
-  int64_t now = 0;
-  int64_t peak = 0;
-};
 
 /// The peak of making and training a model of 16 equal layers, 4 MiB, with Adam.
 int64_t peak_of_training(const SyncOptions& options) {

@@ -4,6 +4,7 @@
 
 #include "manta/base/error_of_internal.h"
 #include "manta/base/temporary_folder_internal.h"
+#include "manta/torch/allocated_bytes_internal.h"
 #include "manta/torch/prepare_model.h"
 #include "manta/torch/torch_checkpoint.h"
 #include "manta/torch/torch_predictor.h"
@@ -76,6 +77,28 @@ class ShardedTrainer : public testing::Test {
   TemporaryFolder folder_;
   int runs_ = 0;
 };
+
+// A worker takes what it needs of the shares, one tensor at a time, and keeps nothing else.
+TEST_F(ShardedTrainer, LoadingMakesNoWholeCopyOfTheModel) {
+  Checkpoint split = run(2, true, 1).checkpoint;
+  torch::nn::Sequential model = sharded_layers();
+  int64_t largest = 0;
+  for (const torch::Tensor& tensor : model->parameters()) {
+    largest = std::max(largest, static_cast<int64_t>(tensor.nbytes()));
+  }
+  TorchCheckpoint saved(split);
+  auto bytes = std::make_shared<AllocatedBytes>();
+  std::vector<std::string> loaded;
+  {
+    c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, bytes);
+    loaded = saved.load_model(model).loaded;
+  }
+  EXPECT_EQ(bytes->now, 0);
+  EXPECT_LE(bytes->peak, largest + 64);  // allocations are rounded up
+  std::vector<std::string> names;
+  for (const NamedTensor& item : saved.tensors()) names.push_back(item.name);
+  EXPECT_THAT(loaded, testing::ElementsAreArray(names));
+}
 
 TEST_F(ShardedTrainer, AnyNumberOfWorkersTakesOver) {
   Result alone = run(1, false, 8);

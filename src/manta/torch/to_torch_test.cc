@@ -6,6 +6,7 @@
 #include "manta/base/error_internal.h"
 #include "manta/base/error_of_internal.h"
 #include "manta/base/temporary_folder_internal.h"
+#include "manta/data/parquet_fixture_internal.h"
 #include "manta/data/sources.h"
 #include "manta/torch/torch_checkpoint.h"
 #include "manta/torch/torch_trainer.h"
@@ -97,6 +98,29 @@ TEST(ToTorchTest, DataSetsCanBeShuffledByEpoch) {
                 for (size_t i = 0; i < all.size(); ++i) all[i] = int64_t(i);
                 return all;
               }()));
+}
+
+// As workers get them: dictionaries as the values that they encode.
+TEST(ToTorchTest, DictionariesOfADataSetAreWhatTheyStandFor) {
+  auto dictionary = data::array_from_json(arrow::int64(), {5, 7});
+  auto codes = data::array_from_json(arrow::int8(), {1, 0, 1});
+  auto column = check(arrow::DictionaryArray::FromArrays(codes, dictionary), "test data");
+  auto rows = data::from_arrow(
+      arrow::Table::Make(arrow::schema({arrow::field("d", column->type())}), {column}));
+  std::vector<int64_t> seen;
+  for (auto& batch : iter_torch_batches(rows, {.batch_size = 2})) {
+    auto tensor = batch["d"];
+    seen.insert(seen.end(), tensor.data_ptr<int64_t>(),
+                tensor.data_ptr<int64_t>() + tensor.numel());
+  }
+  EXPECT_EQ(seen, (std::vector<int64_t>{7, 5, 7}));
+}
+
+TEST(ToTorchTest, ADataSetWithoutRowsHasNoBatches) {
+  for (auto& batch : iter_torch_batches(data::range(0))) ADD_FAILURE() << batch.rows();
+  for (auto& batch : iter_torch_batches(data::range(9).filter(col("id") < 0))) {
+    ADD_FAILURE() << batch.rows();
+  }
 }
 
 // Two data sets side by side, as many epochs as they say, on two workers; after a failure those

@@ -11,6 +11,7 @@
 #include "manta/torch/torch_checkpoint.h"
 #include "manta/torch/torch_trainer.h"
 #include "manta/train/session.h"
+#include "manta/train/session_internal.h"
 #include "manta/train/trainer.h"
 
 namespace manta {
@@ -51,6 +52,32 @@ TEST(TorchBackendTest, WorkersThatStayFormAProcessGroupInEachRun) {
   EXPECT_EQ(first, second);  // the same processes, too
   EXPECT_NE(first[0].second, first[1].second);
   EXPECT_EQ(trainer.latest_run().metrics.at("weight"), second[0].first);
+}
+
+// What the earlier style passes on: of the two backends, only shared memory has its name for the
+// CPU.
+TEST(TorchBackendTest, ATrainerChoosesHowItsWorkersExchange) {
+  auto backend_and_timeout = [] {
+    auto group = train::get_process_group();
+    return std::make_pair(group->getBackend(torch::kCPU)->getBackendName(),
+                          train::Session::current("test").timeout().count());
+  };
+  for (const char* backend : {"shm", "gloo"}) {
+    TemporaryFolder storage;
+    Trainer trainer("torch", {.num_workers = 2,
+                              .resources_per_worker = {.cpus = 0.5},
+                              .storage_path = storage.path(),
+                              .collective_timeout = std::chrono::seconds(77),
+                              .torch_config = {.backend = backend},
+                              .verbose = 0});
+    trainer.start();
+    for (const auto& [name, timeout] : trainer.run(backend_and_timeout)) {
+      EXPECT_THAT(name, HasSubstr(backend));
+      EXPECT_EQ(timeout, 77'000);
+    }
+  }
+  EXPECT_THAT(message_of([] { Trainer("torch", {.torch_config = {.backend = "mpi"}}); }),
+              HasSubstr("torch_config.backend must be auto, shm, gloo or nccl (was 'mpi')"));
 }
 
 TEST(TorchBackendTest, ALoopInTheDriverLearnsTheSameAsInAWorker) {

@@ -8,6 +8,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/data/batch_cutter_internal.h"
+#include "manta/data/plain_columns_internal.h"
 #include "manta/data/shard_internal.h"
 #include "manta/data/unknown_column_internal.h"
 #include "manta/torch/tensor_column_internal.h"
@@ -187,7 +188,8 @@ TorchBatches iter_torch_batches(const Dataset& dataset, const TorchDatasetOption
     slice.first_row = row;
     for (auto& batch : cutter->next()) {
       slice.rows += batch->num_rows();
-      slice.parts.push_back({batch, 0, batch->num_rows()});
+      // As a data reader does before it sends them, so that both take the same columns.
+      slice.parts.push_back({data::without_shared_values(batch), 0, batch->num_rows()});
     }
     slice.step_rows = slice.rows;
     row += slice.rows;

@@ -280,7 +280,11 @@ LoadReport TorchCheckpoint::load_module(const std::string& slot, torch::nn::Modu
     detail::load_shards(slot, stored,
                         shards == model_shards_.end() ? nullptr : shards->second.get(), module);
     LoadReport report;
-    for (const NamedTensor& each : tensors(slot)) report.loaded.push_back(each.name);
+    // Not of tensors(slot), which would put the whole model into this worker's memory.
+    for (const NamedTensor& each : stored) report.loaded.push_back(each.name);
+    if (shards != model_shards_.end()) {
+      for (const auto& [name, entry] : shards->second->tensors) report.loaded.push_back(name);
+    }
     return report;
   }
   const std::vector<NamedTensor>& here = tensors(slot);
@@ -420,8 +424,10 @@ std::shared_ptr<CheckpointSource> TorchCheckpoint::source(
                 manta::str("TorchCheckpoint: what was set takes ", text.size(), " bytes; at most ",
                            kStateLimits.bytes, " are read again: keep large tables in files"));
   }
+  bool has_steps = std::any_of(optimizers_.begin(), optimizers_.end(),
+                               [](const auto& one) { return !one.second.tensors.empty(); });
   return detail::torch_source(std::move(files), std::move(parameters),
-                              {kStateFile, std::move(text)});
+                              {kStateFile, std::move(text)}, has_steps && !models_.empty());
 }
 
 }  // namespace manta

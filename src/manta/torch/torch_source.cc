@@ -53,10 +53,16 @@ class StagedTensors {
 /// Rank 0's part.
 class TorchSource final : public CheckpointSource {
  public:
-  TorchSource(std::vector<TensorFile> files, std::vector<NamedTensor> parameters, TextFile state)
-      : files_(std::move(files)), parameters_(std::move(parameters)), state_(std::move(state)) {}
+  TorchSource(std::vector<TensorFile> files, std::vector<NamedTensor> parameters, TextFile state,
+              bool has_steps)
+      : files_(std::move(files)),
+        parameters_(std::move(parameters)),
+        state_(std::move(state)),
+        is_trained_(has_steps) {}
 
   void stage() override {
+    for (const NamedTensor& item : parameters_)
+      is_trained_ = is_trained_ || item.tensor.grad().defined();
     fingerprint_ = parameter_digest(std::exchange(parameters_, {}));
     std::vector<NamedTensor> all;
     for (TensorFile& file : files_)
@@ -83,11 +89,13 @@ class TorchSource final : public CheckpointSource {
   }
 
   std::optional<uint64_t> fingerprint() const override { return fingerprint_; }
+  bool has_trained_model() const override { return is_trained_; }
 
  private:
   std::vector<TensorFile> files_;
   std::vector<NamedTensor> parameters_;
   TextFile state_;
+  bool is_trained_;
   std::optional<uint64_t> fingerprint_;  // since stage(): then the loop may change the parameters
   StagedTensors staged_;
 };
@@ -108,9 +116,10 @@ class NoFiles final : public CheckpointSource {
 }  // namespace
 
 std::shared_ptr<CheckpointSource> torch_source(std::vector<TensorFile> files,
-                                               std::vector<NamedTensor> parameters,
-                                               TextFile state) {
-  return std::make_shared<TorchSource>(std::move(files), std::move(parameters), std::move(state));
+                                               std::vector<NamedTensor> parameters, TextFile state,
+                                               bool has_steps) {
+  return std::make_shared<TorchSource>(std::move(files), std::move(parameters), std::move(state),
+                                       has_steps);
 }
 
 std::shared_ptr<CheckpointSource> digest_only_source(std::vector<NamedTensor> parameters) {

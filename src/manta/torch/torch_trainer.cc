@@ -38,8 +38,8 @@ train::Training with_torch(train::Training training, const std::string& backend)
 }  // namespace
 
 bool detail::register_torch_backend() {
-  return train::register_backend("torch", [](train::Training& training) {
-    training = with_torch(std::move(training), TorchConfig().backend);
+  return train::register_backend("torch", [](train::Training& training, const TorchConfig& config) {
+    training = with_torch(std::move(training), config.backend);
   });
 }
 

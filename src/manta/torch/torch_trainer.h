@@ -6,16 +6,10 @@
 #include "manta/data/dataset.h"
 #include "manta/preprocess/preprocessor.h"
 #include "manta/train/data_parallel_trainer.h"
+#include "manta/train/torch_config.h"
 #include "manta/tune/data_parallel_space.h"
 
 namespace manta {
-
-/// How the workers exchange gradients.
-struct TorchConfig {
-  /// "auto": shared memory within a node (up to 512 workers), Gloo between nodes, NCCL for CUDA
-  /// tensors. "shm", "gloo": that one, for CPU tensors only. "nccl": as "auto", but it must exist.
-  std::string backend = "auto";
-};
 
 struct TorchTrainerOptions {
   TrainLoop train_loop_per_worker = {};     ///< Required.

@@ -10,6 +10,7 @@ namespace manta::train {
 void AppendedFile::open() {
   make_folders_to(folder_, name_);
   UniqueFd fd = open_file(folder_, name_, O_WRONLY | O_APPEND | O_CREAT);
+  check_single_name(fd.get(), path_);
   size_ = static_cast<off_t>(check_regular(fd.get(), path_));
   fd_ = std::move(fd);
 }

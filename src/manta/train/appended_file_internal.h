@@ -16,7 +16,8 @@ class AppendedFile {
   AppendedFile(std::string folder, std::string name)
       : folder_(std::move(folder)), name_(std::move(name)), path_(folder_ + "/" + name_) {}
 
-  /// Throws Error(kIo), e.g. if the disk is full; Error(kCorrupt) if it is a link or no file.
+  /// Throws Error(kIo), e.g. if the disk is full; Error(kCorrupt) if it is a link or no
+  /// file, or has another name.
   void append(const std::string& part);
   const std::string& path() const { return path_; }
 

@@ -7,9 +7,16 @@
 namespace manta::train {
 namespace {
 
+void add_nothing(Training&, const TorchConfig& config) {
+  if (config.backend == TorchConfig().backend) return;
+  throw Error(ErrorKind::kInvalidArgument,
+              str("Trainer(\"none\"): torch_config.backend is '", config.backend,
+                  "', but the workers have no PyTorch; leave it out, or take Trainer(\"torch\")"));
+}
+
 // Filled before main, by headers; then only read.
 std::map<std::string, AddBackend>& backends() {
-  static std::map<std::string, AddBackend> all{{"none", [](Training&) {}}};
+  static std::map<std::string, AddBackend> all{{"none", add_nothing}};
   return all;
 }
 

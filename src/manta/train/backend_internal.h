@@ -2,12 +2,15 @@
 
 #include <string>
 
+#include "manta/train/torch_config.h"
+
 namespace manta::train {
 
 struct Training;
 
-/// Adds to a run what the workers of a framework need.
-using AddBackend = void (*)(Training& training);
+/// Adds to a run what the workers of a framework need. One that is not PyTorch's throws
+/// Error(kInvalidArgument) if `config` asks for something.
+using AddBackend = void (*)(Training& training, const TorchConfig& config);
 
 /// Makes a framework known to Trainer by its name. The framework's public header calls it, in the
 /// initialiser of an inline variable: so each program that includes the header knows it, and

@@ -16,8 +16,9 @@ namespace manta {
 struct ReportRecord {
   int64_t index = 0;  ///< 0, 1, ... over the whole run, restarts included.
   int attempt = 0;
-  double time = 0;          ///< Seconds since 1970.
-  double time_total_s = 0;  ///< Training that led to it, without lost and idle time.
+  double time = 0;  ///< Seconds since 1970.
+  /// Training that led to it: from when its workers had started, without lost and idle time.
+  double time_total_s = 0;
   Json metrics;
   std::string checkpoint;  ///< Its folder's name in the run folder, or empty.
 };
@@ -74,7 +75,9 @@ struct Decision {
 };
 
 /// Watches runs from the driver: RunConfig::callbacks. A run calls its callbacks in order, on its
-/// own thread, one call at a time. It does nothing else meanwhile, so keep them short.
+/// own thread, one call at a time. It does nothing else meanwhile, so keep them short. That thread,
+/// and with it every thread that a callback starts, does not take a processor from the loops
+/// (SCHED_BATCH).
 ///
 /// An exception from on_run_start ends the run. One from on_epoch_start, on_epoch_end,
 /// on_checkpoint or on_report counts as a failure of the attempt (see FailureConfig), as if a

@@ -49,11 +49,18 @@ struct CheckpointDict {
 class Checkpoint {
  public:
   Checkpoint() = default;  ///< None.
-  /// A checkpoint on disk. Reads all of it once. Throws Error(kNotFound) if there is no manifest,
-  /// Error(kCorrupt) naming the file if sizes or checksums differ, or if the file is a link.
+  /// A checkpoint on disk. Reads all of it once. Throws Error(kNotFound) if there is no manifest
+  /// (of a folder that Manta has not written, `from_files` makes one), Error(kCorrupt) naming the
+  /// file if sizes or checksums differ, or if the file is a link.
   static Checkpoint from_directory(const std::string& path);
   /// Like from_directory, but checks only the sizes: for one that this run has just committed.
   static Checkpoint open(const std::string& path);
+
+  /// A copy of the files in any folder, of yours or of another program, and in folders in it, as a
+  /// checkpoint of report 0, without metrics. Throws Error(kNotFound) if there is no such folder;
+  /// Error(kInvalidArgument) if there is no file in it, a `manifest.json`, which a checkpoint has
+  /// itself, or anything that is neither a file nor a folder, such as a link; Error(kIo).
+  static Checkpoint from_files(const std::string& folder);
 
   /// A copy in a folder of its own, which must not exist or be empty. Checks all files on the way.
   /// Throws Error(kInvalidArgument) if there is something in it, Error(kIo), Error(kCorrupt).
@@ -161,6 +168,9 @@ class CheckpointSource {
   virtual void write(CheckpointFolder& folder) = 0;
   /// A digest of what all replicas should have in common; nothing if it cannot tell.
   virtual std::optional<uint64_t> fingerprint() const { return std::nullopt; }
+  /// Whether it is of a model that was trained in this process, as far as it can tell. Known once
+  /// `stage` has returned.
+  virtual bool has_trained_model() const { return false; }
 };
 
 }  // namespace manta

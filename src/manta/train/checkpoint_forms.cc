@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 
@@ -83,6 +84,45 @@ Checkpoint Checkpoint::to_directory(const std::string& path) const {
   Json manifest = manifest_;
   train::write_manifest(path, std::move(manifest));
   return open(path);
+}
+
+Checkpoint Checkpoint::from_files(const std::string& folder) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error))
+    throw Error(ErrorKind::kNotFound,
+                str("Checkpoint::from_files: '", folder, "' is not a folder that exists"));
+  std::vector<std::string> names;
+  auto it = fs::recursive_directory_iterator(folder, error);
+  for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
+    auto status = it->symlink_status(error);
+    if (error || fs::is_directory(status)) continue;
+    std::string name = it->path().lexically_relative(folder);
+    if (!fs::is_regular_file(status))
+      throw Error(ErrorKind::kInvalidArgument,
+                  str("Checkpoint::from_files: '", it->path().string(), "' is ",
+                      fs::is_symlink(status) ? "a link" : "neither a file nor a folder",
+                      "; a checkpoint has files only: put a copy in its place, or take it away"));
+    if (name == kManifestName)
+      throw Error(ErrorKind::kInvalidArgument,
+                  str("Checkpoint::from_files: '", folder, "' has a ", kManifestName,
+                      ", which a checkpoint has itself; if the folder is a checkpoint, take ",
+                      "from_directory, otherwise give that file another name"));
+    names.push_back(std::move(name));
+  }
+  if (error)
+    throw Error(ErrorKind::kIo, str("reading the folder '", folder, "': ", error.message()));
+  if (names.empty())
+    throw Error(ErrorKind::kInvalidArgument,
+                str("Checkpoint::from_files: there is no file in '", folder, "'"));
+  std::sort(names.begin(), names.end());
+  return in_temporary_folder([&](const std::string& path) {
+    CheckpointFolder copy(path);
+    for (const std::string& name : names) {
+      train::open_file(folder, name, O_RDONLY);  // refuses what has become a link meanwhile
+      copy.copy(name, folder + "/" + name);
+    }
+    train::write_manifest(path, train::manifest_of(copy.files()));
+  });
 }
 
 Checkpoint Checkpoint::from_dict(const CheckpointDict& dict) {

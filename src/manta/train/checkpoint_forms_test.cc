@@ -1,6 +1,7 @@
 // Checkpoints as folders, values, bytes and addresses.
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -131,6 +132,55 @@ TEST(CheckpointFormsTest, AFolderIsCopiedWhole) {
   std::ofstream(folder / "c/a") << "firsd";
   EXPECT_THAT(message_of([&] { checkpoint.to_directory(folder / "f"); }), HasSubstr("'a'"));
   EXPECT_FALSE(std::filesystem::exists(folder / "f/manifest.json"));
+}
+
+// A folder of the user's own, or of another program.
+TEST(CheckpointFormsTest, FilesOfAnyFolderBecomeACheckpoint) {
+  TemporaryFolder folder;
+  std::string mine = folder / "mine";
+  std::filesystem::create_directories(mine + "/sub/empty");
+  std::ofstream(mine + "/weights") << "1 2 3";
+  std::ofstream(mine + "/sub/vocabulary.txt") << "a b";
+  EXPECT_THAT(message_of([&] { Checkpoint::from_directory(mine); }),
+              HasSubstr("Checkpoint::from_files makes a checkpoint"));
+  Checkpoint checkpoint = Checkpoint::from_files(mine);
+  std::filesystem::remove_all(mine);
+  EXPECT_THAT(checkpoint.files(), ElementsAre("sub/vocabulary.txt", "weights"));
+  Checkpoint::from_directory(checkpoint.path());  // it is whole
+  EXPECT_EQ(read_text(Checkpoint::from_bytes(checkpoint.to_bytes()).file("weights")), "1 2 3");
+  checkpoint.to_uri(folder / "kept");
+  EXPECT_EQ(read_text(Checkpoint::from_uri(folder / "kept").file("sub/vocabulary.txt")), "a b");
+
+  Training training = test_training(folder.path(), [] {
+    std::string text = read_text(get_checkpoint().file("weights"));
+    train::report({{"text", text}});
+  });
+  training.resume_from_checkpoint = checkpoint;
+  EXPECT_EQ(run_training(training).metrics.at("text"), "1 2 3");
+}
+
+TEST(CheckpointFormsTest, WhatIsNoFileIsRefused) {
+  TemporaryFolder folder;
+  std::string mine = folder / "mine/";
+  std::filesystem::create_directories(mine + "sub");
+  EXPECT_THAT(message_of([&] { Checkpoint::from_files(folder / "other"); }),
+              HasSubstr("is not a folder that exists"));
+  EXPECT_THAT(message_of([&] { Checkpoint::from_files(mine); }), HasSubstr("there is no file in"));
+  std::ofstream(mine + "weights") << "1";
+  std::filesystem::create_symlink("/etc/passwd", mine + "sub/link");
+  EXPECT_THAT(message_of([&] { Checkpoint::from_files(mine); }),
+              testing::AllOf(HasSubstr("sub/link' is a link"), HasSubstr("put a copy")));
+  std::filesystem::remove(mine + "sub/link");
+  std::filesystem::create_directory_symlink("/etc", mine + "sub/folder");
+  EXPECT_THAT(message_of([&] { Checkpoint::from_files(mine); }), HasSubstr("folder' is a link"));
+  std::filesystem::remove(mine + "sub/folder");
+  ASSERT_EQ(::mkfifo((mine + "pipe").c_str(), 0600), 0);
+  EXPECT_THAT(message_of([&] { Checkpoint::from_files(mine); }),
+              HasSubstr("pipe' is neither a file nor a folder"));
+  std::filesystem::remove(mine + "pipe");
+  EXPECT_THAT(Checkpoint::from_files(mine).files(), ElementsAre("weights"));
+  std::ofstream(mine + "manifest.json") << "{}";
+  EXPECT_THAT(message_of([&] { Checkpoint::from_files(mine); }), HasSubstr("take from_directory"));
 }
 
 TEST(CheckpointFormsTest, GoesToAnAddressAndBack) {

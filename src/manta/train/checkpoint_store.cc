@@ -41,12 +41,6 @@ void rename_or_throw(const std::string& from, const std::string& to) {
     throw_errno(str("renaming '", from, "' to '", to, "'"));
 }
 
-// Waits until the disk has it.
-void sync_to_disk(const std::string& path) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  if (!fd || ::fsync(fd.get()) != 0) throw_errno(str("writing '", path, "' to the disk (fsync)"));
-}
-
 // Everything in a folder, and the folder.
 void sync_tree(const std::string& folder) {
   for (const auto& entry : fs::recursive_directory_iterator(folder)) sync_to_disk(entry.path());

@@ -159,7 +159,9 @@ struct Result {
   std::map<std::string, int64_t> rows;
   RunOutcome outcome = RunOutcome::kFinished;  ///< Or kStopped or kPaused.
   Json config;  ///< Of a trial: what the search gave it; see tuner.h. Otherwise null.
-  std::optional<Error> error = {};  ///< Of a trial that failed. (A trainer's fit() throws it.)
+  /// Of a trial, or of Trainer::latest_run, that failed: why, as far as the journal says. (A
+  /// trainer's fit() throws it.)
+  std::optional<Error> error = {};
 };
 
 }  // namespace manta

@@ -16,6 +16,12 @@ std::string times(int64_t count) { return str(count, count == 1 ? " time" : " ti
 
 }  // namespace
 
+std::string participant(int rank) {
+  if (rank == kDataReader) return "the data reader";
+  if (rank == kDriver) return "the driver";
+  return str("rank ", rank);
+}
+
 const char* outcome_name(RunOutcome outcome) { return kOutcomes[static_cast<size_t>(outcome)]; }
 
 bool Controller::Pending::has_checkpoint() const {
@@ -107,6 +113,7 @@ void Controller::on(const Reported& event) {
   if (event.rank == 0) report.metrics = event.metrics;
   report.reported[event.rank] = event.has_checkpoint;
   if (event.fingerprint) report.fingerprints[event.rank] = *event.fingerprint;
+  if (event.trained_alone) report.trained_alone = event.rank;
   if (static_cast<int>(report.reported.size()) == num_workers_)
     add(Gathered{event.attempt, event.index});
   commit_next();
@@ -352,9 +359,21 @@ bool Controller::is_empty_checkpoint(const Pending& report) {
   return true;
 }
 
-// Once a run: it would be said at every report.
+// Once a run: it would be said at every report. Where several ranks give their model, it is
+// compared. Of one that only one gives, nothing can be compared: then it is suspect if that rank
+// has trained it and has not exchanged anything with the others. Silent are runs of one worker;
+// those whose loop called prepare_model, or any collective; those of a model that was not trained,
+// or by means that leave no gradients and no optimizer in the checkpoint; and folders of files.
 void Controller::warn_of_different_models(const Pending& report) {
   const auto& all = report.fingerprints;
+  if (num_workers_ > 1 && all.size() <= 1 && report.trained_alone &&
+      !std::exchange(warned_of_models_, true)) {
+    return add(Warn{str("only rank ", *report.trained_alone, " of ", num_workers_,
+                        " gives its model at report ", next_commit_,
+                        ", and it has exchanged nothing with the others: was prepare_model ",
+                        "forgotten? Without it each rank trains a model of its own, and what the ",
+                        "others learn is lost")});
+  }
   auto other = std::find_if(all.begin(), all.end(),
                             [&](const auto& one) { return one.second != all.begin()->second; });
   if (other == all.end() || std::exchange(warned_of_models_, true)) return;

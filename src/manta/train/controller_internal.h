@@ -23,6 +23,9 @@ inline constexpr int kDataReader = -1;
 /// Stands for the driver itself, e.g. if a checkpoint cannot be committed.
 inline constexpr int kDriver = -2;
 
+/// "rank 3", "the data reader", "the driver".
+std::string participant(int rank);
+
 /// Why a worker ended early.
 struct Failure {
   int rank = 0;
@@ -47,6 +50,8 @@ struct Reported {  ///< train::report was called.
   Json positions;  ///< Of the data sets; the same on every rank.
   bool has_checkpoint = false;
   std::optional<uint64_t> fingerprint = {};  ///< Of its checkpoint; see CheckpointSource.
+  /// Its checkpoint is of a model that was trained here, but nothing was exchanged with others.
+  bool trained_alone = false;
 };
 struct Wrote {  ///< The files of a report with a checkpoint are on disk.
   int attempt = 0;
@@ -240,6 +245,7 @@ class Controller {
     std::map<int, bool> reported;  // rank -> has a checkpoint
     std::map<int, std::vector<CheckpointFile>> written;
     std::map<int, uint64_t> fingerprints;
+    std::optional<int> trained_alone;  // a rank
     bool has_checkpoint() const;
     bool complete(int num_workers) const;
   };

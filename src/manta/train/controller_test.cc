@@ -424,6 +424,32 @@ TEST(ControllerTest, DifferentModelsAreWarnedOfOnce) {
                                        "prepare_model forgotten? At report 1"));
 }
 
+TEST(ControllerTest, AModelThatOneRankTrainedAloneIsWarnedOfOnce) {
+  auto alone = [](int64_t index) {
+    Reported one = with_fingerprint(report(0, 0, index, true), 5);
+    one.trained_alone = true;
+    return one;
+  };
+  Story story(2);
+  for (int64_t index = 0; index < 2; ++index) {
+    story(alone(index));
+    story(report(0, 1, index));
+    EXPECT_EQ(story(Wrote{0, 0, index, kFiles}),
+              str(index == 0 ? "warn; " : "", "commit ", index, " with checkpoint"));
+    story(CommitDone{0, index, ""});
+  }
+  EXPECT_THAT(story.warning, AllOf(HasSubstr("only rank 0 of 2 gives its model at report 0"),
+                                   HasSubstr("was prepare_model forgotten?")));
+  Story both(2);  // can be compared, and are the same
+  both(alone(0));
+  both(with_fingerprint(report(0, 1, 0, true), 5));
+  both(Wrote{0, 0, 0, kFiles});
+  EXPECT_EQ(both(Wrote{0, 1, 0, {}}), "commit 0 with checkpoint");
+  Story single(1);
+  single(alone(0));
+  EXPECT_EQ(single(Wrote{0, 0, 0, kFiles}), "commit 0 with checkpoint");
+}
+
 TEST(ControllerTest, AnInterruptStopsTheGroup) {
   Story story(2, 5);
   story(report(0, 0, 0));

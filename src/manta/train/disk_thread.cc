@@ -1,3 +1,4 @@
+#include "manta/base/batch_work_internal.h"
 #include "manta/base/start_thread_internal.h"
 #include "manta/train/disk_thread_internal.h"
 
@@ -23,6 +24,7 @@ void DiskThread::stop() {
 }
 
 void DiskThread::run() {
+  become_batch_work();
   while (true) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return stopping_ || !jobs_.empty(); });

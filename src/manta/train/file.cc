@@ -99,6 +99,16 @@ size_t check_regular(int fd, const std::string& path) {
   return static_cast<size_t>(info.st_size);
 }
 
+void check_single_name(int fd, const std::string& path) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) throw_errno(str("looking at '", path, "'"));
+  if (info.st_nlink > 1)
+    throw Error(ErrorKind::kCorrupt,
+                str("'", path,
+                    "' has another name (a hard link), which appending to it would change, too; "
+                    "copy the run folder and take the copy"));
+}
+
 UniqueFd open_file(const std::string& folder, const std::string& name, int flags) {
   UniqueFd at = open_folder(folder);
   std::string path = folder;
@@ -205,16 +215,28 @@ Json read_json(const std::string& path, const JsonLimits& limits) {
   return parse_json(read_text(path, limits.bytes), str("'", path, "'"), limits);
 }
 
-void replace_file(const std::string& path, const std::string& text) {
+void sync_to_disk(int fd, const std::string& path) {
+  if (::fsync(fd) != 0) throw_errno(str("writing '", path, "' to the disk (fsync)"));
+}
+
+void sync_to_disk(const std::string& path) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (!fd) throw_errno(str("opening '", path, "' to write it to the disk"));
+  sync_to_disk(fd.get(), path);
+}
+
+void replace_file(const std::string& path, const std::string& text, bool durable) {
   std::string fresh = path + ".new";
   // What is there is left over from a driver that died, or a link that somebody has laid.
   if (::unlink(fresh.c_str()) != 0 && errno != ENOENT) throw_errno(str("removing '", fresh, "'"));
   try {
     UniqueFd fd = open_file(folder_of(fresh), name_of(fresh), O_WRONLY | O_CREAT | O_EXCL);
     write_all(fd.get(), text.data(), text.size(), fresh);
+    if (durable) sync_to_disk(fd.get(), fresh);
     if (::close(fd.release()) != 0) throw_errno(str("closing '", fresh, "'"));
     if (::rename(fresh.c_str(), path.c_str()) != 0)
       throw_errno(str("renaming '", fresh, "' to '", path, "'"));
+    if (durable) sync_to_disk(folder_of(path));
   } catch (...) {
     ::unlink(fresh.c_str());
     throw;

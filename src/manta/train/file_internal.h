@@ -33,6 +33,10 @@ UniqueFd open_file(const std::string& folder, const std::string& name, int flags
 /// its size.
 size_t check_regular(int fd, const std::string& path);
 
+/// Throws Error(kCorrupt) if the file has another name (a hard link): what is appended to it would
+/// be there, too.
+void check_single_name(int fd, const std::string& path);
+
 /// True if there is a folder of that name in it: not a link to one. Throws Error(kIo).
 bool has_folder(const std::string& folder, const std::string& name);
 
@@ -58,9 +62,14 @@ std::string read_text(const std::string& path, size_t most = size_t{1} << 30);
 Json read_json(const std::string& path, const JsonLimits& limits = {});
 
 /// Replaces the file in one step: a reader sees the old or the new text, never a part. (Written
-/// beside it as a new file `path`.new, then renamed; no fsync.) Throws Error(kIo) and leaves the
-/// old one.
-void replace_file(const std::string& path, const std::string& text);
+/// beside it as a new file `path`.new, then renamed.) Throws Error(kIo) and leaves the old one.
+/// `durable` waits until the disk has it; otherwise a power cut may leave either, or neither.
+void replace_file(const std::string& path, const std::string& text, bool durable = false);
+
+/// Waits until the disk has what was written to it: the content of a file, or the names in a
+/// folder. Throws Error(kIo).
+void sync_to_disk(int fd, const std::string& path);
+void sync_to_disk(const std::string& path);
 
 /// JSON for a file: NaN becomes null and bytes that are not UTF-8 are replaced, instead of throwing
 /// from a place that the user has never heard of. `indent` as Json::dump.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "manta/base/batch_work_internal.h"
 #include "manta/base/error_internal.h"
 #include "manta/base/log_internal.h"
 #include "manta/base/start_thread_internal.h"
@@ -119,6 +120,7 @@ void Group::run_in_driver(size_t number) {
   Failed failed{plan_.attempt, {rank, ErrorKind::kIo, "", false}, {}};
   try {
     if (rank == kDataReader) return read_as_member(entry_, PlanBundle());
+    become_ordinary_work();
     LoopResult result = train_as_member(entry_, rank);
     std::lock_guard lock(loop_.mutex);
     seats_[number].result = std::move(result);
@@ -176,6 +178,7 @@ std::map<std::string, data::WirePlan> Group::wire_plans() const {
 
 // What goes wrong in a thread of the driver's ends the attempt, not the program.
 void Group::serve() {
+  become_batch_work();
   Failure failure{kDriver, ErrorKind::kIo, "", false};
   try {
     loop_.context.run();

@@ -103,7 +103,8 @@ void Group::on(size_t seat, SendReport& message) {
   int rank = seats_[seat].rank;
   reported_[rank] = message.index;
   events_.push(Reported{plan_.attempt, rank, message.index, std::move(message.metrics),
-                        std::move(message.positions), message.has_checkpoint, message.fingerprint});
+                        std::move(message.positions), message.has_checkpoint, message.fingerprint,
+                        message.trained_alone});
 }
 
 void Group::on(size_t seat, SendFiles& message) {

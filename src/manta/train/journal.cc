@@ -7,6 +7,7 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <new>
 #include <string_view>
 
 #include "manta/base/error_internal.h"
@@ -51,6 +52,11 @@ JournalEvent parse(std::string_view line, const std::string& what) {
     details.text("outcome");
   } else if (event.event == kDecided) {
     details.text("decision");
+  } else if (event.event == kAttemptFailed) {
+    if (details.has("rank")) details.integer("rank", kDriver, kMostWorkers);
+    for (const char* text : {"kind", "message"})
+      if (details.has(text)) details.text(text);
+    if (details.has("restart")) details.boolean("restart");
   }
   event.details = std::move(json["details"]);
   return event;
@@ -62,7 +68,7 @@ struct Scanned {
   size_t values = 0;  // of all of them
 };
 
-Scanned scan(int fd, const std::string& path, size_t most_values = kMostValues) {
+Scanned scan_lines(int fd, const std::string& path, size_t most_values) {
   size_t size = check_regular(fd, path);
   if (size > kLargestJournal)
     throw Error(ErrorKind::kCorrupt,
@@ -108,6 +114,12 @@ Scanned scan(int fd, const std::string& path, size_t most_values = kMostValues) 
   }
 }
 
+Scanned scan(int fd, const std::string& path, size_t most_values = kMostValues) try {
+  return scan_lines(fd, path, most_values);
+} catch (const std::bad_alloc&) {
+  throw Error(ErrorKind::kResources, str("no memory for the events of '", path, "'"));
+}
+
 // What is no number was not written by a run.
 void add_rows(const Json& positions, std::map<std::string, int64_t>& rows) {
   for (const auto& [name, position] : positions.items()) {
@@ -115,6 +127,20 @@ void add_rows(const Json& positions, std::map<std::string, int64_t>& rows) {
     auto found = position.find(kRowsOfEpoch);
     if (found != position.end() && found->is_number_integer()) rows[name] = *found;
   }
+}
+
+// Times are those of a clock that may be set, or of a file that somebody has made up.
+double add_seconds(double sum, double from, double to) {
+  return std::min(sum + std::max(0.0, to - from), kMostSeconds);
+}
+
+Error failure_in(const Json& details) {
+  ErrorKind kind = ErrorKind::kUserCode;
+  std::string name = details.value("kind", "");
+  for (int i = 0; i <= static_cast<int>(ErrorKind::kCancelled); ++i)
+    if (name == kind_name(static_cast<ErrorKind>(i))) kind = static_cast<ErrorKind>(i);
+  return Error(kind, str(participant(details.value("rank", kDriver)),
+                         " failed: ", details.value("message", "its reason is not known")));
 }
 
 }  // namespace
@@ -127,13 +153,7 @@ double seconds_since_epoch() {
 Journal::Journal(std::string path) : path_(std::move(path)) {
   std::filesystem::path file = path_;
   fd_ = open_file(file.parent_path(), file.filename(), O_RDWR | O_APPEND | O_CREAT);
-  struct stat info {};
-  if (::fstat(fd_.get(), &info) != 0) throw_errno(str("looking at '", path_, "'"));
-  if (info.st_nlink > 1)
-    throw Error(ErrorKind::kCorrupt,
-                str("'", path_,
-                    "' has another name (a hard link), which appending to it would "
-                    "change, too; copy the run folder and take the copy"));
+  check_single_name(fd_.get(), path_);
   Scanned found = scan(fd_.get(), path_);
   events_ = std::move(found.events);
   values_ = found.values;
@@ -181,28 +201,47 @@ void Journal::append(const JournalEvent& event) {
   values_ = values;
 }
 
+void Journal::sync() { sync_to_disk(fd_.get(), path_); }
+
 std::vector<JournalEvent> read_journal(const std::string& path, size_t most_values) {
   std::filesystem::path file = path;
   UniqueFd fd = open_file(file.parent_path(), file.filename(), O_RDONLY);
   return scan(fd.get(), path, most_values).events;
 }
 
+// Between attempts, and until their resources are free, there are no workers. What follows on a
+// driver that was killed begins with an attempt: the time until then is nobody's.
+void History::count_time(const JournalEvent& event) {
+  if (event.event == kAttemptStarted) {
+    seen_with_workers_.reset();
+  } else if (event.event == kGroupStarted) {
+    group_began_ = event.time;
+    seen_with_workers_ = event.time;
+  } else if (seen_with_workers_) {
+    with_workers_ = add_seconds(with_workers_, *seen_with_workers_, event.time);
+    seen_with_workers_ = event.time;
+    if (event.event == kAttemptFailed || event.event == kRunEnded) seen_with_workers_.reset();
+  }
+}
+
 void History::apply(const JournalEvent& event) {
   last_attempt_ = std::max(last_attempt_, event.attempt);
   const Json& details = event.details;
+  count_time(event);
   if (event.event == kAttemptStarted) {
     int64_t next = details.value("next_report", int64_t{0});
     while (!reports_.empty() && reports_.back().index >= next) reports_.pop_back();
     outcome_.clear();
     is_complete_ = false;
-    attempt_began_ = event.time;
+    failure_.reset();
+    group_began_ = event.time;
     trained_before_ = reports_.empty() ? 0 : reports_.back().time_total_s;
   } else if (event.event == kReport) {
     ReportRecord report;
     report.index = details.value("index", int64_t{0});
     report.attempt = event.attempt;
     report.time = event.time;
-    report.time_total_s = trained_before_ + std::max(0.0, event.time - attempt_began_);
+    report.time_total_s = add_seconds(trained_before_, group_began_, event.time);
     report.metrics = details.value("metrics", Json());
     auto checkpoint = details.find("checkpoint");
     if (checkpoint != details.end() && checkpoint->is_string()) report.checkpoint = *checkpoint;
@@ -211,6 +250,7 @@ void History::apply(const JournalEvent& event) {
     add_rows(details.value("positions", Json()), rows_);
   } else if (event.event == kAttemptFailed) {
     ++failures_;
+    if (!details.value("restart", true)) failure_ = failure_in(details);
   } else if (event.event == kRunEnded) {
     if (!is_complete_) outcome_ = details.value("outcome", "");
   } else if (event.event == kDecided && details.value("decision", "") == "stop") {

@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/json.h"
 #include "manta/base/names_internal.h"
 #include "manta/io/unique_fd.h"
@@ -56,6 +58,8 @@ class Journal {
   /// journal with it, would not be read again. The event is not in the journal then. The last bytes
   /// and values are left to other events than reports: a run that is full can still be ended.
   void append(const JournalEvent& event);
+  /// Waits until the disk has everything that was appended. Throws Error(kIo).
+  void sync();
 
  private:
   std::string path_;
@@ -66,7 +70,8 @@ class Journal {
 
 /// All events, their fields checked: a report names the checkpoint of its own index, or none. A
 /// torn last line is left out: its event never happened. Throws Error(kNotFound), or
-/// Error(kCorrupt) naming the line if another one is not an event, or as open_file.
+/// Error(kCorrupt) naming the line if another one is not an event, or as open_file;
+/// Error(kResources) if there is no memory for it.
 std::vector<JournalEvent> read_journal(const std::string& path, size_t most_values = kMostValues);
 
 /// What the events of a journal come to.
@@ -83,19 +88,29 @@ class History {
   const std::map<std::string, int64_t>& rows() const { return rows_; }
   int last_attempt() const { return last_attempt_; }  ///< -1: none has started.
   int failures() const { return failures_; }          ///< Attempts that failed.
+  /// Why the last attempt failed, if it did and no other was made: which rank, and its error.
+  const std::optional<Error>& failure() const { return failure_; }
+  /// How long there was a group of workers, in all attempts, as far as events tell: what a driver
+  /// that was killed had not noted is not in it. At most kMostSeconds.
+  double seconds_with_workers() const { return with_workers_; }
   const std::string& outcome() const {
     return outcome_;
   }  ///< Empty: not ended, or the driver died.
 
  private:
+  void count_time(const JournalEvent& event);
+
   std::vector<ReportRecord> reports_;
   std::map<std::string, int64_t> rows_;
   int last_attempt_ = -1;
   int failures_ = 0;
   std::string outcome_;
   bool is_complete_ = false;  // as a callback has decided
-  double attempt_began_ = 0;
-  double trained_before_ = 0;
+  std::optional<Error> failure_;
+  double group_began_ = 0;     // of this attempt; its own beginning until its group has started
+  double trained_before_ = 0;  // at the report from which it goes on
+  double with_workers_ = 0;
+  std::optional<double> seen_with_workers_;  // the last event while the group was there
 };
 
 History history(const std::vector<JournalEvent>& events);

@@ -14,6 +14,7 @@
 #include "manta/train/controller_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/journal_internal.h"
+#include "manta/train/manifest_internal.h"
 
 namespace manta::train {
 namespace {
@@ -131,6 +132,10 @@ TEST(JournalTest, EventsAreCheckedFieldByField) {
        "details.checkpoint is \"../../x\"; expected null or \"checkpoint_000000\""},
       {R"({"time":1,"attempt":0,"event":"run_ended","details":{"outcome":3}})",
        "details.outcome is 3"},
+      {R"({"time":1,"attempt":0,"event":"attempt_failed","details":{"message":3}})",
+       "details.message is 3"},
+      {R"({"time":1,"attempt":0,"event":"attempt_failed","details":{"restart":"no"}})",
+       "details.restart is \"no\""},
   };
   for (const auto& one : cases) {
     fs::remove(path);
@@ -244,6 +249,68 @@ TEST(HistoryTest, EachReportOnceFromTheAttemptThatLasted) {
   EXPECT_EQ(result.last_attempt(), 2);
   EXPECT_EQ(result.failures(), 2);
   EXPECT_EQ(result.outcome(), "finished");
+}
+
+JournalEvent group_started(double time, int attempt) {
+  return {time, attempt, kGroupStarted, {{"workers", 1}}};
+}
+
+// Only while there are workers: not until their resources are free, not between attempts, and not
+// after the death of a driver.
+TEST(HistoryTest, TimeIsThatWithWorkers) {
+  std::vector<JournalEvent> events = {started(0, 0, 0),
+                                      group_started(3600, 0),
+                                      report_event(3610, 0, 0, true),
+                                      report_event(3614, 0, 1),
+                                      {3615, 0, kAttemptFailed, {{"message", "boom"}}},
+                                      started(3616, 1, 1),
+                                      group_started(9000, 1),
+                                      report_event(9003, 1, 1, true)};
+  History first = history(events);
+  EXPECT_EQ(first.reports()[0].time_total_s, 10);
+  EXPECT_EQ(first.reports()[1].time_total_s, 13);
+  EXPECT_EQ(first.seconds_with_workers(), 18);  // what was lost counts
+  events.push_back(started(50'000, 2, 2));      // by another driver
+  EXPECT_EQ(history(events).seconds_with_workers(), 18);
+  events.push_back(group_started(50'100, 2));
+  events.push_back({50'101, 2, kDecided, {{"decision", "pause"}}});
+  events.push_back({50'102, 2, kRunEnded, {{"outcome", "paused"}}});
+  EXPECT_EQ(history(events).seconds_with_workers(), 20);
+}
+
+TEST(HistoryTest, TimesThatNoClockHasDoNotOverflow) {
+  std::vector<JournalEvent> events;
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    events.push_back(started(-kMostSeconds, attempt, attempt));
+    events.push_back(group_started(-kMostSeconds, attempt));
+    events.push_back(report_event(kMostSeconds, attempt, attempt, true));
+    events.push_back(report_event(-kMostSeconds, attempt, attempt, true));  // back again
+  }
+  History result = history(events);
+  EXPECT_EQ(result.seconds_with_workers(), kMostSeconds);
+  for (const ReportRecord& report : result.reports()) EXPECT_LE(report.time_total_s, kMostSeconds);
+}
+
+TEST(HistoryTest, TheReasonOfAFailureIsThatOfTheLastAttempt) {
+  auto failed = [](int attempt, bool restart) {
+    return JournalEvent{1,
+                        attempt,
+                        kAttemptFailed,
+                        {{"rank", attempt},
+                         {"kind", kind_name(ErrorKind::kWorkerLost)},
+                         {"message", "it was killed"},
+                         {"restart", restart}}};
+  };
+  std::vector<JournalEvent> events = {started(0, 0, 0), failed(0, true)};
+  EXPECT_FALSE(history(events).failure());
+  events.push_back(started(0, 1, 0));
+  events.push_back(failed(1, false));
+  events.push_back({1, 1, kRunEnded, {{"outcome", "failed"}}});
+  ASSERT_TRUE(history(events).failure());
+  EXPECT_EQ(history(events).failure()->kind(), ErrorKind::kWorkerLost);
+  EXPECT_STREQ(history(events).failure()->what(), "rank 1 failed: it was killed");
+  events.push_back(started(2, 2, 0));  // restored
+  EXPECT_FALSE(history(events).failure());
 }
 
 TEST(HistoryTest, ARestartFromTheBeginningDiscardsAll) {

@@ -14,6 +14,7 @@
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/data/sources.h"
 #include "manta/io/crc32c_internal.h"
+#include "manta/train/appended_file_internal.h"
 #include "manta/train/event_file_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/metric.h"
@@ -175,6 +176,18 @@ TEST(LoggersTest, LinksInARunFolderAreNotWrittenThrough) {
     EXPECT_EQ(entry.path().filename(), "file");
   std::string table = read_text(storage / "toy/reports.csv");  // takes the place of the link
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 6);
+}
+
+TEST(LoggersTest, AFileWithAnotherNameIsNotAppendedTo) {
+  TemporaryFolder folder;
+  std::ofstream(folder / "precious") << "precious";
+  std::filesystem::create_directory(folder / "run");
+  std::filesystem::create_hard_link(folder / "precious", folder / "run/events.jsonl");
+  AppendedFile file(folder / "run", "events.jsonl");
+  Error error = error_of([&] { file.append("line\n"); });
+  EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
+  EXPECT_THAT(error.what(), HasSubstr("has another name (a hard link)"));
+  EXPECT_EQ(read_text(folder / "precious"), "precious");
 }
 
 TEST(LoggersTest, AFileThatCannotBeWrittenIsAWarning) {

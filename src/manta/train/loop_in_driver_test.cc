@@ -2,6 +2,7 @@
 
 #include <arrow/api.h>
 #include <gmock/gmock.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -122,6 +123,27 @@ TEST(LoopInDriverTest, IsStoppedAtItsNextCall) {
   RunHandle run = DataParallelTrainer(options).start();
   run.stop();
   EXPECT_THAT(message_of([&] { run.result(); }), HasSubstr("was interrupted"));
+}
+
+class PolicyOfCallbacks final : public Callback {
+ public:
+  Decision on_report(const RunInfo&, const ReportRecord&) override {
+    policy = ::sched_getscheduler(0);
+    return {};
+  }
+  int policy = -1;
+};
+
+// Nothing that a run does beside its loop takes the processor from it.
+TEST(LoopInDriverTest, OnlyTheLoopInterruptsOthers) {
+  TemporaryFolder storage;
+  auto options = in_driver(storage, [] { train::report({{"policy", ::sched_getscheduler(0)}}); });
+  auto callback = std::make_shared<PolicyOfCallbacks>();
+  options.datasets = {};
+  options.run_config.callbacks = {callback};
+  Result result = DataParallelTrainer(options).fit();
+  EXPECT_EQ(result.metrics.at("policy"), SCHED_OTHER);
+  EXPECT_EQ(callback->policy, SCHED_BATCH);
 }
 
 TEST(LoopInDriverTest, TheEarlierTrainerCallsFunctionsHere) {

@@ -79,7 +79,8 @@ Json read_manifest(const std::string& checkpoint) {
     if (error.kind() != ErrorKind::kNotFound) throw;
     throw Error(ErrorKind::kNotFound,
                 str("'", checkpoint, "' is not a checkpoint: it has no ", kManifestFile,
-                    " (expected a folder such as <run folder>/checkpoint_000003)"));
+                    " (expected a folder such as <run folder>/checkpoint_000003; of the files of ",
+                    "any other folder, Checkpoint::from_files makes a checkpoint)"));
   }
   return parse_manifest(text, str("'", path, "'"));
 }

@@ -44,9 +44,10 @@ struct SendReport {
   Json positions;  // by data set
   bool has_checkpoint = false;
   std::optional<uint64_t> fingerprint;
+  bool trained_alone = false;  // the checkpoint is of a model, of which no other rank has heard
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(index, metrics, positions, has_checkpoint, fingerprint);
+    archive(index, metrics, positions, has_checkpoint, fingerprint, trained_alone);
   }
 };
 struct SendFiles {  // the checkpoint of that report is on disk

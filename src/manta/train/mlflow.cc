@@ -1,11 +1,14 @@
 #include "manta/train/mlflow.h"
 
+#include <cctype>
 #include <cmath>
 #include <filesystem>
 #include <optional>
 
 #include "manta/base/error_internal.h"
 #include "manta/base/json_input_internal.h"
+#include "manta/base/random_token_internal.h"
+#include "manta/io/checksum_internal.h"
 #include "manta/io/remote_files_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/metric_internal.h"
@@ -16,11 +19,22 @@ namespace train {
 namespace {
 
 constexpr const char* kMlflowFile = "/mlflow.json";
+// Of a run: the key that its mlflow.json has.
+constexpr const char* kKeyTag = "manta.run_key";
 
 int64_t milliseconds_of(double seconds) { return std::llround(seconds * 1000); }
 
+std::string random_key() {
+  Checksum checksum;
+  std::string token = random_token();
+  checksum.add(token.data(), token.size());
+  return checksum.hex();
+}
+
 struct MlflowNote {
-  std::string tracking_uri, run_id;
+  std::string tracking_uri;
+  std::string run_id;  // empty: it was about to be made
+  std::string key;     // by which a run that was made is found; empty in those of before
 };
 
 // What <run folder>/mlflow.json says, also at an address; nothing if there is none.
@@ -33,7 +47,12 @@ std::optional<MlflowNote> read_note(const std::string& run_folder) {
                                      str("'", path, "'"), kLimits)
                         : read_json(path, kLimits);
     JsonFields fields(json, str("'", path, "'"));
-    return MlflowNote{fields.text("tracking_uri"), fields.text("run_id")};
+    MlflowNote note{fields.text("tracking_uri"), "", ""};
+    if (fields.has("run_id")) note.run_id = fields.text("run_id");
+    if (fields.has("key")) note.key = fields.text("key");
+    for (char c : note.key)
+      if (!std::isxdigit(static_cast<unsigned char>(c))) fields.fail("key", "hexadecimal digits");
+    return note;
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kNotFound) return std::nullopt;
     throw;
@@ -76,6 +95,11 @@ class MlflowSink final : public TrackerSink {
     for (const TrackerEvent& event : events) {
       if (auto* start = std::get_if<TrackerEvent::RunStart>(&event.what)) {
         start_ = *start;
+        for (const ReportRecord& report : start_->reports) {
+          for_each_metric(report.metrics, [&](const std::string& name, const Json& metric) {
+            if (number_of(metric)) metric_keys_.of(name);
+          });
+        }
         start_->reports.clear();
       }
     }
@@ -99,15 +123,16 @@ class MlflowSink final : public TrackerSink {
  private:
   // What MLflow has of a step stays: it would keep both. A report that is made again after a
   // restart is left out.
-  static void add(const ReportRecord& report, std::map<std::string, int64_t>& steps,
-                  std::vector<MlflowMetric>& metrics) {
+  void add(const ReportRecord& report, std::map<std::string, int64_t>& steps,
+           std::vector<MlflowMetric>& metrics) {
     for_each_metric(report.metrics, [&](const std::string& name, const Json& metric) {
       auto number = number_of(metric);
       if (!number) return;
-      auto [last, is_new] = steps.try_emplace(mlflow_key(name), report.index);
+      const std::string& key = metric_keys_.of(name);
+      auto [last, is_new] = steps.try_emplace(key, report.index);
       if (!is_new && last->second >= report.index) return;
       last->second = report.index;
-      metrics.push_back({name, *number, milliseconds_of(report.time), report.index});
+      metrics.push_back({key, *number, milliseconds_of(report.time), report.index});
     });
   }
 
@@ -115,38 +140,60 @@ class MlflowSink final : public TrackerSink {
   void begin() {
     if (run_) return;
     if (!start_) throw Error(ErrorKind::kCorrupt, "the beginning of the run was lost");
-    std::optional<MlflowRun> run;
-    auto note = read_note(start_->path);
-    if (note && note->tracking_uri == options_.tracking_uri) run = client_.find_run(note->run_id);
-    if (run) {
-      client_.update_run(run->run_id, "RUNNING", 0);
-    } else {
-      auto tags = options_.tags;
-      tags["manta.run_folder"] = start_->path;
-      run = client_.create_run(client_.experiment(options_.experiment_name), start_->name,
-                               milliseconds_of(start_->time), tags);
-      replace_file(start_->path + kMlflowFile,
-                   to_text({{"tracking_uri", options_.tracking_uri},
-                            {"experiment_name", options_.experiment_name},
-                            {"run_id", run->run_id}},
-                           1) +
-                       "\n");
-    }
+    MlflowRun run = find_or_create();
     std::map<std::string, std::string> added, changed;
+    MlflowKeys keys;
     auto parameters = flat_config(start_->train_loop_config);
     parameters["num_workers"] = start_->scaling_config.num_workers;
     for (const auto& [name, value] : parameters) {
       std::string text = parameter_text(value);
-      auto known = run->parameters.find(mlflow_key(name));
-      if (known == run->parameters.end()) {
-        added[name] = text;
+      const std::string& key = keys.of(name);
+      auto known = run.parameters.find(key);
+      if (known == run.parameters.end()) {
+        added[key] = text;
       } else if (known->second != text) {
-        changed["changed." + name] = text;
+        changed["changed." + key] = text;
       }
     }
-    client_.log_parameters(run->run_id, added);
-    client_.set_tags(run->run_id, changed);
+    client_.log_parameters(run.run_id, added);
+    client_.set_tags(run.run_id, changed);
     run_ = run;
+  }
+
+  // Made once, whatever breaks off on the way: the key by which it can be found is on disk before
+  // MLflow is asked for a run, and a run that was made before is looked for by it.
+  MlflowRun find_or_create() {
+    std::optional<MlflowRun> run;
+    auto note = read_note(start_->path);
+    if (note && note->tracking_uri != options_.tracking_uri) note.reset();
+    if (note && !note->run_id.empty()) {
+      run = client_.find_run(note->run_id);
+      if (!run) note.reset();  // deleted there
+    }
+    if (run) {
+      client_.update_run(run->run_id, "RUNNING", 0);
+      return *run;
+    }
+    std::string key = note && !note->key.empty() ? note->key : random_key();
+    if (!note) write_note({options_.tracking_uri, "", key});
+    std::string experiment = client_.experiment(options_.experiment_name);
+    if (note) run = client_.find_run_with_tag(experiment, kKeyTag, key);
+    if (!run) {
+      auto tags = options_.tags;
+      tags["manta.run_folder"] = start_->path;
+      tags[kKeyTag] = key;
+      run = client_.create_run(experiment, start_->name, milliseconds_of(start_->time), tags);
+    }
+    write_note({options_.tracking_uri, run->run_id, key});
+    return *run;
+  }
+
+  void write_note(const MlflowNote& note) {
+    Json json = {{"tracking_uri", note.tracking_uri},
+                 {"experiment_name", options_.experiment_name},
+                 {"key", note.key}};
+    if (!note.run_id.empty()) json["run_id"] = note.run_id;
+    replace_file(start_->path + kMlflowFile, to_text(json, 1) + "\n");
   }
 
   void end(const TrackerEvent::RunEnd& ended) {
@@ -164,6 +211,7 @@ class MlflowSink final : public TrackerSink {
   MlflowClient client_;
   std::optional<TrackerEvent::RunStart> start_;
   std::optional<MlflowRun> run_;
+  MlflowKeys metric_keys_;
 };
 
 void check_timeout(std::chrono::milliseconds timeout, const char* whose) {

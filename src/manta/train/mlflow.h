@@ -27,9 +27,12 @@ struct MLflowLoggerOptions {
 /// parameters, flattened ("optimizer/lr"); numbers among the metrics become metrics, whose step is
 /// the report's index; train::text and histograms are left out. The end of the run sets its status.
 ///
-/// A restored run goes on with its run in MLflow: <run folder>/mlflow.json keeps the run_id. A
-/// parameter that has changed by then stays as it was, because MLflow does not change them; the new
-/// value becomes the tag "changed.<name>".
+/// A restored run goes on with its run in MLflow: <run folder>/mlflow.json keeps the run_id, and
+/// the tag "manta.run_key" by which a run is found whose making broke off, so that there is one
+/// only. Names that MLflow does not take have '_' in the place of other characters; where two
+/// become the same, the second gets a hash of its name, with a warning. A parameter that has
+/// changed by then stays as it was, because MLflow does not change them; the new value becomes the
+/// tag "changed.<name>".
 ///
 /// A server that is down, slow or answers nonsense costs the run nothing; see Tracker.
 class MLflowLoggerCallback final : public Tracker {

@@ -6,6 +6,8 @@
 #include <filesystem>
 
 #include "manta/base/json_input_internal.h"
+#include "manta/base/log_internal.h"
+#include "manta/io/checksum_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/mlflow_client_internal.h"
 
@@ -60,8 +62,11 @@ MlflowRun run_in(const Json& json, const std::string& endpoint) {
   const Json& all = json["run"];
   Json parameters = all.value("data", Json::object()).value("params", Json::array());
   for (const Json& parameter : parameters) {
-    if (parameter.is_object() && parameter.contains("key") && parameter["key"].is_string())
-      run.parameters[parameter["key"]] = text_at(parameter, endpoint, {"value"});
+    if (!parameter.is_object() || !parameter.contains("key") || !parameter["key"].is_string())
+      continue;
+    // An empty one is a value like others; servers that write protobuf's JSON leave it out.
+    Json value = parameter.value("value", Json(""));
+    run.parameters[parameter["key"]] = value.is_string() ? value.get<std::string>() : value.dump();
   }
   for (const Json& metric : all.value("data", Json::object()).value("metrics", Json::array())) {
     if (!metric.is_object() || !metric.contains("key") || !metric["key"].is_string()) continue;
@@ -85,6 +90,24 @@ std::string mlflow_key(const std::string& name) {
   return key.empty() ? "_" : key;
 }
 
+const std::string& MlflowKeys::of(const std::string& name) {
+  auto [known, is_new] = keys_.try_emplace(name);
+  std::string& key = known->second;
+  if (!is_new) return key;
+  key = mlflow_key(name);
+  auto owner = names_.find(key);
+  if (owner != names_.end()) {
+    Checksum checksum;
+    checksum.add(name.data(), name.size());
+    std::string hash = "_" + checksum.hex();
+    key = key.substr(0, kLongestKey - hash.size()) + hash;
+    log_warning(str("MLflow has the same name for '", owner->second, "' and '", name,
+                    "': the second is called '", key, "' there"));
+  }
+  names_[key] = name;
+  return key;
+}
+
 MlflowClient::MlflowClient(std::string tracking_uri, std::chrono::milliseconds timeout)
     : tracking_uri_(std::move(tracking_uri)),
       timeout_(timeout),
@@ -92,7 +115,7 @@ MlflowClient::MlflowClient(std::string tracking_uri, std::chrono::milliseconds t
   while (!prefix_.empty() && prefix_.back() == '/') prefix_.pop_back();
 }
 
-HttpClient::Answer MlflowClient::send(const HttpClient::Request& request) {
+HttpClient::Answer MlflowClient::send(const HttpClient::Request& request, bool may_repeat) {
   // A connection that has been idle may have been closed by the server: then another, once.
   bool reused = http_ != nullptr;
   for (bool first = true;; first = false) {
@@ -105,7 +128,7 @@ HttpClient::Answer MlflowClient::send(const HttpClient::Request& request) {
       return answer;
     } catch (const Error& error) {
       http_.reset();
-      bool again = first && reused && error.kind() == ErrorKind::kIo && request.file < 0;
+      bool again = first && reused && error.kind() == ErrorKind::kIo && may_repeat;
       if (!again) throw;
     }
   }
@@ -119,7 +142,9 @@ MlflowClient::Reply MlflowClient::ask(const std::string& method, const std::stri
   request.path = prefix_ + kApi + endpoint;
   request.fields = "Content-Type: application/json\r\nAccept: application/json\r\n";
   request.body = text;
-  HttpClient::Answer answer = send(request);
+  // What each of these makes has no name by which the server would know the second as the first.
+  bool makes_another = endpoint == "runs/create" || endpoint == "model-versions/create";
+  HttpClient::Answer answer = send(request, !makes_another);
   Reply reply;
   reply.status = answer.status;
   std::string what = str("what ", tracking_uri_, " answers to ", endpoint, " (status ",
@@ -177,6 +202,19 @@ MlflowRun MlflowClient::create_run(const std::string& experiment_id, const std::
                {"start_time", start_time_ms},
                {"tags", key_values(tags, kLongestTag)}};
   return run_in(must("POST", "runs/create", body), "runs/create");
+}
+
+std::optional<MlflowRun> MlflowClient::find_run_with_tag(const std::string& experiment_id,
+                                                         const std::string& tag,
+                                                         const std::string& value) {
+  Json found = must("POST", "runs/search",
+                    {{"experiment_ids", {experiment_id}},
+                     {"filter", str("tags.`", tag, "` = '", value, "'")},
+                     {"run_view_type", "ACTIVE_ONLY"},
+                     {"max_results", 1}});
+  Json runs = found.value("runs", Json::array());
+  if (!runs.is_array() || runs.empty()) return std::nullopt;
+  return run_in({{"run", runs[0]}}, "runs/search");
 }
 
 std::optional<MlflowRun> MlflowClient::find_run(const std::string& run_id) {
@@ -251,7 +289,7 @@ void MlflowClient::put(const MlflowRun& run, const std::string& path, HttpClient
   request.method = "PUT";
   request.path = prefix_ + "/api/2.0/mlflow-artifacts/artifacts" + target;
   request.fields = "Content-Type: application/octet-stream\r\n";
-  HttpClient::Answer answer = send(request);
+  HttpClient::Answer answer = send(request, request.file < 0);
   if (answer.status == 200) return;
   Reply reply;
   reply.status = answer.status;

@@ -38,10 +38,14 @@ class MlflowClient {
 
   /// The id; made if there is none.
   std::string experiment(const std::string& name);
+  /// Not made again by itself if the connection breaks off: the server may have made one.
   MlflowRun create_run(const std::string& experiment_id, const std::string& name,
                        int64_t start_time_ms, const std::map<std::string, std::string>& tags);
   /// Nothing if there is none, or it was deleted.
   std::optional<MlflowRun> find_run(const std::string& run_id);
+  /// Likewise, by a tag. Neither tag nor value may have a quote in it.
+  std::optional<MlflowRun> find_run_with_tag(const std::string& experiment_id,
+                                             const std::string& tag, const std::string& value);
   /// Status "RUNNING", "FINISHED", "FAILED", "KILLED", "SCHEDULED"; an end time unless it is 0.
   void update_run(const std::string& run_id, const std::string& status, int64_t end_time_ms);
   /// In as many requests as it takes.
@@ -68,7 +72,7 @@ class MlflowClient {
   };
   Reply ask(const std::string& method, const std::string& endpoint, const Json& body = {});
   Json must(const std::string& method, const std::string& endpoint, const Json& body = {});
-  HttpClient::Answer send(const HttpClient::Request& request);
+  HttpClient::Answer send(const HttpClient::Request& request, bool may_repeat);
   void put(const MlflowRun& run, const std::string& path, HttpClient::Request request);
   [[noreturn]] void refused(const std::string& endpoint, const Reply& reply) const;
 
@@ -80,5 +84,16 @@ class MlflowClient {
 
 /// A name that MLflow takes for metrics, parameters and tags: other characters as '_', at most 250.
 std::string mlflow_key(const std::string& name);
+
+/// The keys of several names, no two of which get the same: "a@1" is "a_1", and "a#1" after it
+/// "a_1_" with a hash of the name. Which of them has the plain one depends on the order in which
+/// they come, so that a restored run must show it the names of before first.
+class MlflowKeys {
+ public:
+  const std::string& of(const std::string& name);
+
+ private:
+  std::map<std::string, std::string> keys_, names_;  // by name, by key
+};
 
 }  // namespace manta::train

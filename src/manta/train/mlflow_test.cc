@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -155,6 +156,62 @@ TEST(MlflowTest, OneRunHasEverythingAlsoAcrossARestoreAndItsModelIsRegistered) {
             result.checkpoint.files());
   EXPECT_THAT(message_of([&] { register_model(result.checkpoint, "taxi", {.run_id = "nobody"}); }),
               HasSubstr("nobody"));
+}
+
+// Empty texts, names that MLflow does not tell apart, and a server whose first answers get lost.
+TEST(MlflowTest, OneRunIsMadeThoughAnswersAreLostAndNamesClash) {
+  MlflowServer server;
+  std::atomic<int> created{0};
+  ScriptedServer proxy([&](const std::string& request) -> std::string {
+    HttpClient client(server.url());
+    client.send(request);
+    auto answer = client.receive();
+    if (request.find("/runs/create ") != std::string::npos && created++ == 0) return "close:";
+    return http_answer(answer.status, answer.body);
+  });
+  TemporaryFolder storage;
+  auto tracker = std::make_shared<MLflowLoggerCallback>(
+      MLflowLoggerOptions{.tracking_uri = proxy.url(),
+                          .experiment_name = "lossy",
+                          .timeout = std::chrono::seconds(50),
+                          .tracker = {.patience_at_end = std::chrono::seconds(50)}});
+  auto loop = [](const Json& config) {
+    Checkpoint from = get_checkpoint();
+    for (int n = from ? from.metrics().at("n").get<int>() + 1 : 0; n < 2; ++n) {
+      train::report({{"n", n}, {"x@1", 1 + n}, {"x#1", 10 + n}, {"x_1", 100 + n}},
+                    Checkpoint::from_dict({.values = {{"n", n}}}));
+      if (config.at("fails").get<bool>()) throw std::runtime_error("on purpose");
+    }
+  };
+  Json config = {{"fails", true}, {"empty", ""}, {"a@1", "one"}, {"a#1", "two"}};
+  Training training = test_training(storage.path(), loop, config);
+  training.run.callbacks = {tracker};
+  testing::internal::CaptureStderr();
+  message_of([&] { run_training(training); });
+  config["fails"] = false;
+  Training rest = restore_training(storage / "toy", "ToyTrainer", {.config = config});
+  TrainLoop again = loop;
+  rest.loop = again.function();
+  rest.run.callbacks = {tracker};
+  run_training(rest);
+  EXPECT_EQ(tracker->lost(), 0u);
+  std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("MLflow has the same name for 'x#1' and 'x@1'"));
+  EXPECT_EQ(created, 1);  // it was looked for before another was asked for
+
+  Json run = server.run_of("lossy");  // the only one
+  EXPECT_EQ(run["info"]["status"], "FINISHED");
+  auto parameters = pairs_in(run["data"]["params"]), metrics = pairs_in(run["data"]["metrics"]);
+  EXPECT_EQ(parameters.at("empty"), "");
+  std::map<std::string, int> clashing;
+  for (const auto& [key, value] : metrics)
+    if (key.starts_with("x_1")) clashing[key] = value;
+  ASSERT_EQ(clashing.size(), 3u);
+  EXPECT_EQ(clashing.at("x_1"), 11);  // 'x#1' comes first
+  EXPECT_EQ(std::next(clashing.begin())->second + std::next(clashing.begin(), 2)->second, 103);
+  int others = 0;
+  for (const auto& [key, value] : parameters) others += key.starts_with("a_1");
+  EXPECT_EQ(others, 2);
 }
 
 // What a run gives while a server behaves in this way.

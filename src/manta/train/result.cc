@@ -46,7 +46,9 @@ Result result_in(const std::string& folder, const std::string& path, const Check
                     RunOutcome::kInterrupted}) {
     if (history.outcome() == outcome_name(each)) outcome = each;
   }
-  return result_of_run(path, history, CheckpointStore(folder, config, copies), outcome);
+  Result result = result_of_run(path, history, CheckpointStore(folder, config, copies), outcome);
+  if (outcome == RunOutcome::kFailed) result.error = history.failure();
+  return result;
 }
 
 }  // namespace

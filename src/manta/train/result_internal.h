@@ -13,8 +13,8 @@ Result result_of_run(const std::string& path, const History& history, const Chec
                      RunOutcome outcome);
 
 /// The same of a run that goes on no more, by its folder or its address. Its outcome is kFailed
-/// unless the journal says something better. Throws as read_journal and CheckpointStore; of an
-/// address, as RemoteRun, and takes nothing over.
+/// unless the journal says something better, with the error that it has. Throws as read_journal and
+/// CheckpointStore; of an address, as RemoteRun, and takes nothing over.
 Result read_result(const std::string& path, const CheckpointConfig& config);
 
 }  // namespace manta::train

@@ -36,12 +36,6 @@ constexpr std::chrono::seconds kLookForDrains{1};
 // For reading the stacks of a group that hangs; the driver does nothing else meanwhile.
 constexpr std::chrono::seconds kMostTimeForStacks{20};
 
-std::string name_of(int rank) {
-  if (rank == kDataReader) return "the data reader";
-  if (rank == kDriver) return "the driver";
-  return str("rank ", rank);
-}
-
 std::string name_of(const RunFolder& folder) {
   return std::filesystem::path(folder.path()).filename().string();
 }
@@ -84,7 +78,9 @@ class Run {
         callbacks_(callbacks_of(training, folder_->path())),
         progress_(name_of(*folder_), training.run.verbose, ::isatty(STDERR_FILENO) == 1,
                   ranks_of(training.scaling)) {
-    if (training.last_run) training.last_run->set(storage_.place(), folder_->path());
+    if (training.last_run) {
+      training.last_run->set(storage_.place(), folder_->path(), training.run.checkpoint_config);
+    }
   }
 
   Result execute() {
@@ -99,6 +95,7 @@ class Run {
     }
     Controller::Start start;
     try {
+      if (training_.run.checkpoint_config.fsync) folder_->make_durable();
       for (const auto& [name, dataset] : training_.datasets)
         progress_.expect(name, dataset.plan()->estimated_rows());
       start = find_start();
@@ -109,7 +106,7 @@ class Run {
       throw;
     }
     auto began = Clock::now();
-    set_time_limit();
+    limit_time(false);
     try {
       attempt_until_the_end(start);
     } catch (...) {  // what no attempt can mend
@@ -310,12 +307,16 @@ class Run {
     }
   }
 
-  void set_time_limit() {
-    if (training_.run.stop.time.count() == 0) return;
-    const auto& reports = folder_->history().reports();
-    std::chrono::duration<double> before(reports.empty() ? 0 : reports.back().time_total_s);
-    time_limit_ = Deadline::after(training_.run.stop.time -
-                                  std::chrono::duration_cast<std::chrono::milliseconds>(before));
+  // StopCriteria::time passes only while there is a group: a run that waits for resources, or for
+  // a node to come, loses nothing of it. What is used up already ends the run at once.
+  void limit_time(bool has_group) {
+    auto limit = training_.run.stop.time;
+    if (limit.count() == 0) return;
+    std::chrono::duration<double> used(std::min(folder_->history().seconds_with_workers(),
+                                                std::chrono::duration<double>(limit).count()));
+    auto left = limit - std::chrono::duration_cast<std::chrono::milliseconds>(used);
+    bool passes = has_group || left.count() <= 0;
+    time_limit_ = passes ? Deadline::after(left) : Deadline::never();
   }
 
   void end_callbacks() {
@@ -364,6 +365,7 @@ class Run {
   // A failure like any other: it counts, and is in the journal. But what is wrong from the outset
   // with what the user asked for, fit() throws at once.
   void perform(const StartGroup& action) {
+    limit_time(false);
     try {
       start_group(action);
     } catch (const Error& error) {
@@ -428,6 +430,7 @@ class Run {
   void perform(const StopGroup& action) {
     timer_.reset();
     if (group_) group_->stop();  // none if its checkpoint was damaged
+    time_limit_ = Deadline::never();
     events_.push(GroupStopped{action.attempt});
   }
 
@@ -463,12 +466,14 @@ class Run {
       if (folder_->is_gone()) throw Error(ErrorKind::kIo, "a report cannot be committed");
       std::string checkpoint;
       if (action.has_checkpoint) {
+        folder_->sync();  // the reports before it: a restored run would not make them again
         store_.commit({action.index, action.attempt, prepared_.scaling.num_workers, action.metrics,
                        action.positions},
                       with_own_files(action));
         checkpoint = checkpoint_name(action.index);
       }
       folder_->report(action.attempt, action.index, action.metrics, action.positions, checkpoint);
+      if (action.has_checkpoint) folder_->sync();
       if (action.has_checkpoint) store_.keep_only_the_best();
       progress_.report(action.index, action.metrics, checkpoint);
     } catch (const Error& error) {
@@ -570,9 +575,12 @@ class Run {
 
   void perform(const Note& note) {
     folder_->note(note);
-    if (note.event == kGroupStarted) waits_since_.reset();
+    if (note.event == kGroupStarted) {
+      waits_since_.reset();
+      limit_time(true);
+    }
     if (note.event == kAttemptFailed) {
-      RunFailure failure{name_of(note.details.at("rank").get<int>()), note.failure_kind,
+      RunFailure failure{participant(note.details.at("rank").get<int>()), note.failure_kind,
                          note.details.at("message").get<std::string>(),
                          note.details.at("restart").get<bool>()};
       try {
@@ -602,7 +610,7 @@ class Run {
   }
 
   [[noreturn]] void throw_failure(const Failure& failure, const std::string& missing) {
-    std::string message = str(name_of(failure.rank), " failed: ", failure.message);
+    std::string message = str(participant(failure.rank), " failed: ", failure.message);
     std::string log = log_of(failure.rank);
     if (!log.empty()) message += "\n  its log: " + log;
     message += where_stacks_are(attempt_, "\n  ");

@@ -83,8 +83,20 @@ Controller::Start RunFolder::resume(const std::optional<Checkpoint>& checkpoint)
 }
 
 void RunFolder::set_params(Json params) {
-  replace_file(path_ + "/params.json", params_text(params));
+  replace_file(path_ + "/params.json", params_text(params), is_durable_);
   params_ = std::move(params);
+}
+
+void RunFolder::make_durable() {
+  sync_to_disk(path_ + "/params.json");
+  journal_.sync();
+  sync_to_disk(path_);
+  sync_to_disk(fs::path(path_).parent_path());
+  is_durable_ = true;
+}
+
+void RunFolder::sync() {
+  if (is_durable_) journal_.sync();
 }
 
 void RunFolder::forget() { ::unlink(journal_in(path_).c_str()); }

@@ -34,6 +34,11 @@ class RunFolder {
   const Json& params() const { return params_; }
   /// Writes params.json anew, in one step.
   void set_params(Json params);
+  /// Waits until the disk has the folder as it is, and from now on whenever params.json is written:
+  /// for CheckpointConfig::fsync. Throws Error(kIo), as does `sync`.
+  void make_durable();
+  /// Waits until the disk has the journal; does nothing without `make_durable`.
+  void sync();
   /// Of this run, up to date.
   const History& history() const { return history_; }
 
@@ -63,6 +68,7 @@ class RunFolder {
   Json params_;
   Journal journal_;
   History history_;
+  bool is_durable_ = false;
 };
 
 }  // namespace manta::train

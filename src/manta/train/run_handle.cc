@@ -4,6 +4,7 @@
 #include <optional>
 #include <thread>
 
+#include "manta/base/batch_work_internal.h"
 #include "manta/base/interrupts_internal.h"
 #include "manta/base/start_thread_internal.h"
 #include "manta/train/active_runs_internal.h"
@@ -38,7 +39,10 @@ RunHandle::RunHandle(train::Training training) : state_(std::make_unique<State>(
   state_->training = std::move(training);
   state_->active.emplace();
   state_->interrupts.emplace([state = state_.get()] { state->events.push(train::Interrupted{}); });
-  std::packaged_task<Result()> run([state = state_.get()] { return state->run(); });
+  std::packaged_task<Result()> run([state = state_.get()] {
+    become_batch_work();
+    return state->run();
+  });
   state_->result = run.get_future().share();
   state_->thread = start_thread("the thread of a training run", std::move(run));
 }

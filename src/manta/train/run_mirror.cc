@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "manta/base/batch_work_internal.h"
 #include "manta/base/error_internal.h"
 #include "manta/base/log_internal.h"
 #include "manta/base/start_thread_internal.h"
@@ -339,6 +340,7 @@ std::optional<RunMirror::Next> RunMirror::next() {
 }
 
 void RunMirror::work() {
+  become_batch_work();
   auto pause = kFirstRetry;
   auto journal_looked_at = Clock::now();
   auto files_looked_at = journal_looked_at - kFilesInterval + kJournalInterval;

@@ -114,6 +114,9 @@ void Session::send_report(int64_t index, const Json& metrics, const CheckpointSo
   static const std::string kEmptyObject = "\xa0";  // in CBOR
   std::optional<uint64_t> fingerprint;
   if (checkpoint) fingerprint = checkpoint->fingerprint();
+  // To join the group that prepare_model makes, and all that goes through it, begins a collective:
+  // whoever has begun one may average by hand.
+  bool trained_alone = checkpoint && checkpoint->has_trained_model() && watch_.collectives() == 0;
   channel_->send([&](OutBuffer& out) {
     OutArchive archive(out.begin(message_type<FromMember, SendReport>()));
     archive(index, metrics);
@@ -122,7 +125,7 @@ void Session::send_report(int64_t index, const Json& metrics, const CheckpointSo
     } else {
       archive(positions());
     }
-    archive(checkpoint != nullptr, fingerprint);
+    archive(checkpoint != nullptr, fingerprint, trained_alone);
     out.end(std::move(archive.fds));
   });
 }

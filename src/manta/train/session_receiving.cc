@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "manta/base/batch_work_internal.h"
 #include "manta/base/error_internal.h"
 #include "manta/base/log_internal.h"
 #include "manta/train/session_internal.h"
@@ -20,6 +21,7 @@ constexpr milliseconds kLongWait{300};
 }  // namespace
 
 void Session::receive() {
+  become_batch_work();
   auto next_progress = Clock::now() + kProgressInterval;
   try {
     while (true) {

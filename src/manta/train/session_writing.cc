@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "manta/base/batch_work_internal.h"
 #include "manta/base/error_internal.h"
 #include "manta/core/session_folder_internal.h"
 #include "manta/train/session_internal.h"
@@ -11,6 +12,7 @@
 namespace manta::train {
 
 void Session::write() {
+  become_batch_work();
   while (true) {
     std::pair<int64_t, std::shared_ptr<CheckpointSource>> job;
     {

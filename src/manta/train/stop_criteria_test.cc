@@ -10,6 +10,10 @@
 
 #include "manta/base/error_of_internal.h"
 #include "manta/base/temporary_folder_internal.h"
+#include "manta/core/actor.h"
+#include "manta/train/controller_internal.h"
+#include "manta/train/file_internal.h"
+#include "manta/train/journal_internal.h"
 #include "manta/train/params_internal.h"
 #include "manta/train/session.h"
 #include "manta/train/stop_criteria_internal.h"
@@ -97,6 +101,65 @@ TEST(StopCriteriaTest, TimePassesAlsoWithoutAReport) {
   Result result = run_training(training);
   EXPECT_EQ(result.outcome, RunOutcome::kStopped);
   EXPECT_LE(result.metrics_history.size(), 2u);
+}
+
+struct HoldsCpus {
+  int hold() { return 1; }
+};
+
+// An hour in the queue for CPUs would otherwise use up an hour of the run.
+TEST(StopCriteriaTest, TimeDoesNotPassWhileARunWaitsForResources) {
+  constexpr std::chrono::seconds kLimit(8);
+  TemporaryFolder storage;
+  Training training = test_training(storage.path(), [] { train::report({{"n", 1}}); });
+  training.run.stop.time = kLimit;
+  auto holder = actor<HoldsCpus>(ActorOptions{.resources = {.cpus = 2}});
+  get(holder.call<&HoldsCpus::hold>(), std::chrono::seconds(30));
+  std::thread release([&] {
+    std::this_thread::sleep_for(kLimit + std::chrono::milliseconds(200));
+    kill(holder);
+  });
+  Result result = run_training(training);
+  release.join();
+  EXPECT_EQ(result.outcome, RunOutcome::kFinished);
+  EXPECT_EQ(result.metrics_history.size(), 1u);
+}
+
+// Of a journal with these times: how a restored run goes on that may take an hour.
+Result restored_with_times(double group_started, double reported) {
+  TemporaryFolder storage;
+  auto fails_first = [] {
+    train::report({{"n", 1}}, Checkpoint::from_dict({.values = {{"n", 1}}}));
+    if (get_context().attempt == 0) throw std::runtime_error("on purpose");
+  };
+  TrainLoop loop = fails_first;
+  Training training = test_training(storage.path(), loop);
+  EXPECT_THROW(run_training(training), Error);
+  std::string path = storage / "toy/journal.jsonl", text;
+  for (JournalEvent& event : read_journal(path)) {
+    event.time =
+        event.event == kAttemptStarted || event.event == kGroupStarted ? group_started : reported;
+    text += Json{{"time", event.time},
+                 {"attempt", event.attempt},
+                 {"event", event.event},
+                 {"details", event.details}}
+                .dump() +
+            "\n";
+  }
+  replace_file(path, text);
+  Training again = restore_training(storage / "toy", "ToyTrainer", {});
+  again.loop = loop.function();
+  again.run.stop.time = std::chrono::hours(1);
+  return run_training(again);
+}
+
+TEST(StopCriteriaTest, TimeBeforeARestoreCounts) {
+  EXPECT_EQ(restored_with_times(1000, 1000 + 3500).outcome, RunOutcome::kFinished);
+  for (double most : {1000 + 3600.0, 1e15}) {
+    Result result = restored_with_times(most > 1e14 ? -1e15 : 1000, most);
+    EXPECT_EQ(result.outcome, RunOutcome::kStopped) << most;
+    EXPECT_EQ(result.metrics_history.size(), 1u) << most;
+  }
 }
 
 TEST(StopCriteriaTest, VerboseSaysMoreAndMore) {

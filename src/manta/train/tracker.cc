@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "manta/base/batch_work_internal.h"
 #include "manta/base/deadline.h"
 #include "manta/base/error_internal.h"
 #include "manta/base/log_internal.h"
@@ -99,6 +100,7 @@ class Tracker::Stream {
 
  private:
   void work() {
+    become_batch_work();
     std::chrono::milliseconds pause = kFirstPause;
     std::vector<TrackerEvent> batch;
     std::unique_lock lock(mutex_);

@@ -100,11 +100,13 @@ Trainer::Trainer(const std::string& backend, TrainerOptions options)
   common.run.name = std::move(options.name);
   common.run.storage_path = std::move(options.storage_path);
   common.run.storage_timeout = options.storage_timeout;
+  common.run.collective_timeout = options.collective_timeout;
+  common.run.stop_grace = options.stop_grace;
   common.run.failure_config.max_failures = options.max_retries;
   common.run.verbose = options.verbose;
   common.raises_user_errors = true;
   common.last_run = state_->last_run;
-  state_->backend(common);
+  state_->backend(common, options.torch_config);
   train::check_training(common);
 }
 
@@ -181,13 +183,13 @@ std::vector<Value> Trainer::run_function(const Function& function, bool takes_co
 Result Trainer::latest_run() const {
   std::string path = state_->last_run->get(), folder = state_->last_run->folder();
   if (!folder.empty() && train::is_run_folder(folder)) {
-    Result result = train::read_result(folder, {});
+    Result result = train::read_result(folder, state_->last_run->checkpoints());
     result.path = path;
     return result;
   }
   if (path.empty() || !train::is_run_folder(path))
     throw Error(ErrorKind::kNotFound, "Trainer::latest_run: no run has begun yet");
-  return train::read_result(path, {});
+  return train::read_result(path, state_->last_run->checkpoints());
 }
 
 std::string Trainer::logdir() const { return state_->place; }

@@ -12,6 +12,7 @@
 #include "manta/core/function.h"
 #include "manta/data/dataset.h"
 #include "manta/train/config.h"
+#include "manta/train/torch_config.h"
 
 namespace manta {
 
@@ -29,7 +30,11 @@ struct TrainerOptions {
   std::string storage_path = {};
   std::chrono::milliseconds storage_timeout =
       std::chrono::minutes(2);  ///< Of each run, as RunConfig::storage_timeout.
-  int verbose = 1;              ///< As RunConfig::verbose.
+  /// Of each run, as RunConfig::collective_timeout and RunConfig::stop_grace.
+  std::chrono::milliseconds collective_timeout = std::chrono::minutes(5);
+  std::chrono::milliseconds stop_grace = std::chrono::seconds(30);
+  TorchConfig torch_config = {};  ///< With the backend "torch" only.
+  int verbose = 1;                ///< As RunConfig::verbose.
 };
 
 struct TrainerRunOptions {
@@ -126,9 +131,9 @@ class Trainer {
   /// Ends the workers. Does nothing if there are none; start() starts others.
   void shutdown();
 
-  /// What the last run has reported, also if it failed. Throws Error(kNotFound) if there was none.
-  /// Reads the run's folder, or, if all of it is at an address by now, what is there: then also
-  /// Error(kIo).
+  /// What the last run has reported, also if it failed: then `error` says why. Throws
+  /// Error(kNotFound) if there was none. Reads the run's folder, or, if all of it is at an address
+  /// by now, what is there: then also Error(kIo).
   Result latest_run() const;
   /// The folder of all its runs; made by start(), empty before. With an address as storage_path it
   /// is the address below which the runs are: no path, and nothing is there before the first run.

@@ -20,6 +20,7 @@
 namespace manta::train {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
@@ -151,6 +152,40 @@ TEST(TrainerTest, WhatAFunctionThrowsEndsTheRunAndTheNextWorks) {
   EXPECT_THAT(trainer.run([] { return 7; }), ElementsAre(7, 7));
 }
 
+// As the run kept them, and with the reason.
+TEST(TrainerTest, TheLatestRunHasTheBestCheckpointsLastAndSaysWhyItFailed) {
+  TemporaryFolder storage;
+  TrainerOptions options = two_workers(storage);
+  options.num_workers = 1;
+  Trainer trainer("none", options);
+  trainer.start();
+  auto reports_and_fails = [] {
+    for (double score : {2.0, 5.0, 1.0, 4.0}) {
+      train::report({{"score", score}}, Checkpoint::from_dict({.values = {{"score", score}}}));
+    }
+    throw std::runtime_error("my own mistake");
+  };
+  auto scores = [](const Result& result) {
+    std::vector<double> all;
+    for (const auto& [checkpoint, metrics] : result.best_checkpoints)
+      all.push_back(metrics.at("score"));
+    return all;
+  };
+  CheckpointConfig best{.num_to_keep = 3, .checkpoint_score_attribute = "score"};
+  message_of([&] { trainer.run(reports_and_fails, {}, {.checkpoint_strategy = best}); });
+  Result failed = trainer.latest_run();
+  EXPECT_THAT(scores(failed), ElementsAre(2, 4, 5));
+  EXPECT_EQ(failed.outcome, RunOutcome::kFailed);
+  ASSERT_TRUE(failed.error);
+  EXPECT_EQ(failed.error->kind(), ErrorKind::kUserCode);
+  EXPECT_THAT(failed.error->what(), AllOf(HasSubstr("rank 0 failed"), HasSubstr("my own mistake")));
+  best.checkpoint_score_order = "min";
+  message_of([&] { trainer.run(reports_and_fails, {}, {.checkpoint_strategy = best}); });
+  EXPECT_THAT(scores(trainer.latest_run()), ElementsAre(4, 2, 1));
+  trainer.run([] { train::report({{"score", 1}}); });
+  EXPECT_FALSE(trainer.latest_run().error);
+}
+
 class StopAtOnce final : public Callback {
  public:
   Decision on_report(const RunInfo&, const ReportRecord&) override { return Decision::stop(); }
@@ -176,6 +211,12 @@ TEST(TrainerTest, BadOptionsAreRefused) {
   EXPECT_THAT(message_of([] { Trainer("horovod"); }),
               HasSubstr("there is no backend 'horovod' (known: none"));
   EXPECT_THAT(message_of([] { Trainer("none", {.num_workers = -1}); }), HasSubstr("num_workers"));
+  EXPECT_THAT(message_of([] { Trainer("none", {.torch_config = {.backend = "gloo"}}); }),
+              HasSubstr("the workers have no PyTorch"));
+  EXPECT_THAT(message_of([] { Trainer("none", {.collective_timeout = std::chrono::seconds(0)}); }),
+              HasSubstr("collective_timeout"));
+  EXPECT_THAT(message_of([] { Trainer("none", {.stop_grace = std::chrono::seconds(-1)}); }),
+              HasSubstr("stop_grace"));
   EXPECT_THAT(message_of([] { Trainer("none", {.num_workers = 5000}).start(); }),
               HasSubstr("asks for 5000 workers"));
   Trainer trainer("none", two_workers(storage));

@@ -71,10 +71,11 @@ inline int ranks_of(const ScalingConfig& scaling) {
 /// Where a run is, for whoever has started it, in any thread.
 class LastRun {
  public:
-  void set(std::string path, std::string folder) {
+  void set(std::string path, std::string folder, CheckpointConfig checkpoints) {
     std::lock_guard lock(mutex_);
     path_ = std::move(path);
     folder_ = std::move(folder);
+    checkpoints_ = std::move(checkpoints);
   }
   std::string get() const {  ///< Its folder, or its address; empty if there is none.
     std::lock_guard lock(mutex_);
@@ -85,10 +86,15 @@ class LastRun {
     std::lock_guard lock(mutex_);
     return folder_;
   }
+  CheckpointConfig checkpoints() const {  ///< By what it keeps them.
+    std::lock_guard lock(mutex_);
+    return checkpoints_;
+  }
 
  private:
   mutable std::mutex mutex_;
   std::string path_, folder_;
+  CheckpointConfig checkpoints_;
 };
 
 /// What each worker holds while it lives.

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+
+namespace manta {
+
+/// How the workers of PyTorch exchange gradients.
+struct TorchConfig {
+  /// "auto": shared memory within a node (up to 512 workers), Gloo between nodes, NCCL for CUDA
+  /// tensors. "shm", "gloo": that one, for CPU tensors only. "nccl": as "auto", but it must exist.
+  std::string backend = "auto";
+};
+
+}  // namespace manta
