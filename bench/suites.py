@@ -25,6 +25,7 @@ DUCKDB = "DuckDB 1.5.6"
 PANDAS = "pandas"
 BARE = "libtorch 2.13.0 alone"
 TWO_BARE = "libtorch 2.13.0 alone, twice"
+TWO_IN_STEP = "libtorch 2.13.0 alone, twice, in step"
 PYTORCH = "PyTorch 2.13.0 alone"
 TORCHRUN = "PyTorch 2.13.0, torchrun and DDP"
 TORCH_SAVE = "torch.save"
@@ -132,12 +133,17 @@ TRAINING = Suite(
             peers={
                 ONE_WORKER: taxi(TRAIN, SMALL, *B64),
                 TWO_BARE: taxi(BARE_TRAIN, SMALL, *B64, "--workers", 2),
+                TWO_IN_STEP: taxi(BARE_TRAIN, SMALL, *B64, "--workers", 2, "--in-step"),
             },
             metrics=[
                 rows_per_s("taxi_b64_2w_vs_1w", ONE_WORKER, "taxi, batches of 64 rows, 2 workers", 1.5),
                 rows_per_s("taxi_b64_2w_vs_2_bare", TWO_BARE,
                            "the same; peer: two independent loops at once, twice the rate of the slower, which is what "
                            "two cores can give where they are not equally fast", 0.92),
+                rows_per_s("taxi_b64_2w_vs_2_in_step", TWO_IN_STEP,
+                           "the same; peer: two loops that wait for each other after each step and exchange nothing: "
+                           "the most that workers in step can reach where a core is slow for some milliseconds, now "
+                           "one, now the other", 0.92),
             ],
             turns=3,
         ),

@@ -6,12 +6,14 @@
 #include <manta/base/temporary_folder_internal.h>
 #include <manta/manta.h>
 #include <manta/torch.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <iostream>
 #include <thread>
 #include <vector>
@@ -95,7 +97,40 @@ Json fit(TrainLoop loop, const std::string& file, int workers, const Json& confi
   return trainer.fit().metrics.at("rows_per_s");
 }
 
-std::vector<double> train_bare(const std::string& file, int64_t batch_size, int64_t limit) {
+// Processes that take each step at the same time, though none needs anything of another: what
+// waiting alone costs where cores are slowed down one at a time.
+class Steps {
+ public:
+  explicit Steps(int processes) : processes_(processes) {
+    void* memory = ::mmap(nullptr, sizeof(Count) * static_cast<size_t>(processes),
+                          PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) throw_errno("mmap");
+    counts_ = static_cast<Count*>(memory);
+  }
+  Steps(const Steps&) = delete;
+  Steps& operator=(const Steps&) = delete;
+  ~Steps() { ::munmap(counts_, sizeof(Count) * static_cast<size_t>(processes_)); }
+
+  void end(int process) {
+    auto done = counts_[process].done.fetch_add(1) + 1;
+    auto deadline = now_s() + 60;
+    for (int other = 0; other < processes_; ++other) {
+      while (counts_[other].done.load(std::memory_order_acquire) < done) {
+        if (now_s() > deadline) throw Error(ErrorKind::kTimeout, "a loop in step did not arrive");
+      }
+    }
+  }
+
+ private:
+  struct alignas(64) Count {
+    std::atomic<int64_t> done;
+  };
+  int processes_;
+  Count* counts_;
+};
+
+std::vector<double> train_bare(const std::string& file, int64_t batch_size, int64_t limit,
+                               const std::function<void()>& end_step) {
   torch::set_num_threads(1);
   auto table = load_taxi(file).take(limit);
   TorchBatch all(table->CombineChunksToBatch().ValueOrDie(), torch::kFloat32);
@@ -108,6 +143,7 @@ std::vector<double> train_bare(const std::string& file, int64_t batch_size, int6
     for (int64_t i = 0; i < all.rows(); i += batch_size) {
       int64_t end = std::min(i + batch_size, all.rows());
       train_step(model, optimizer, features.slice(0, i, end), labels.slice(0, i, end));
+      end_step();
     }
     return all.rows();
   });
@@ -116,22 +152,27 @@ std::vector<double> train_bare(const std::string& file, int64_t batch_size, int6
 // W loops at once, each over all rows: what the machine's cores are worth beside each other just
 // then. An epoch counts as the slowest of them, W times, as it is the one that loops in step would
 // have to wait for.
-std::vector<double> train_bare(const std::string& file, int64_t batch_size, int64_t limit,
-                               int workers) {
+std::vector<double> train_bare(const TaxiBench& taxi) {
   // glibc gives freed memory at the end of the heap back to the kernel, and with batches of 4,096
   // rows each step's activations lie there: page faults then take a third of the time. Whoever
   // tunes such a loop keeps the memory, here or with another allocator.
   ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
   ::mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  Steps steps(taxi.workers);
+  auto train = [&](int process) {
+    return train_bare(taxi.file, taxi.batch, taxi.rows, [&] {
+      if (taxi.in_step) steps.end(process);
+    });
+  };
   int ends[2];
   if (::pipe(ends) != 0) throw_errno("pipe");
-  for (int i = 1; i < workers; ++i) {
+  for (int i = 1; i < taxi.workers; ++i) {
     pid_t pid = ::fork();
     if (pid < 0) throw_errno("fork");
     if (pid > 0) continue;
     std::vector<double> rates;
     try {
-      rates = train_bare(file, batch_size, limit);
+      rates = train(i);
     } catch (const std::exception& error) {
       std::cerr << error.what() << std::endl;
       ::_exit(1);
@@ -140,8 +181,8 @@ std::vector<double> train_bare(const std::string& file, int64_t batch_size, int6
     ::_exit(::write(ends[1], rates.data(), static_cast<size_t>(bytes)) == bytes ? 0 : 1);
   }
   ::close(ends[1]);
-  auto slowest = train_bare(file, batch_size, limit);
-  for (int i = 1; i < workers; ++i) {
+  auto slowest = train(0);
+  for (int i = 1; i < taxi.workers; ++i) {
     std::vector<double> rates(slowest.size());
     auto bytes = static_cast<ssize_t>(rates.size() * sizeof(double));
     if (::read(ends[0], rates.data(), static_cast<size_t>(bytes)) != bytes) {
@@ -150,7 +191,7 @@ std::vector<double> train_bare(const std::string& file, int64_t batch_size, int6
     for (size_t e = 0; e < rates.size(); ++e) slowest[e] = std::min(slowest[e], rates[e]);
   }
   while (::wait(nullptr) > 0) continue;
-  for (double& rate : slowest) rate *= workers;
+  for (double& rate : slowest) rate *= taxi.workers;
   return slowest;
 }
 
@@ -182,7 +223,7 @@ Json taxi_figures(const std::string& what, const TaxiBench& taxi) {
   Json config = {{"batch", taxi.batch}, {"rows", taxi.rows}, {"map_batches", taxi.map_batches}};
   if (what == "train") return {{"rows_per_s", fit(train_loop, taxi.file, taxi.workers, config)}};
   if (what == "bare") {
-    return {{"rows_per_s", train_bare(taxi.file, taxi.batch, taxi.rows, taxi.workers)}};
+    return {{"rows_per_s", train_bare(taxi)}};
   }
   if (what == "ingest") return {{"rows_per_s", fit(ingest_loop, taxi.file, 1, config)}};
   return {{"ingest_peak_mb", ingest_peak_mb(taxi.file, config)}};

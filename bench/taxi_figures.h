@@ -12,6 +12,7 @@ struct TaxiBench {
   int64_t batch = 64;
   int workers = 1;
   bool map_batches = false;  ///< Adds a function that changes nothing.
+  bool in_step = false;      ///< Bare loops wait for each other after each step.
 };
 
 /// The taxi example in pieces, with one thread of torch. Rates are those of each epoch but the

@@ -40,6 +40,7 @@ int main(int argc, char** argv) {
   app.add_option("--batch", taxi.batch);
   app.add_option("--workers", taxi.workers);
   app.add_flag("--map-batches", taxi.map_batches, "adds a function that changes nothing");
+  app.add_flag("--in-step", taxi.in_step, "bare loops wait for each other after each step");
   app.add_option("--bytes", loop.bytes, "of an allreduce");
   app.add_option("--backend", loop.backend, "of the process group");
   app.add_flag("--trackers", loop.trackers, "with all that write files");
