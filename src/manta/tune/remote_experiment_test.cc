@@ -124,7 +124,20 @@ class RemoteExperimentTest : public train::RemoteStorageTest,
     }
     EXPECT_EQ(results.get_best_result().metrics.at("score"), 3 * (limit - 1));
   }
+  // One trial has come to its gate, and the other two are through.
+  bool one_waits() const {
+    return stored("trial_00000/checkpoint_000003/manifest.json") &&
+           stored("trial_00001/checkpoint_000001/manifest.json") &&
+           stored("trial_00002/checkpoint_000003/manifest.json");
+  }
   std::string log() const { return read_text(gates_ / "log"); }
+  // The experiment's own: the runs of trainers have one each.
+  std::string experiment_spool() const {
+    for (const std::string& spool : spools(home_))
+      if (fs::exists(spool + "/e")) return spool;
+    ADD_FAILURE() << "the experiment has no spool";
+    return "";
+  }
 };
 
 INSTANTIATE_TEST_SUITE_P(Of, RemoteExperimentTest, testing::Values("function", "trainer"),
@@ -229,11 +242,10 @@ TEST_P(RemoteExperimentTest, ADriverThatWasSupersededEnds) {
   Json waiting =
       config({{"limit", 4}, {"wait_at", 1}, {"waits", "trial_00001"}, {"gate", gates_ / "gate"}});
   auto first = std::async(std::launch::async, [&] { tuner(run_config(), waiting).fit(); });
-  ASSERT_TRUE(eventually([&] { return stored("trial_00001/checkpoint_000001/manifest.json"); }));
-  // The other two have ended: their lines are there when the journal says so.
+  ASSERT_TRUE(eventually([&] { return one_waits(); }));
   Json open = waiting;
   open["waits"] = "none";
-  std::string spool = spools(home_).front();
+  std::string spool = experiment_spool();
   TemporaryFolder other;
   auto second = [&] {
     if (!is_function()) return restored(place(), open).fit();
@@ -264,14 +276,8 @@ TEST_P(RemoteExperimentTest, AStoreThatIsAwayForAWhileLosesNothing) {
       config({{"limit", 4}, {"wait_at", 1}, {"waits", "trial_00001"}, {"gate", gates_ / "gate"}});
   train::StderrFile errors;
   auto results = std::async(std::launch::async, [&] { return tuner(run_config(), waiting).fit(); });
-  ASSERT_TRUE(eventually([&] {
-    return stored("trial_00000/checkpoint_000003/manifest.json") &&
-           stored("trial_00002/checkpoint_000003/manifest.json") &&
-           stored("trial_00001/checkpoint_000001/manifest.json");
-  }));
-  std::string spool;
-  for (const std::string& each : spools(home_))
-    if (fs::exists(each + "/e")) spool = each;
+  ASSERT_TRUE(eventually([&] { return one_waits(); }));
+  std::string spool = experiment_spool();
   server_.go_down();
   std::ofstream(gates_ / "gate") << "open";
   // All is done, or as much as can be while the run of a trial is not stored.
