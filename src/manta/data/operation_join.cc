@@ -198,7 +198,8 @@ class Join final : public MaterialisingOperation {
       places.push_back(str("r.c", on_.size()));
       placed.sides.push_back(right_rows);
     }
-    give_rows(query, ordered_sql(join(places), 0, 0), placed, KeptRows::room(memory_bytes()), sink);
+    give_rows(placed.places_of(query, ordered_sql(join(places), 0, 0)), placed, rows.threads,
+              KeptRows::room(memory_bytes()), sink);
   }
 
   // All columns of all rows go through DuckDB.

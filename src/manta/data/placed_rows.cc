@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "manta/data/group_calls_internal.h"
 #include "manta/data/placed_rows_internal.h"
 #include "manta/data/row_bytes_internal.h"
 
@@ -9,10 +10,6 @@ namespace manta::data {
 namespace {
 
 using BatchPtr = std::shared_ptr<arrow::RecordBatch>;
-
-std::vector<std::shared_ptr<arrow::DataType>> lanes_of(const PlacedRows& rows) {
-  return std::vector(rows.sides.size(), arrow::int64());
-}
 
 // The most bytes that a row can have, if that is known.
 std::optional<int64_t> most_bytes_of_row(const PlacedRows& rows) {
@@ -61,27 +58,40 @@ class PlaceCollector {
 
 }  // namespace
 
-bool give_rows(WideQuery& query, const std::string& sql, const PlacedRows& rows,
+GivePlaces PlacedRows::places_of(WideQuery& query, const std::string& sql) const {
+  return [&query, sql, lanes = std::vector(sides.size(), arrow::int64())](const auto& take) {
+    return query.run(sql, lanes, take);
+  };
+}
+
+bool give_rows(const GivePlaces& places, const PlacedRows& rows, int threads,
                const std::function<void(const BatchPtr&)>& take) {
   std::vector<const KeptRows*> sides;
   for (const auto& side : rows.sides) sides.push_back(side.get());
   GatheredParts parts(std::move(sides));
   auto names = rows.schema->field_names();
-  return query.run_in_parts(
-      sql, lanes_of(rows),
-      [&](const auto& places, int64_t from) { return parts.rows(places, from); },
-      [&](const BatchPtr& places) { return rows.make(*places, names); }, take);
+  // Each part is a task of its own: several of them could be too large together.
+  GroupCalls<BatchPtr> calls([&](const BatchPtr& part) { return rows.make(*part, names); }, take,
+                             threads, /*rows_of_a_task=*/1);
+  bool ended = places([&](const BatchPtr& batch) {
+    for (int64_t row = 0; row < batch->num_rows();) {
+      int64_t length = parts.rows(*batch, row);
+      calls.add(batch->Slice(row, length));
+      row += length;
+    }
+  });
+  if (ended) calls.finish();
+  return ended;
 }
 
-bool give_rows(WideQuery& query, const std::string& sql, const PlacedRows& rows, int64_t room,
+bool give_rows(const GivePlaces& places, const PlacedRows& rows, int threads, int64_t room,
                RowSink& sink) {
   auto row_bytes = most_bytes_of_row(rows);
   if (!row_bytes || !is_cut_by_rows_only(*row_bytes)) {
-    return give_rows(query, sql, rows, [&](const BatchPtr& batch) { sink.add(batch); });
+    return give_rows(places, rows, threads, [&](const BatchPtr& batch) { sink.add(batch); });
   }
   PlaceCollector collector(rows, *row_bytes, room, sink);
-  bool ended =
-      query.run(sql, lanes_of(rows), [&](const BatchPtr& places) { collector.add(places); });
+  bool ended = places([&](const BatchPtr& batch) { collector.add(batch); });
   if (ended) collector.finish();
   return ended;
 }

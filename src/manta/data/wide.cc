@@ -4,6 +4,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/data/expression_internal.h"
+#include "manta/data/ordered_places_internal.h"
 #include "manta/data/placed_rows_internal.h"
 #include "manta/data/plan_internal.h"
 #include "manta/data/plan_limits_internal.h"
@@ -156,11 +157,7 @@ std::string order_by(const std::vector<OrderKey>& keys, size_t first) {
   return str(order, "c", first + keys.size());
 }
 
-}  // namespace
-
-namespace {
-
-/// One sort: its rows, in memory if they fit, and the query.
+/// One sort: its rows, in memory if they fit, and what puts them in order.
 class RowSort {
  public:
   using Take = std::function<void(const std::shared_ptr<arrow::RecordBatch>&)>;
@@ -186,15 +183,24 @@ class RowSort {
     if (rows_.bytes && *rows_.bytes > room) room = 0;
     bool all_kept = kept_->keep_all(room);
     if (rows_.stopping && rows_.stopping()) return false;
-    WideQuery query({memory_, rows_.threads, rows_.stopping, rows_.work});
-    if (!all_kept) return run_whole(query, take);
-    query.add_input(
-        "input", key_lanes_, [this] { return kept_->next_keys(); }, kept_->rows());
-    std::string sql = str("SELECT c", keys_.size(), " FROM input() ORDER BY ", order_by(keys_, 0));
+    WideLimits limits{memory_, rows_.threads, rows_.stopping, rows_.work};
+    if (!all_kept) return run_whole(limits, take);
+    NextBatch next_keys = [this] { return kept_->next_keys(); };
     PlacedRows placed{columns_->schema(), {kept_}, made_of(columns_, kept_)};
-    // What is kept has counted the places, too.
-    return sink ? give_rows(query, sql, placed, memory_, *sink)
-                : give_rows(query, sql, placed, take);
+    auto give = [&](const GivePlaces& places) {
+      // What is kept has counted the places, too.
+      return sink ? give_rows(places, placed, limits.threads, memory_, *sink)
+                  : give_rows(places, placed, limits.threads, take);
+    };
+    if (can_order_places(keys_)) {
+      return give([&](const Take& take_places) {
+        return give_ordered_places(next_keys, keys_[0], limits, take_places);
+      });
+    }
+    WideQuery query(limits);
+    query.add_input("input", key_lanes_, next_keys, kept_->rows());
+    std::string sql = str("SELECT c", keys_.size(), " FROM input() ORDER BY ", order_by(keys_, 0));
+    return give(placed.places_of(query, sql));
   }
 
  private:
@@ -222,7 +228,8 @@ class RowSort {
   }
 
   // All columns of all rows go through DuckDB.
-  bool run_whole(WideQuery& query, const Take& take) {
+  bool run_whole(const WideLimits& limits, const Take& take) {
+    WideQuery query(limits);
     auto lanes = columns_->lanes();
     lanes.insert(lanes.end(), key_lanes_.begin(), key_lanes_.end());
     query.add_input("input", lanes, [this] { return kept_->next(); });

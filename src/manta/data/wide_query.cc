@@ -9,7 +9,6 @@
 #include "manta/base/error_internal.h"
 #include "manta/core/resources_internal.h"
 #include "manta/core/session_folder_internal.h"
-#include "manta/data/group_calls_internal.h"
 #include "manta/data/lane_columns_internal.h"
 #include "manta/data/wide_query_internal.h"
 #include "manta/data/wide_types_internal.h"
@@ -278,23 +277,6 @@ bool WideQuery::run(const std::string& sql, const std::vector<TypePtr>& lanes,
   if (const char* error = duckdb().result_error(&running.result)) impl_->fail(error);
   if (columns.rows() > 0) take(columns.take());
   return true;
-}
-
-bool WideQuery::run_in_parts(const std::string& sql, const std::vector<TypePtr>& lanes,
-                             const RowsOfPart& rows_of_part, const ChangeBatch& change,
-                             const std::function<void(std::shared_ptr<arrow::RecordBatch>)>& take) {
-  // Each part is a task of its own: several of them could be too large together.
-  GroupCalls<std::shared_ptr<arrow::RecordBatch>> calls(change, take, impl_->limits.threads,
-                                                        /*rows_of_a_task=*/1);
-  bool ended = run(sql, lanes, [&](const std::shared_ptr<arrow::RecordBatch>& batch) {
-    for (int64_t row = 0; row < batch->num_rows();) {
-      int64_t rows = rows_of_part(*batch, row);
-      calls.add(batch->Slice(row, rows));
-      row += rows;
-    }
-  });
-  if (ended) calls.finish();
-  return ended;
 }
 
 int64_t default_wide_memory(const std::string& root) {

@@ -29,12 +29,6 @@ class TooLittleMemory final : public Error {
   explicit TooLittleMemory(const std::string& message) : Error(ErrorKind::kResources, message) {}
 };
 
-using ChangeBatch = std::function<std::shared_ptr<arrow::RecordBatch>(
-    const std::shared_ptr<arrow::RecordBatch>& batch)>;
-
-/// How many rows of a batch are one part, beginning with row `first`; at least one.
-using RowsOfPart = std::function<int64_t(const arrow::RecordBatch& batch, int64_t first)>;
-
 /// One query of DuckDB, in a database of its own without a file: it has its memory limit, and a
 /// temporary folder for what does not fit, which goes away with it (if the process is killed, with
 /// the run's folder). The text of the query is made from our plans only: columns are c0, c1, ... of
@@ -58,12 +52,6 @@ class WideQuery {
   /// fit is.
   bool run(const std::string& sql, const std::vector<std::shared_ptr<arrow::DataType>>& lanes,
            const std::function<void(std::shared_ptr<arrow::RecordBatch>)>& take);
-  /// The same, with `change` called on several threads for parts of as many rows as `rows_of_part`
-  /// says, and what it gives taken in their order. Two parts for each thread are there at a time.
-  bool run_in_parts(const std::string& sql,
-                    const std::vector<std::shared_ptr<arrow::DataType>>& lanes,
-                    const RowsOfPart& rows_of_part, const ChangeBatch& change,
-                    const std::function<void(std::shared_ptr<arrow::RecordBatch>)>& take);
 
  private:
   struct Input;
