@@ -48,8 +48,7 @@ void KeptRows::keep(const arrow::RecordBatch& batch) {
   std::vector<bool> points(columns);
   for (int64_t begin = 0; begin < rows; begin += kBlockRows) {
     int64_t end = std::min(rows, begin + kBlockRows);
-    kept.blocks.push_back(
-        check(arrow::AllocateBuffer((end - begin) * layout_.row_bytes()), kKeeping));
+    kept.blocks.push_back(memory_.take((end - begin) * layout_.row_bytes(), kKeeping));
     uint8_t* first = kept.blocks.back()->mutable_data();
     layout_.write(lanes, begin, end, first, points);
     for (int64_t i = 0; i < end - begin && layout_.has_texts(); ++i) {

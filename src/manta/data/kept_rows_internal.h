@@ -6,6 +6,7 @@
 
 #include "manta/data/operation_internal.h"
 #include "manta/data/row_layout_internal.h"
+#include "manta/data/slab_memory_internal.h"
 
 namespace arrow {
 class Array;
@@ -56,7 +57,7 @@ class KeptRows {
 
  private:
   struct Kept {
-    std::vector<std::unique_ptr<arrow::Buffer>> blocks;  ///< Of kBlockRows rows each.
+    std::vector<std::shared_ptr<arrow::Buffer>> blocks;  ///< Of kBlockRows rows each.
     std::vector<std::shared_ptr<arrow::Array>> texts;    ///< That rows point into.
     std::shared_ptr<arrow::RecordBatch> keys;            ///< And places.
   };
@@ -66,6 +67,7 @@ class KeptRows {
 
   NextBatch next_;  ///< Null once all are kept.
   RowLayout layout_;
+  SlabMemory memory_;       ///< Of blocks.
   std::vector<Kept> kept_;  ///< By batch.
   size_t given_ = 0;        ///< Batches, by `next` or `next_keys`.
   int64_t rows_ = 0, bytes_ = 0;

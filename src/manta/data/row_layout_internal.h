@@ -55,8 +55,7 @@ class RowLayout {
  public:
   static constexpr int64_t kLine = 64;  ///< Bytes that the processor reads at once.
   /// Rows are written and read in blocks that stay in the processor's cache from one column to the
-  /// next. They are small enough that the allocator keeps them for the operation that comes next:
-  /// where new memory comes from the host of a virtual machine, it takes longer than all the rest.
+  /// next.
   static constexpr int kBitsOfBlock = 10;
   static constexpr int64_t kBlockRows = 1 << kBitsOfBlock;
 

@@ -1,4 +1,5 @@
 #include "manta/base/error_internal.h"
+#include "manta/base/start_thread_internal.h"
 #include "manta/io/arrow_status_internal.h"
 
 namespace manta {
@@ -13,7 +14,8 @@ void throw_status(const arrow::Status& status, std::string_view doing) {
   if (status.IsKeyError()) kind = ErrorKind::kNotFound;
   if (status.IsSerializationError()) kind = ErrorKind::kCorrupt;
   if (status.IsCancelled()) kind = ErrorKind::kCancelled;
-  throw Error(kind, str(doing, ": ", status_text(status)));
+  std::string limits = status.IsOutOfMemory() ? "; " + describe_limits() : "";
+  throw Error(kind, str(doing, ": ", status_text(status), limits));
 }
 
 std::string status_text(const arrow::Status& status) {

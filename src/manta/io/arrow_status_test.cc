@@ -23,8 +23,7 @@ TEST(ArrowStatusTest, FailuresBecomeErrorsOfTheFittingKind) {
     ErrorKind kind;
   };
   for (const auto& [status, kind] :
-       {Case{Status::OutOfMemory("why"), ErrorKind::kResources},
-        Case{Status::CapacityError("why"), ErrorKind::kResources},
+       {Case{Status::CapacityError("why"), ErrorKind::kResources},
         Case{Status::Invalid("why"), ErrorKind::kInvalidArgument},
         Case{Status::TypeError("why"), ErrorKind::kInvalidArgument},
         Case{Status::NotImplemented("why"), ErrorKind::kInvalidArgument},
@@ -43,6 +42,17 @@ TEST(ArrowStatusTest, FailuresBecomeErrorsOfTheFittingKind) {
       EXPECT_STREQ(error.what(), "reading 'x.parquet': why");
     }
     EXPECT_THROW(check(arrow::Result<int>(status), "reading 'x.parquet'"), Error);
+  }
+}
+
+TEST(ArrowStatusTest, WhoHasNoMemoryIsToldTheLimits) {
+  try {
+    check(Status::OutOfMemory("malloc of size 7 failed"), "sorting rows");
+    ADD_FAILURE() << "threw nothing";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kResources);
+    std::string said = "sorting rows: malloc of size 7 failed; limits of this process: ";
+    EXPECT_EQ(std::string(error.what()).substr(0, said.size()), said);
   }
 }
 
