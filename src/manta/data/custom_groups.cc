@@ -189,7 +189,7 @@ bool CustomGroups::run(const AllRows& rows, const arrow::Schema& schema, int64_t
                                results.merge(states);
                              }
                            },
-                           rows.threads);
+                           rows.threads, rows.work);
   // A group is cut where its rows say: threads and batches have no part in it.
   Batches waiting;
   int64_t waiting_rows = 0;

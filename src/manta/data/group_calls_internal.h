@@ -13,6 +13,7 @@
 #include "manta/base/error.h"
 #include "manta/base/start_thread_internal.h"
 #include "manta/data/piece_internal.h"
+#include "manta/data/work_count_internal.h"
 
 namespace manta::data {
 
@@ -25,9 +26,11 @@ class GroupCalls {
   using Call = std::function<Result(const std::shared_ptr<arrow::RecordBatch>&)>;
   using Take = std::function<void(Result)>;
 
-  GroupCalls(Call call, Take take, int threads, int64_t rows_of_a_task = 4096)
+  /// `done` grows with each call.
+  GroupCalls(Call call, Take take, int threads, WorkCountPtr done, int64_t rows_of_a_task = 4096)
       : call_(std::move(call)),
         take_(std::move(take)),
+        done_(std::move(done)),
         most_tasks_(2 * static_cast<size_t>(threads)),
         rows_of_a_task_(rows_of_a_task) {
     try {
@@ -114,7 +117,10 @@ class GroupCalls {
 
   void run(Task& task) const {
     try {
-      for (const auto& group : task.groups) task.results.push_back(call_(group));
+      for (const auto& group : task.groups) {
+        task.results.push_back(call_(group));
+        count_work(done_);
+      }
     } catch (...) {
       task.error = std::current_exception();
     }
@@ -123,6 +129,7 @@ class GroupCalls {
 
   const Call call_;
   const Take take_;
+  const WorkCountPtr done_;
   const size_t most_tasks_;
   const int64_t rows_of_a_task_;
   Batches waiting_;  // for `add` only

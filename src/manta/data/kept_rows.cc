@@ -64,7 +64,7 @@ void KeptRows::keep(const arrow::RecordBatch& batch) {
   }
   kept.keys = lanes_batch({lanes.begin() + static_cast<int64_t>(columns), lanes.end()}, rows);
   rows_ += rows;
-  // With the keys and place of each row, here and in DuckDB.
+  // With the keys and place of each row, here and where they are sorted.
   auto keys = static_cast<int64_t>(lanes.size() - columns) * 8;
   bytes_ += rows * (layout_.row_bytes() + 2 * keys);
   for (const auto& key : kept.keys->columns()) {
@@ -93,10 +93,12 @@ bool KeptRows::keep_all(int64_t& bytes) {
     if (!batch) {
       bytes -= bytes_;
       next_ = nullptr;  // they may outlive those that gave them
+      memory_ = {};
       return true;
     }
     keep(*batch);
   }
+  memory_ = {};
   bytes = 0;
   return false;
 }

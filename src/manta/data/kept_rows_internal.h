@@ -16,9 +16,10 @@ class DataType;
 
 namespace manta::data {
 
-/// The rows of a wide operation, in memory. If there are few enough, DuckDB gets their keys and
-/// places only, and the rows are gathered by the places that it gives: it moves 16 bytes a row
-/// instead of all columns. Otherwise whole rows go through DuckDB, which spills them.
+/// The rows of a wide operation, in memory. If there are few enough, DuckDB (or, for one key,
+/// `give_ordered_places`) gets their keys and places only, and the rows are gathered by the places
+/// that it gives: it moves 16 bytes a row instead of all columns. Otherwise whole rows go through
+/// DuckDB, which spills them.
 ///
 /// The values of a row lie beside each other (RowLayout).
 class KeptRows {
@@ -67,7 +68,7 @@ class KeptRows {
 
   NextBatch next_;  ///< Null once all are kept.
   RowLayout layout_;
-  SlabMemory memory_;       ///< Of blocks.
+  SlabMemory memory_;       ///< Of blocks; empty once no more are taken.
   std::vector<Kept> kept_;  ///< By batch.
   size_t given_ = 0;        ///< Batches, by `next` or `next_keys`.
   int64_t rows_ = 0, bytes_ = 0;

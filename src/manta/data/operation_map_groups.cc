@@ -55,7 +55,7 @@ class MapGroups final : public MaterialisingOperation {
       sink.add(result);
     };
     GroupCalls<BatchPtr> calls([this](const BatchPtr& whole) { return call(whole); }, take,
-                               rows.threads);
+                               rows.threads, rows.work);
     auto end_group = [&] {
       if (group.empty()) return;
       calls.add(concatenate(group));

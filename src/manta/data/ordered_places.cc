@@ -148,7 +148,7 @@ class PlaceSort {
   /// False if stopped.
   bool take_all(const NextBatch& next_keys);
   bool sort();
-  void give(const std::function<void(const BatchPtr&)>& take);
+  bool give(const std::function<void(const BatchPtr&)>& take) const;
 
  private:
   /// A part of the entries that one thread sorts.
@@ -248,7 +248,7 @@ bool PlaceSort::sort() {
 bool PlaceSort::split(KeyedPlaces from, KeyedPlace* to, bool into_to) {
   const auto threads = static_cast<size_t>(std::max(1, limits_.threads));
   uint64_t differing = 0;
-  if (threads > 1 && from.size() > std::max(kEntriesOfThreads, count_ / threads / 4)) {
+  if (from.size() > std::max(kEntriesOfThreads, count_ / threads / 4)) {
     differing = differing_bits(from);
   }
   if (differing == 0) {
@@ -281,24 +281,30 @@ bool PlaceSort::split(KeyedPlaces from, KeyedPlace* to, bool into_to) {
   return true;
 }
 
-void PlaceSort::give(const std::function<void(const BatchPtr&)>& take) {
+bool PlaceSort::give(const std::function<void(const BatchPtr&)>& take) const {
   arrow::Int64Builder builder;
   auto flush = [&] {
     int64_t rows = builder.length();
-    if (rows > 0) take(lanes_batch({check(builder.Finish(), kOrdering)}, rows));
+    if (rows == 0) return true;
+    if (limits_.stopping && limits_.stopping()) return false;
+    take(lanes_batch({check(builder.Finish(), kOrdering)}, rows));
+    count_work(limits_.work);
+    return true;
   };
   auto add = [&](int64_t place) {
     if (builder.length() == 0) check(builder.Reserve(kPieceRows), kOrdering);
     builder.UnsafeAppend(place);
-    if (builder.length() == kPieceRows) flush();
+    return builder.length() < kPieceRows || flush();
   };
   auto add_nulls = [&] {
-    for (const auto& places : nulls_) std::for_each(places.begin(), places.end(), add);
+    return std::ranges::all_of(
+        nulls_, [&](const auto& places) { return std::ranges::all_of(places, add); });
   };
-  if (key_.nulls_first) add_nulls();
-  for (const KeyedPlace& entry : KeyedPlaces(entries_in(entries_), count_)) add(entry.place);
-  if (!key_.nulls_first) add_nulls();
-  flush();
+  auto add_entries = [&] {
+    return std::ranges::all_of(KeyedPlaces(entries_in(entries_), count_), add, &KeyedPlace::place);
+  };
+  bool added = key_.nulls_first ? add_nulls() && add_entries() : add_entries() && add_nulls();
+  return added && flush();
 }
 
 }  // namespace
@@ -310,9 +316,7 @@ bool can_order_places(const std::vector<OrderKey>& keys) {
 bool give_ordered_places(const NextBatch& next_keys, const OrderKey& key, const WideLimits& limits,
                          const std::function<void(const BatchPtr&)>& take) {
   PlaceSort all(key, limits);
-  if (!all.take_all(next_keys) || !all.sort()) return false;
-  all.give(take);
-  return true;
+  return all.take_all(next_keys) && all.sort() && all.give(take);
 }
 
 }  // namespace manta::data

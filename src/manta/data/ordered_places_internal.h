@@ -9,7 +9,8 @@
 namespace manta::data {
 
 /// Whether `give_ordered_places` can sort by these keys: there is one, an integer of at most 64
-/// bits, as numbers other than decimals, times and the keys of a shuffle are. Others take a query.
+/// bits, as the lanes of numbers (decimals of more than 18 digits aside), times and the keys of a
+/// shuffle are. Others take a query.
 bool can_order_places(const std::vector<OrderKey>& keys);
 
 /// Sorts places by their key, in memory: a radix sort, several times as fast as a query, which also

@@ -34,6 +34,12 @@ Batches batches_of(const Keys<Value>& keys, size_t rows_of_batch) {
   return batches;
 }
 
+NextBatch next_of(Batches& batches) {
+  return [&, given = size_t{0}]() mutable {
+    return given == batches.size() ? nullptr : std::move(batches[given++]);
+  };
+}
+
 template <class Value>
 OrderKey key_of(bool descending, bool nulls_first) {
   return {arrow::CTypeTraits<Value>::type_singleton(), descending, nulls_first};
@@ -43,12 +49,9 @@ template <class Value>
 std::vector<int64_t> ordered(const Keys<Value>& keys, const OrderKey& key, int threads,
                              size_t rows_of_batch) {
   auto batches = batches_of(keys, rows_of_batch);
-  size_t given = 0;
   std::vector<int64_t> places;
-  bool ended = give_ordered_places(
-      [&] { return given == batches.size() ? nullptr : std::move(batches[given++]); }, key,
-      {.threads = threads},
-      [&](const auto& batch) {
+  bool ended =
+      give_ordered_places(next_of(batches), key, {.threads = threads}, [&](const auto& batch) {
         EXPECT_EQ(places.size() % kPieceRows, 0u);
         EXPECT_LE(batch->num_rows(), kPieceRows);
         auto& lane = static_cast<const arrow::Int64Array&>(*batch->column(0));
@@ -146,27 +149,47 @@ TEST(OrderedPlacesTest, StopsWhenAsked) {
   Keys<int64_t> keys(500'000);
   std::mt19937_64 random(3);
   for (auto& key : keys) key = static_cast<int64_t>(random());
-  for (int allowed : {0, 1, 5, 20}) {
-    auto batches = batches_of(keys, 50'000);
-    size_t given = 0;
-    int asked = 0;
-    bool took = false;
-    WideLimits limits{.threads = 2, .stopping = [&] { return asked++ >= allowed; }};
-    EXPECT_FALSE(give_ordered_places(
-        [&] { return given == batches.size() ? nullptr : std::move(batches[given++]); },
-        {arrow::int64()}, limits, [&](const auto&) { took = true; }));
-    EXPECT_FALSE(took);
+  for (int threads : {1, 2}) {
+    for (int allowed : {0, 1, 11, 15, 20}) {
+      SCOPED_TRACE(allowed);
+      auto batches = batches_of(keys, 50'000);
+      auto work = std::make_shared<WorkCount>();
+      bool took = false;
+      WideLimits limits{
+          .threads = threads, .stopping = [&] { return work->done() >= allowed; }, .work = work};
+      EXPECT_FALSE(give_ordered_places(next_of(batches), {arrow::int64()}, limits,
+                                       [&](const auto&) { took = true; }));
+      EXPECT_FALSE(took);
+    }
   }
+}
+
+TEST(OrderedPlacesTest, StopsBetweenTheBatchesThatItGives) {
+  auto batches = batches_of(Keys<int64_t>(3 * kPieceRows, 1), kPieceRows);
+  int taken = 0;
+  EXPECT_FALSE(give_ordered_places(next_of(batches), {arrow::int64()},
+                                   {.stopping = [&] { return taken == 2; }},
+                                   [&](const auto&) { ++taken; }));
+  EXPECT_EQ(taken, 2);
+}
+
+TEST(OrderedPlacesTest, CountsTheBatchesThatItGives) {
+  auto batches = batches_of(Keys<int64_t>(3 * kPieceRows, 1), kPieceRows);
+  auto work = std::make_shared<WorkCount>();
+  std::vector<int64_t> done;
+  EXPECT_TRUE(give_ordered_places(next_of(batches), {arrow::int64()}, {.work = work},
+                                  [&](const auto&) { done.push_back(work->done()); }));
+  ASSERT_EQ(done.size(), 3u);
+  EXPECT_LT(done[0], done[1]);
+  EXPECT_LT(done[1], done[2]);
 }
 
 TEST(OrderedPlacesTest, WhatTakesThemMayThrow) {
   auto batches = batches_of(Keys<int64_t>(10, 1), 10);
-  size_t given = 0;
-  EXPECT_THROW(give_ordered_places(
-                   [&] { return given == batches.size() ? nullptr : std::move(batches[given++]); },
-                   {arrow::int64()}, {.threads = 2},
-                   [](const auto&) { throw Error(ErrorKind::kIo, "the disk is full"); }),
-               Error);
+  EXPECT_THROW(
+      give_ordered_places(next_of(batches), {arrow::int64()}, {.threads = 2},
+                          [](const auto&) { throw Error(ErrorKind::kIo, "the disk is full"); }),
+      Error);
 }
 
 }  // namespace

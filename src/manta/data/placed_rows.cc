@@ -72,7 +72,7 @@ bool give_rows(const GivePlaces& places, const PlacedRows& rows, int threads,
   auto names = rows.schema->field_names();
   // Each part is a task of its own: several of them could be too large together.
   GroupCalls<BatchPtr> calls([&](const BatchPtr& part) { return rows.make(*part, names); }, take,
-                             threads, /*rows_of_a_task=*/1);
+                             threads, /*done=*/nullptr, /*rows_of_a_task=*/1);
   bool ended = places([&](const BatchPtr& batch) {
     for (int64_t row = 0; row < batch->num_rows();) {
       int64_t length = parts.rows(*batch, row);

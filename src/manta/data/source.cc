@@ -2,6 +2,7 @@
 #include <arrow/util/io_util.h>
 
 #include "manta/base/error_internal.h"
+#include "manta/base/start_thread_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/data/plan_internal.h"
 #include "manta/data/source_internal.h"
@@ -13,7 +14,8 @@ Error read_error(const arrow::Status& status, const std::string& doing) {
   std::string what = str(doing, ": ", status_text(status));
   if (status.IsOutOfMemory() || status.IsCapacityError()) {
     return Error(ErrorKind::kResources,
-                 what + "; read fewer columns or smaller row groups, or give it more memory");
+                 what + "; read fewer columns or smaller row groups, or give it more memory; " +
+                     describe_limits());
   }
   if (status.IsCancelled()) return Error(ErrorKind::kCancelled, what);
   if (status.IsNotImplemented()) {

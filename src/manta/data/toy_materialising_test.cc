@@ -13,6 +13,7 @@
 #include "manta/data/dataset.h"
 #include "manta/data/feed_fixture_internal.h"
 #include "manta/data/gather_internal.h"
+#include "manta/data/grouped.h"
 #include "manta/data/operation_internal.h"
 #include "manta/data/parquet_fixture_internal.h"
 #include "manta/data/stage_internal.h"
@@ -301,6 +302,9 @@ TEST_F(ToyMaterialisingTest, WorkersWaitForAsLongAsTheReaderIsAtWork) {
   };
   Dataset mapped = one_window.map_batches(+pause, {.batch_size = 1});
   EXPECT_EQ(all_of(walk(mapped, 2, options).steps).size(), 100u);
+  // One of groups, whose rows come together at the end.
+  Dataset grouped = one_window.groupby("id").map_groups(pause);
+  EXPECT_EQ(all_of(walk(grouped, 2, options).steps).size(), 100u);
 }
 
 TEST_F(ToyMaterialisingTest, WorkersDoNotWaitForAReaderThatHangs) {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-/// Options of the operations that need all rows at once. Each runs on DuckDB, which is loaded when
-/// the first of them runs, and spills to the run's temporary folder what exceeds `memory_bytes`.
+/// Options of the operations that need all rows at once. They run on DuckDB, which is loaded when
+/// it is first needed, and spills to the run's temporary folder what exceeds `memory_bytes`.
 /// The rows of sorts, shuffles and joins stay in memory if a quarter of that is enough for them,
 /// and are put into order when they are read. All others are written to a temporary file.
 namespace manta {

@@ -16,11 +16,11 @@ namespace manta::data {
 /// What a wide operation may use.
 struct WideLimits {
   int64_t memory_bytes = 0;  ///< About as many at the same time; more is spilled to files.
-  int threads =
-      1;  ///< At most: with little memory there are fewer, so that more rows can be sorted.
-  /// Asked now and then; once it is true, the query ends.
+  /// At most: a query has fewer with little memory, so that more rows can be sorted.
+  int threads = 1;
+  /// Asked now and then; once it is true, the operation ends.
   std::function<bool()> stopping = {};
-  WorkCountPtr work = nullptr;  ///< Grows with each task that DuckDB runs.
+  WorkCountPtr work = nullptr;  ///< Grows with each part of the work.
 };
 
 /// A query needs more memory than it may use, however much it spills. On fewer rows it may not.

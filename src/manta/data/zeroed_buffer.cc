@@ -6,6 +6,7 @@
 #include <string>
 
 #include "manta/base/error_internal.h"
+#include "manta/base/start_thread_internal.h"
 #include "manta/data/zeroed_buffer_internal.h"
 #include "manta/io/arrow_status_internal.h"
 
@@ -32,7 +33,8 @@ class MappedZeros final : public arrow::MutableBuffer {
     void* mapped =
         ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED) {
-      throw Error(ErrorKind::kResources, str(doing, ": no memory for ", bytes, " bytes"));
+      throw Error(ErrorKind::kResources,
+                  str(doing, ": no memory for ", bytes, " bytes; ", describe_limits()));
     }
     auto place = reinterpret_cast<uintptr_t>(mapped) + kHugePage - 1;
     auto* data = reinterpret_cast<uint8_t*>(place - place % kHugePage);
