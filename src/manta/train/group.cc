@@ -181,7 +181,7 @@ void Group::serve() {
   become_batch_work();
   Failure failure{kDriver, ErrorKind::kIo, "", false};
   try {
-    loop_.context.run();
+    hear();
     return;
   } catch (const Error& error) {
     failure.kind = error.kind();
@@ -190,6 +190,19 @@ void Group::serve() {
     failure.message = error.what();
   }
   events_.push(Failed{plan_.attempt, std::move(failure)});
+}
+
+// Until the loop is stopped.
+void Group::hear() {
+  while (!loop_.context.stopped()) {
+    auto nap = pace_.nap(Clock::now());
+    if (nap.count() > 0) {
+      std::this_thread::sleep_for(nap);
+    } else {
+      loop_.context.run_one();
+    }
+    loop_.context.poll();
+  }
 }
 
 void Group::stop() {

@@ -19,6 +19,7 @@
 #include "manta/train/event_queue_internal.h"
 #include "manta/train/key_value_store_internal.h"
 #include "manta/train/member_internal.h"
+#include "manta/train/report_pace_internal.h"
 #include "manta/train/training_internal.h"
 
 namespace manta::train {
@@ -105,6 +106,7 @@ class Group {
   void take_result(Seat& seat);
   std::map<std::string, data::WirePlan> wire_plans() const;
   void serve();
+  void hear();
   void watch(const Seat& seat);
   void warn_of_those_left(const std::vector<ObjectRef<void>>& left) const;
   std::vector<NodePart> parts_of_nodes() const;
@@ -171,6 +173,7 @@ class Group {
   std::shared_ptr<Watch> watch_ = std::make_shared<Watch>();
 
   DiskThread disk_;  // files that travel from and to other nodes
+  ReportPace pace_;  // of the server's thread
   std::thread server_;
 };
 

@@ -102,6 +102,7 @@ void Group::on(size_t seat, Hosting&) {
 void Group::on(size_t seat, SendReport& message) {
   int rank = seats_[seat].rank;
   reported_[rank] = message.index;
+  if (rank == 0) pace_.add(Clock::now());
   events_.push(Reported{plan_.attempt, rank, message.index, std::move(message.metrics),
                         std::move(message.positions), message.has_checkpoint, message.fingerprint,
                         message.trained_alone});
