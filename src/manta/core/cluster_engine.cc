@@ -164,7 +164,7 @@ void ClusterEngine::on_agent(const std::shared_ptr<AsyncChannel>& channel, Agent
   NodeId id = next_node_++;
   hello.node.id = id;
   channel->trust();
-  agents_[id] = {hello.node, hello.started_as, channel, Clock::now(), false};
+  agents_[id] = {hello.node, hello.started_as, channel, Clock::now()};
   channel->start(
       [this, id](Frame& frame) { on_agent_frame(id, frame); },
       [this, id](const std::string& why) { lose(id, why.empty() ? "its agent has ended" : why); });
@@ -204,6 +204,7 @@ void ClusterEngine::on_agent_frame(NodeId node, Frame& frame) {
     }
     on_fetched(fetched->request, fetched->why);
   } else if (auto* draining = std::get_if<AgentDraining>(&message)) {
+    agent->second.draining = true;
     events_.on_node_draining(node, draining->why);
   }
 }
@@ -219,8 +220,13 @@ bool ClusterEngine::is_of(NodeId node, ProcessId process) const {
 
 void ClusterEngine::ping() {
   auto now = Clock::now();
+  // While this process stood still (SIGSTOP, a machine that was paused, swapping) it heard nobody,
+  // whatever they said: that time counts against none of them.
+  auto stood_still = std::max(now - ping_due_, Clock::duration::zero());
+  ping_due_ = now + kPing;
   std::vector<NodeId> silent;
-  for (const auto& [id, agent] : agents_) {
+  for (auto& [id, agent] : agents_) {
+    agent.heard = std::min(now, agent.heard + stood_still);
     if (now - agent.heard > options_.cluster.dead_after) silent.push_back(id);
     encode_message<ToAgent>(agent.channel->out(), AgentPing{});
   }

@@ -70,6 +70,7 @@ class ClusterEngine final : public Engine,
     std::string started_as;
     std::shared_ptr<AsyncChannel> channel;
     Clock::time_point heard;
+    bool draining = false;
     bool released = false;
   };
   /// Processes of several nodes that start together.
@@ -148,6 +149,7 @@ class ClusterEngine final : public Engine,
   std::map<uint64_t, Fetching> fetching_;
   uint64_t next_fetch_ = 1;
   std::unique_ptr<EventLoop::Timer> ping_timer_;
+  Clock::time_point ping_due_ = Clock::now();
   bool stopping_ = false;
 };
 

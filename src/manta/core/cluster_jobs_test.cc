@@ -434,16 +434,18 @@ void nonsense() {
   expect(get(resident.call<&Resident::where>(), kJobPatience) == "n1", "the actor lives");
 }
 
+bool drains(const std::string& host) {
+  auto all = nodes();
+  return std::any_of(all.begin(), all.end(), [&](const Node& node) {
+    return node.host == host && node.state == NodeState::kDraining;
+  });
+}
+
+// Its host will not come again.
 void draining() {
   auto asked = remote(on("n1"), [] { return ::kill(agent_pid(), SIGTERM) == 0; });
   expect(get(asked, kJobPatience), "a signal for the agent");
-  auto drains = [] {
-    auto all = nodes();
-    return std::any_of(all.begin(), all.end(), [](const Node& node) {
-      return node.host == "n1" && node.state == NodeState::kDraining;
-    });
-  };
-  expect(eventually(drains), "the node drains");
+  expect(eventually([] { return drains("n1"); }), "the node drains");
   std::string refused = failure_of([] { remote(on("n1"), here); });
   expect(refused.find("n1 (is draining)") != std::string::npos, "nothing new: " + refused);
   expect(get(remote(on("n2"), here), kJobPatience) == "n2", "others go on");
@@ -452,14 +454,36 @@ void draining() {
 // Somebody else asks for the node n2.
 void drained_by_others() {
   std::cout << "ready" << std::endl;
-  expect(eventually([] {
-           auto all = nodes();
-           return std::any_of(all.begin(), all.end(), [](const Node& node) {
-             return node.host == "n2" && node.state == NodeState::kDraining;
-           });
-         }),
-         "n2 drains");
+  expect(eventually([] { return drains("n2"); }), "n2 drains");
   expect(get(remote(on("n1"), here), kJobPatience) == "n1", "others go on");
+}
+
+struct Drainer {
+  bool signal_agent() { return ::kill(agent_pid(), SIGTERM) == 0; }
+};
+
+// Its host comes again once its agent has ended.
+void drained_and_replaced() {
+  double all_cpus = nodes()[1].total.cpus;
+  NodeId before = nodes()[1].id;
+  auto drainer = manta::actor<Drainer>(
+      ActorOptions{.resources = {.cpus = all_cpus}, .labels = {{"node", "n1"}}});
+  auto before_it = remote(on("n1"), here);  // waits: the actor has the node for itself
+  get(drainer.call<&Drainer::signal_agent>(), kJobPatience);
+  expect(eventually([] { return drains("n1"); }), "the node drains");
+  auto after_it = remote(on("n1"), here);
+  std::string why = why_waits(after_it);
+  expect(
+      why.find("waits for a node that hosts may bring (0 asked for, 0 more possible, 1 more when "
+               "what drains has gone)") != std::string::npos,
+      "why: " + why);
+  auto ends = drainer.call<&Drainer::signal_agent>();
+  for (auto& each : {before_it, after_it}) {
+    expect(get(each, kJobPatience) == "n1", "the host is there again");
+  }
+  expect(eventually([&] { return nodes().size() == 4 && nodes()[3].host == "n1"; }) &&
+             nodes()[3].id != before,
+         "as another node");
 }
 
 // The host n2 crashes; the test sees to it.
@@ -504,6 +528,40 @@ void given_back() {
   wait(std::vector{kept});
   std::this_thread::sleep_for(1500ms);
   expect(sum_of(get(kept, kJobPatience)) == int64_t{1'000'000} * 999'999 / 2, "it is still there");
+}
+
+// A value that two idle nodes have keeps one of them.
+void kept_by_one() {
+  auto kept = remote(on("n1"), make_numbers, 1'000'000);
+  wait(std::vector{remote(on("n2"), sum_of, kept)});
+  expect(eventually([] { return nodes().size() < 3; }), "an idle node goes");
+  std::this_thread::sleep_for(1500ms);
+  expect(nodes().size() == 2, str(nodes().size(), " nodes"));
+  expect(sum_of(get(kept, kJobPatience)) == int64_t{1'000'000} * 999'999 / 2, "it is still there");
+}
+
+// The driver stands still for longer than dead_after; the test sees to it.
+void stood_still() {
+  auto talkers = actor_group<Talker>(std::vector<ActorOptions>(
+      3, {.resources = {.cpus = 1}, .placement = Placement::kStrictSpread}));
+  auto pids = [&] {
+    std::vector<int> result;
+    for (auto& each : talkers) {
+      result.push_back(get(each.call<&Talker::say>(std::string("I am here")), kJobPatience));
+    }
+    return result;
+  };
+  auto before = pids();
+  std::cout << "ready" << std::endl;
+  auto last = Clock::now();
+  expect(eventually([&] { return Clock::now() - std::exchange(last, Clock::now()) > 5s; }),
+         "it stood still");
+  std::this_thread::sleep_for(2500ms);  // two looks at who is alive
+  expect(pids() == before, "all actors live");
+  for (const char* node : {"n1", "n2"}) {
+    expect(get(remote(on(node), here), kJobPatience) == node, str("a task on ", node));
+  }
+  expect(nodes().back().id == 2, "no node is another");
 }
 
 void waits_for_node() {
@@ -587,6 +645,9 @@ int run_cluster_job(const std::string& name) {
                                                   {"lost_host", lost_host},
                                                   {"deaf_node", deaf_node},
                                                   {"draining", draining},
+                                                  {"drained_and_replaced", drained_and_replaced},
+                                                  {"kept_by_one", kept_by_one},
+                                                  {"stood_still", stood_still},
                                                   {"preempted", preempted},
                                                   {"each_host_once", each_host_once},
                                                   {"drained_by_others", drained_by_others},

@@ -36,8 +36,19 @@ SupplyState ClusterEngine::state() const {
   for (const auto& [started_as, coming] : coming_) {
     state.coming.push_back(describe(coming.name, 1));
   }
-  for (const auto& [name, count] : source_->possible(agents_.size() + coming_.size())) {
-    if (options.replace || name.empty()) state.possible.push_back(describe(name, count));
+  std::set<std::string> leaving;
+  size_t there = agents_.size() + coming_.size(), stay = there;
+  for (const auto& [id, agent] : agents_) {
+    if (!agent.draining && !agent.released) continue;
+    leaving.insert(agent.started_as);
+    --stay;
+  }
+  auto now = source_->possible(there, {});
+  for (const auto& [name, count] : source_->possible(stay, leaving)) {
+    if (!options.replace && !name.empty()) continue;
+    size_t at_once = std::min(now[name], count);
+    if (at_once > 0) state.possible.push_back(describe(name, at_once));
+    if (count > at_once) state.replacements.push_back(describe(name, count - at_once));
   }
   // The first are asked for first: not the host that is away, if another would do.
   std::stable_sort(state.possible.begin(), state.possible.end(),

@@ -30,6 +30,16 @@ class HostsSource final : public NodeSource {
       throw Error(ErrorKind::kInvalidArgument,
                   "the cluster 'hosts' names no host: write hosts:n1,n2");
     }
+    std::set<std::string> names;
+    for (const std::string& host : hosts_) {
+      if (host.empty() || !names.insert(host).second) {
+        throw Error(ErrorKind::kInvalidArgument,
+                    str("the cluster 'hosts' names ",
+                        host.empty() ? "an empty host" : str("host '", host, "' twice"),
+                        ": a host has one agent, which offers all of its processors; name each "
+                        "host once, as in hosts:n1,n2"));
+      }
+    }
     // ssh hands it to a shell.
     bool plain = std::all_of(program_.begin(), program_.end(), [](unsigned char c) {
       return std::isalnum(c) ||
@@ -52,9 +62,11 @@ class HostsSource final : public NodeSource {
     for (const std::string& host : hosts_) start_one(host);
   }
 
-  std::map<std::string, size_t> possible(size_t) const override {
+  std::map<std::string, size_t> possible(size_t,
+                                         const std::set<std::string>& leaving) const override {
     std::map<std::string, size_t> result;
     for (const auto& host : left_) result[host] = 1;
+    for (const auto& host : leaving) result[host] = 1;
     return result;
   }
   std::vector<std::string> bring(const std::string& host, size_t) override {

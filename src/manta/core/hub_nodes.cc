@@ -74,6 +74,7 @@ Resources Hub::most_of_a_node() const {
     SupplyState supply = supply_->state();
     for (const auto& each : supply.coming) all.push_back(each.total);
     for (const auto& each : supply.possible) all.push_back(each.total);
+    for (const auto& each : supply.replacements) all.push_back(each.total);
   }
   for (const Resources& total : all) {
     most.cpus = std::max(most.cpus, total.cpus);
@@ -121,13 +122,8 @@ std::string Hub::why_impossible(const Need& need) const {
   return ledger_.is_possible(need.request) ? "" : why_impossible({need.request}, need.placement);
 }
 
-std::vector<Request> Hub::requests_of(const std::vector<ObjectId>& group) const {
-  std::vector<Request> asked;
-  for (ObjectId id : group) {
-    const TaskSpec& spec = tasks_.at(id)->spec;
-    asked.push_back({spec.resources, spec.labels});
-  }
-  return asked;
+const std::vector<Request>& Hub::requests_of(const std::vector<ObjectId>& group) const {
+  return actors_.at(group.front())->gang;
 }
 
 // A node has gone, and with it perhaps the only place for what waits.

@@ -50,7 +50,8 @@ class JoinSource final : public NodeSource {
     }
     written_ = true;
   }
-  std::map<std::string, size_t> possible(size_t there) const override {
+  std::map<std::string, size_t> possible(size_t there,
+                                         const std::set<std::string>&) const override {
     if (there >= most_) return {};
     return {{"", most_ - there}};
   }

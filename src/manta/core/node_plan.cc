@@ -95,9 +95,21 @@ NodePlan plan_nodes(const NodePlanState& state) {
   return planner.finish();
 }
 
+// Those that are nowhere else come first: they leave no choice.
+void keep_values(const std::vector<std::vector<NodeId>>& holders, std::set<NodeId>& used) {
+  for (const auto& nodes : holders) {
+    if (nodes.size() == 1) used.insert(nodes.front());
+  }
+  for (const auto& nodes : holders) {
+    bool kept =
+        std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) { return used.contains(id); });
+    if (!kept && !nodes.empty()) used.insert(nodes.front());
+  }
+}
+
 bool could_come(const SupplyState& supply, std::vector<PlaceableNode> idle_nodes,
                 const std::vector<Request>& asked, Placement placement) {
-  for (const auto* nodes : {&supply.coming, &supply.possible}) {
+  for (const auto* nodes : {&supply.coming, &supply.possible, &supply.replacements}) {
     for (const PossibleNodes& each : *nodes) {
       for (size_t i = 0; i < std::min(each.count, asked.size()); ++i) {
         idle_nodes.push_back({Room(each.total), &each.labels, 0});

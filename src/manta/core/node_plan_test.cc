@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 
 #include <random>
+#include <set>
 
 #include "manta/core/ledger_internal.h"
 #include "manta/core/node_supply_internal.h"
@@ -67,6 +68,28 @@ TEST(NodePlanTest, Decides) {
   for (const auto& each : cases) EXPECT_EQ(plan_nodes(each.state), each.plan) << each.what;
 }
 
+TEST(NodePlanTest, OneNodeKeepsEachValue) {
+  struct Case {
+    std::string what;
+    std::vector<std::vector<NodeId>> holders;
+    std::set<NodeId> used, kept;
+  };
+  const std::vector<Case> cases = {
+      {"no value", {}, {4}, {4}},
+      {"nowhere else", {{2}}, {}, {2}},
+      {"on two nodes", {{1, 2}}, {}, {1}},
+      {"on one that is used anyway", {{1, 2}}, {2}, {2}},
+      {"one node keeps all that it can", {{1, 2}, {2}, {2, 3}}, {}, {2}},
+      {"each its own", {{1}, {2, 3}}, {}, {1, 2}},
+      {"lost already", {{}}, {}, {}},
+  };
+  for (const auto& each : cases) {
+    std::set<NodeId> used = each.used;
+    keep_values(each.holders, used);
+    EXPECT_EQ(used, each.kept) << each.what;
+  }
+}
+
 TEST(NodePlanTest, LabelsChooseTheNode) {
   SupplyState hosts{
       .coming = {},
@@ -88,6 +111,9 @@ TEST(NodePlanTest, WhatCouldComeIsKnown) {
   EXPECT_FALSE(could(2, 5));
   EXPECT_TRUE(could(1, 3, Placement::kStrictSpread));
   EXPECT_FALSE(could(1, 4, Placement::kStrictSpread));
+  supply.replacements = {nodes_of(2, 1)};
+  EXPECT_TRUE(could(1, 4, Placement::kStrictSpread));
+  EXPECT_FALSE(could(1, 5, Placement::kStrictSpread));
 }
 
 // A ledger and a source without processes: work of random shapes comes and goes, nodes that were

@@ -78,7 +78,8 @@ class RaySource final : public NodeSource {
     });
   }
 
-  std::map<std::string, size_t> possible(size_t there) const override {
+  std::map<std::string, size_t> possible(size_t there,
+                                         const std::set<std::string>&) const override {
     size_t most = std::max(expected_, max_nodes_.value_or(0));
     if (there >= most || command_->has_ended()) return {};
     return {{"", most - there}};

@@ -95,10 +95,15 @@ class SlurmSource final : public NodeSource {
     bring_jobs(jobs_);
   }
 
-  std::map<std::string, size_t> possible(size_t there) const override {
+  std::map<std::string, size_t> possible(size_t there,
+                                         const std::set<std::string>& leaving) const override {
     std::map<std::string, size_t> result;
     for (const auto& node : left_) result[node] = 1;
-    if (there + left_.size() < most_) result[""] = most_ - there - left_.size();
+    for (const auto& name : leaving) {
+      if (is_of_allocation(name)) result[name] = 1;
+    }
+    size_t all = there + result.size();
+    if (all < most_) result[""] = most_ - all;
     return result;
   }
   std::vector<std::string> bring(const std::string& node, size_t count) override {
@@ -108,8 +113,7 @@ class SlurmSource final : public NodeSource {
     return {node};
   }
   void on_left(const std::string& started_as) override {
-    bool of_allocation = std::find(nodes_.begin(), nodes_.end(), started_as) != nodes_.end();
-    if (of_allocation) left_.insert(started_as);
+    if (is_of_allocation(started_as)) left_.insert(started_as);
   }
   std::optional<Resources> shape() const override {
     if (cpus_ == 0) return std::nullopt;
@@ -138,6 +142,10 @@ class SlurmSource final : public NodeSource {
       own_ = *own;
       std::erase(nodes_, own_);
     }
+  }
+
+  bool is_of_allocation(const std::string& started_as) const {
+    return std::find(nodes_.begin(), nodes_.end(), started_as) != nodes_.end();
   }
 
   std::vector<std::string> bring_jobs(size_t count) {
