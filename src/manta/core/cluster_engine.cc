@@ -8,6 +8,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/base/log_internal.h"
+#include "manta/base/start_thread_internal.h"
 #include "manta/core/cluster_engine_internal.h"
 #include "manta/core/resources_internal.h"
 
@@ -78,6 +79,12 @@ ClusterEngine::ClusterEngine(EventLoop& loop, ClusterEngineOptions options, Engi
   listener_ = std::make_unique<TlsListener>(loop_, key_, listen_tcp(listen_address(), 0),
                                             [this](const std::shared_ptr<AsyncChannel>& channel,
                                                    Frame& frame) { on_first(channel, frame); });
+  listener_->when_stuck([this] {
+    log_warning(str("no other node, and no process of one, can connect to the driver at ",
+                    listener_->address().text(),
+                    ": too many files are open, most likely; raise the ",
+                    "limit of open files (ulimit -n); ", describe_limits()));
+  });
   local_ = std::make_unique<LocalEngine>(loop_, options_.local, static_cast<EngineEvents&>(*this));
   AgentOrder order;
   order.host = listener_->address().host;
@@ -159,6 +166,10 @@ void ClusterEngine::on_agent(const std::shared_ptr<AsyncChannel>& channel, Agent
   }
   if (std::string why = why_invalid(hello.node); !why.empty()) {
     encode_message<ToAgent>(channel->out(), AgentRejected{why});
+    return channel->flush_and_close();
+  }
+  if (withdrawn_.contains(hello.started_as)) {
+    encode_message<ToAgent>(channel->out(), AgentRejected{"it is not needed any more"});
     return channel->flush_and_close();
   }
   NodeId id = next_node_++;
@@ -243,7 +254,7 @@ void ClusterEngine::lose(NodeId node, const std::string& why) {
   auto found = agents_.find(node);
   if (found == agents_.end()) return;
   found->second.channel->close();
-  source_->on_left(found->second.started_as);
+  if (!stopping_) source_->on_left(found->second.started_as);
   bool released = found->second.released;
   if (!begun_) left_early_ += str("; ", found->second.info.host, " joined and was lost: ", why);
   agents_.erase(found);

@@ -1,6 +1,8 @@
 // What the drivers of cluster_test.cc do, each in a process of its own on a host of its own.
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +13,7 @@
 #include <fstream>
 #include <iostream>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <set>
 #include <thread>
@@ -343,11 +346,15 @@ void busy_everywhere() {
   std::this_thread::sleep_for(kJobPatience);
 }
 
-// Somebody who has the run's token, on the driver's own host.
-void nonsense() {
+std::string join_file() {
   std::string cluster = std::getenv("MANTA_CLUSTER");
   size_t begin = cluster.find("file=") + 5;
-  std::ifstream file(cluster.substr(begin, cluster.find(';', begin) - begin));
+  return cluster.substr(begin, cluster.find(';', begin) - begin);
+}
+
+// Somebody who has the run's token, on the driver's own host.
+void nonsense() {
+  std::ifstream file(join_file());
   std::string line;
   std::getline(file, line);
   AgentOrder order = AgentOrder::parse(line);
@@ -564,6 +571,88 @@ void stood_still() {
   expect(nodes().back().id == 2, "no node is another");
 }
 
+// How many jobs Slurm has that wait for a place.
+int pending_jobs() {
+  std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen("squeue -h -t PENDING -o %i | wc -l", "re"),
+                                             ::pclose);
+  int count = -1;
+  expect(pipe && std::fscanf(pipe.get(), "%d", &count) == 1, "what squeue says");
+  return count;
+}
+
+// Two more nodes are asked for, and wait in Slurm's queue.
+void asks_for_what_it_needs() {
+  auto fills_node = [] {
+    return manta::actor<Resident>(
+        ActorOptions{.resources = {.cpus = 2}, .labels = {{"role", "worker"}}});
+  };
+  auto first = fills_node();
+  expect(!get(first.call<&Resident::where>(), kJobPatience).empty(), "one has room");
+  {
+    auto second = fills_node(), third = fills_node();
+    expect(eventually([] { return pending_jobs() == 2; }), str(pending_jobs(), " jobs wait"));
+    std::this_thread::sleep_for(3s);  // longer than grow_wait
+    expect(pending_jobs() == 2, str(pending_jobs(), " jobs wait after a while"));
+  }
+  expect(eventually([] { return pending_jobs() == 0; }), "nothing needs them, and they are gone");
+  expect(nodes().size() == 2, str(nodes().size(), " nodes"));
+}
+
+// Its agents are copies, which Slurm has made of the program.
+void copied() {
+  std::string cluster = std::getenv("MANTA_CLUSTER");
+  std::string folder = cluster.substr(cluster.find("--bcast=") + 8);
+  auto program = [] {
+    return std::filesystem::read_symlink("/proc/" + std::to_string(agent_pid()) + "/exe").string();
+  };
+  for (const char* node : {"n1", "n2", "n3"}) {
+    std::string path = get(remote(on(node), program), kJobPatience);
+    expect(path.starts_with(folder), "the agent's program: " + path);
+  }
+}
+
+// The agent of a node dies, where the cluster has no other place.
+void agent_killed() {
+  auto before = nodes();
+  expect(before.size() == 4, str(before.size(), " nodes"));
+  TaskOptions options = on(before[2].host);
+  options.max_retries = 0;
+  auto kills = remote(options, [] { return ::kill(agent_pid(), SIGKILL) == 0; });
+  expect(eventually([&] {
+           auto all = nodes();
+           return all.size() == 4 && all.back().id > before.back().id;
+         }),
+         "another comes");
+  expect(get(remote(on(nodes().back().host), here), kJobPatience) == before[2].host,
+         "in the same place");
+}
+
+// Two of three nodes; until somebody ends it.
+void gives_two_back() {
+  expect(eventually([] { return nodes().size() == 2; }), "idle nodes go");
+  std::cout << "ready" << std::endl;
+  std::this_thread::sleep_for(2 * kJobPatience);
+}
+
+void one_joins() {
+  expect(eventually([] { return nodes().size() == 2; }), "a node joins");
+}
+
+// No file can be opened, until the test says so.
+void no_files_left() {
+  const std::string go = join_file() + ".go";
+  rlimit before{};
+  expect(::getrlimit(RLIMIT_NOFILE, &before) == 0, "a limit");
+  UniqueFd lowest(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  rlimit none{static_cast<rlim_t>(lowest.get()), before.rlim_max};
+  expect(::setrlimit(RLIMIT_NOFILE, &none) == 0, "a lower limit");
+  std::cout << "ready" << std::endl;
+  bool told = eventually([&] { return ::access(go.c_str(), F_OK) == 0; });
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  expect(told, "the test goes on");
+  one_joins();
+}
+
 void waits_for_node() {
   auto large = [] { return remote({.resources = {.cpus = 6}}, here); };
   std::string refused = failure_of([] { remote({.resources = {.cpus = 9}}, here); });
@@ -634,28 +723,35 @@ void preempted() {
 }  // namespace
 
 int run_cluster_job(const std::string& name) {
-  const std::map<std::string, void (*)()> jobs = {{"hello", hello},
-                                                  {"objects", objects},
-                                                  {"logs", logs},
-                                                  {"healed", healed},
-                                                  {"busy_everywhere", busy_everywhere},
-                                                  {"nonsense", nonsense},
-                                                  {"strangers", strangers},
-                                                  {"killed_worker", killed_worker},
-                                                  {"lost_host", lost_host},
-                                                  {"deaf_node", deaf_node},
-                                                  {"draining", draining},
-                                                  {"drained_and_replaced", drained_and_replaced},
-                                                  {"kept_by_one", kept_by_one},
-                                                  {"stood_still", stood_still},
-                                                  {"preempted", preempted},
-                                                  {"each_host_once", each_host_once},
-                                                  {"drained_by_others", drained_by_others},
-                                                  {"replaced", replaced},
-                                                  {"away_for_long", away_for_long},
-                                                  {"given_back", given_back},
-                                                  {"waits_for_node", waits_for_node},
-                                                  {"grows", grows}};
+  const std::map<std::string, void (*)()> jobs = {
+      {"hello", hello},
+      {"objects", objects},
+      {"logs", logs},
+      {"healed", healed},
+      {"busy_everywhere", busy_everywhere},
+      {"nonsense", nonsense},
+      {"strangers", strangers},
+      {"killed_worker", killed_worker},
+      {"lost_host", lost_host},
+      {"deaf_node", deaf_node},
+      {"draining", draining},
+      {"drained_and_replaced", drained_and_replaced},
+      {"kept_by_one", kept_by_one},
+      {"stood_still", stood_still},
+      {"preempted", preempted},
+      {"each_host_once", each_host_once},
+      {"drained_by_others", drained_by_others},
+      {"replaced", replaced},
+      {"away_for_long", away_for_long},
+      {"given_back", given_back},
+      {"waits_for_node", waits_for_node},
+      {"asks_for_what_it_needs", asks_for_what_it_needs},
+      {"copied", copied},
+      {"agent_killed", agent_killed},
+      {"gives_two_back", gives_two_back},
+      {"one_joins", one_joins},
+      {"no_files_left", no_files_left},
+      {"grows", grows}};
   try {
     jobs.at(name)();
     std::cout << "all is well" << std::endl;

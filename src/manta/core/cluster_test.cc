@@ -367,6 +367,58 @@ class FakeAgent {
   Channel channel_;
 };
 
+TEST(ClusterTroubleTest, ADriverWithoutFilesSaysWhyNobodyCanJoin) {
+  TemporaryFolder folder;
+  std::string self = std::filesystem::read_symlink("/proc/self/exe"), file = folder / "run.join";
+  Running driver({self},
+                 {{kJobVariable, "no_files_left"},
+                  {"MANTA_CLUSTER", str("join:0;max_nodes=1;file=", file, ";address=127.0.0.1")}},
+                 folder / "driver.out");
+  ASSERT_TRUE(driver.says("ready")) << driver.said();
+  Running agent({self}, {{kNodeVariable, str("file:", file, ";wait=120")}}, folder / "agent.out");
+  EXPECT_TRUE(driver.says("too many files are open, most likely; raise the limit of open files"))
+      << driver.said();
+  std::ofstream(file + ".go").close();
+  EXPECT_EQ(driver.exit_code(), 0) << driver.said() << agent.said();
+}
+
+// The file of a driver that was killed is still there.
+TEST(AgentThatJoinsTest, TriesUntilThereIsADriver) {
+  TemporaryFolder folder;
+  std::string self = std::filesystem::read_symlink("/proc/self/exe"), file = folder / "run.join";
+  AgentOrder stale;
+  stale.host = "127.0.0.1";
+  stale.port = 1;
+  stale.token = "of a run that is over";
+  stale.build_id = program_build_id();
+  stale.started_as = "join";
+  std::ofstream(file) << stale.text();
+  Running agent({self}, {{kNodeVariable, str("file:", file, ";wait=120")}}, folder / "agent.out");
+  ASSERT_TRUE(agent.says("waits up to 120 s for a driver: ")) << agent.said();
+  Running driver({self},
+                 {{kJobVariable, "one_joins"},
+                  {"MANTA_CLUSTER", str("join:1;file=", file, ";address=127.0.0.1")}},
+                 folder / "driver.out");
+  EXPECT_EQ(driver.exit_code(), 0) << driver.said() << agent.said();
+  EXPECT_EQ(agent.exit_code(), 0) << agent.said();
+}
+
+TEST(AgentThatJoinsTest, GivesUpAndSaysWhy) {
+  TemporaryFolder folder;
+  std::string file = folder / "run.join";
+  auto refusal = [&](const std::string& from) {
+    Running agent({std::filesystem::read_symlink("/proc/self/exe")}, {{kNodeVariable, from}},
+                  folder / "agent.out");
+    EXPECT_EQ(agent.exit_code(), 1);
+    return agent.said();
+  };
+  EXPECT_THAT(refusal("file:" + file + ";wait=0.1"),
+              HasSubstr("no driver could be joined by the file '" + file + "' in 0.1 s: the file"));
+  EXPECT_THAT(refusal("file:" + file + ";wait=soon"),
+              HasSubstr("wait must be a number of seconds above 0"));
+  EXPECT_THAT(refusal("elsewhere"), HasSubstr("it must be 'stdin'"));
+}
+
 // A run must not begin with fewer nodes than it asked for.
 TEST(ClusterLivenessTest, ANodeThatJoinsAndIsLostBeforeTheRunBeginsIsNotCounted) {
   TemporaryFolder folder;

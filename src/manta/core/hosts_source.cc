@@ -75,10 +75,16 @@ class HostsSource final : public NodeSource {
     return {host};
   }
   void on_left(const std::string& host) override { left_.insert(host); }
+  void withdraw(const std::string& host) override {
+    ending_.add(std::move(commands_[host]), std::chrono::milliseconds(0));
+    commands_.erase(host);
+    left_.insert(host);
+  }
   std::optional<Resources> shape() const override { return std::nullopt; }
 
   void finish(Deadline deadline) override {
     for (auto& [host, command] : commands_) command->finish(deadline);
+    ending_.finish(deadline);
   }
 
   std::string said() const override {
@@ -123,6 +129,7 @@ class HostsSource final : public NodeSource {
   const std::string command_;
   std::string program_;
   std::map<std::string, std::unique_ptr<SourceCommand>> commands_;
+  EndingCommands ending_;
   std::set<std::string> left_;  // hosts without an agent
   size_t started_ = 0;
   AgentOrder order_;

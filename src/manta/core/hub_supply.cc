@@ -60,9 +60,12 @@ void Hub::plan_nodes_now() {
     any_idle = any_idle || (idle_long && id != 0);
     state.nodes.push_back({id, Room(ledger_.available(id)), node.info.labels, idle_long});
   }
-  if (any_idle || !state.supply.possible.empty()) state.waiting = waiting_for_room();
+  if (any_idle || !state.supply.possible.empty() || !state.supply.coming.empty()) {
+    state.waiting = waiting_for_room();
+  }
   NodePlan plan = plan_nodes(state);
   for (const auto& [name, count] : plan.bring) supply_->want_nodes(name, count);
+  supply_->spare_nodes(plan.spare);
   for (NodeId id : plan.release) {
     nodes_.at(id).draining = true;
     ledger_.drain_node(id);

@@ -137,6 +137,7 @@ struct PaperSupply final : NodeSupply {
   SupplyState state() const override { return told; }
   void want_nodes(const std::string& name, size_t count) override { wanted[name] = count; }
   void release_node(NodeId) override {}
+  void spare_nodes(const std::map<std::string, size_t>&) override {}
 
   SupplyState told;
   std::map<std::string, size_t> wanted;  // the last time

@@ -58,6 +58,7 @@ class JoinSource final : public NodeSource {
   // Whoever starts agents may look at `manta status`.
   std::vector<std::string> bring(const std::string&, size_t) override { return {}; }
   void on_left(const std::string&) override {}
+  void withdraw(const std::string&) override {}
   std::optional<Resources> shape() const override {
     if (cpus_ == 0) return std::nullopt;
     return Resources{.cpus = cpus_};

@@ -48,6 +48,14 @@ class Planner {
       if (more > 0) plan_.bring[state_.supply.possible[kind].name] += more;
       workers += more;
     }
+    size_t place = state_.nodes.size();
+    for (const auto& each : state_.supply.coming) {
+      for (size_t i = 0; i < each.count; ++i, ++place) {
+        if (used_[place] || workers <= state_.supply.least) continue;
+        ++plan_.spare[each.name];
+        --workers;
+      }
+    }
     for (size_t i = 0; i < state_.nodes.size() && workers > state_.supply.least; ++i) {
       const auto& node = state_.nodes[i];
       if (node.id == 0 || !node.idle_long || used_[i]) continue;

@@ -32,6 +32,7 @@ TEST(NodePlanTest, Decides) {
   SupplyState four{.coming = {}, .possible = {nodes_of(2, 4)}};
   SupplyState one_coming{.coming = {nodes_of(2, 1)}, .possible = {nodes_of(2, 3)}};
   SupplyState at_least_two{.coming = {}, .possible = {nodes_of(2, 4)}, .least = 2};
+  SupplyState replaced{.coming = {nodes_of(2, 1)}, .possible = {}, .least = 1};
   SupplyState hosts{
       .coming = {}, .possible = {nodes_of(2, 1, "n1"), nodes_of(8, 1, "n2")}, .least = 0};
   const auto kStrict = Placement::kStrictSpread;
@@ -61,6 +62,13 @@ TEST(NodePlanTest, Decides) {
         {},
         at_least_two},
        {{}, {1}}},
+      {"one that is coming and that nothing needs",
+       {{planned(0, 2)}, {}, one_coming},
+       {{}, {}, {{"", 1}}}},
+      {"one that is coming instead of a lost one", {{planned(0, 2)}, {}, replaced}, {}},
+      {"rather what is coming than what is there",
+       {{planned(0, 2), planned(1, 2, true)}, {}, replaced},
+       {{}, {}, {{"", 1}}}},
       {"not while something waits for it",
        {{planned(0, 0), planned(1, 2, true)}, {waits(2)}, four},
        {}},
@@ -185,6 +193,8 @@ TEST(NodePlanTest, AllWorkRunsAndAllNodesGoInTheEnd) {
       state.supply.least = least;
       NodePlan plan = plan_nodes(state);
       coming += plan.bring[""];
+      ASSERT_LE(plan.spare[""], coming) << seed;
+      coming -= plan.spare[""];
       ASSERT_LE(coming + present.size() - 1, most) << seed;
       for (NodeId id : plan.release) {
         ASSERT_NE(id, 0u);

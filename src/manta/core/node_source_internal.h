@@ -39,8 +39,12 @@ class NodeSource {
   /// Starts what brings `count` nodes of that name; what their agents will say that they were
   /// started as, if they are known beforehand.
   virtual std::vector<std::string> bring(const std::string& name, size_t count) = 0;
-  /// A node that had joined has gone; or one did not come, after it was brought.
+  /// A node that had joined has gone; or one did not come, after it was brought. What it had of the
+  /// cluster is given back.
   virtual void on_left(const std::string& started_as) = 0;
+  /// A node that was brought and has not joined is not wanted any more: ends what would bring it,
+  /// and takes it out of the cluster's queue.
+  virtual void withdraw(const std::string& started_as) = 0;
   /// What a new node will have, as far as the options say.
   virtual std::optional<Resources> shape() const = 0;
   /// The end of what the commands that it has started have printed, for a message about nodes that
