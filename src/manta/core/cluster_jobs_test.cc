@@ -498,11 +498,12 @@ void replaced() {
   auto resident = manta::actor<Resident>(
       ActorOptions{.max_restarts = 1, .max_call_retries = 1, .labels = {{"node", "n2"}}});
   expect(get(resident.call<&Resident::where>(), kJobPatience) == "n2", "an actor on n2");
-  NodeId before = nodes()[2].id;
+  size_t count = nodes().size();
+  NodeId last = nodes().back().id;
   std::cout << "ready" << std::endl;
   expect(eventually([&] {
            auto all = nodes();
-           return all.size() == 3 && all[2].host == "n2" && all[2].id != before;
+           return all.size() == count && all.back().host == "n2" && all.back().id > last;
          }),
          "the host is there again");
   expect(get(resident.call<&Resident::where>(), kJobPatience) == "n2", "and so is its actor");
@@ -627,6 +628,15 @@ void agent_killed() {
          "in the same place");
 }
 
+// Its only node crashes; the test sees to it.
+void moves() {
+  Node before = nodes().back();
+  std::cout << "on " << before.host << "." << std::endl;
+  expect(eventually([&] { return nodes().back().id > before.id; }), "another node comes");
+  expect(nodes().back().host != before.host, "elsewhere");
+  expect(get(remote(on(nodes().back().host), here), kJobPatience) != before.host, "and works");
+}
+
 // Two of three nodes; until somebody ends it.
 void gives_two_back() {
   expect(eventually([] { return nodes().size() == 2; }), "idle nodes go");
@@ -748,6 +758,7 @@ int run_cluster_job(const std::string& name) {
       {"asks_for_what_it_needs", asks_for_what_it_needs},
       {"copied", copied},
       {"agent_killed", agent_killed},
+      {"moves", moves},
       {"gives_two_back", gives_two_back},
       {"one_joins", one_joins},
       {"no_files_left", no_files_left},

@@ -87,6 +87,12 @@ TEST(RayTest, TasksAndActorsOnEveryNodeAndADrain) {
                   RayCluster::environment(), folder / "request");
   EXPECT_EQ(request.exit_code(), 0) << request.said();
   EXPECT_EQ(drain->exit_code(), 0) << drain->said();
+
+  // On n1 or n3, because n2 drains.
+  auto moves = start("moves", "ray:1");
+  ASSERT_TRUE(moves->says("on n")) << moves->said();
+  hosts->crash(moves->said().find("on n1.") != std::string::npos ? 1 : 3);
+  EXPECT_EQ(moves->exit_code(), 0) << moves->said();
 }
 
 TEST(RaySourceTest, AnInterpreterWithoutRayIsAnErrorThatSaysSo) {

@@ -76,6 +76,16 @@ TEST_F(SlurmTest, PreemptionDrainsAndWhatRunsGoesOn) {
   EXPECT_THAT(driver->said(), HasSubstr("all is well"));
 }
 
+// Slurm hears of it only after SlurmdTimeout, and by then the node is there again.
+TEST_F(SlurmTest, ANodeOfAnAllocationThatCrashesAndComesBackIsReplaced) {
+  auto driver =
+      start({"salloc", "--no-kill", "-N3", "--exclusive", self()}, "replaced", "slurm;grow_wait=5");
+  ASSERT_TRUE(driver->says("ready")) << driver->said() << slurm_->logs();
+  hosts_->crash(2);
+  slurm_->restart(2);
+  EXPECT_EQ(driver->exit_code(), 0) << driver->said() << slurm_->logs();
+}
+
 TEST_F(SlurmTest, JobsComeAndGoByNeed) {
   auto driver = start({self()}, "grows", "slurm:1;max_nodes=3;cpus=2;idle=0.5");
   EXPECT_EQ(driver->exit_code(), 0) << driver->said() << slurm_->logs();
