@@ -69,7 +69,7 @@ class SlurmCluster {
          << "\nSlurmctldPidFile=" << path("ctld.pid") << "\nSlurmdPidFile=" << path("slurmd-%n.pid")
          << "\nProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\n"
             "JobAcctGatherType=jobacct_gather/none\nSelectType=select/cons_tres\n"
-            "SelectTypeParameters=CR_Core\nSlurmdParameters=config_overrides\nSlurmdTimeout=3\n"
+            "SelectTypeParameters=CR_Core\nSlurmdParameters=config_overrides\nSlurmdTimeout=300\n"
             "MessageTimeout=5\nTCPTimeout=2\nKillWait=2\nReturnToService=2\nMpiDefault=none\n"
             "EnforcePartLimits=ALL\nCommunicationParameters=NoCtldInAddrAny,NoInAddrAny\n"
             "NodeName=n[1-"

@@ -76,7 +76,7 @@ TEST_F(SlurmTest, PreemptionDrainsAndWhatRunsGoesOn) {
   EXPECT_THAT(driver->said(), HasSubstr("all is well"));
 }
 
-// Slurm hears of it only after SlurmdTimeout, and by then the node is there again.
+// Within SlurmdTimeout: a node that Slurm has given up is not of the job any more.
 TEST_F(SlurmTest, ANodeOfAnAllocationThatCrashesAndComesBackIsReplaced) {
   auto driver =
       start({"salloc", "--no-kill", "-N3", "--exclusive", self()}, "replaced", "slurm;grow_wait=5");
