@@ -243,7 +243,8 @@ class Hub final : public EngineEvents {
   Resources most_of_a_node() const;
   std::vector<Node> describe_nodes() const;
   std::string why_impossible(const Need& need) const;
-  std::string why_impossible(const std::vector<Request>& asked, Placement placement) const;
+  std::string why_impossible(const std::vector<Request>& asked, Placement placement,
+                             bool with_replacements = true) const;
   const std::vector<Request>& requests_of(const std::vector<ObjectId>& group) const;
   void fail_impossible();
   void fail_unqueued(ObjectId id, const Outcome& failed);
@@ -252,7 +253,8 @@ class Hub final : public EngineEvents {
   std::string status();
 
   // hub_supply.cc
-  bool may_come(const std::vector<Request>& asked, Placement placement) const;
+  bool may_come(const std::vector<Request>& asked, Placement placement,
+                bool with_replacements) const;
   std::string what_may_come() const;
   void plan_nodes_later();
   void plan_nodes_now();

@@ -217,8 +217,9 @@ void Hub::on(Peer& peer, AskPossible message) {
     asked.push_back({std::move(resources), std::move(labels)});
   }
   answer(peer, message.request,
-         message.present_only ? ledger_.why_impossible(asked, message.placement)
-                              : why_impossible(asked, message.placement));
+         message.nodes == WhichNodes::kPresent
+             ? ledger_.why_impossible(asked, message.placement)
+             : why_impossible(asked, message.placement, message.nodes == WhichNodes::kAll));
 }
 
 void Hub::on(Peer&, Hello) { throw Error(ErrorKind::kCorrupt, "it says hello twice"); }

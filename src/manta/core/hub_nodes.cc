@@ -103,14 +103,15 @@ std::vector<Node> Hub::describe_nodes() const {
 }
 
 // Empty if it is possible. One machine needs no word about nodes.
-std::string Hub::why_impossible(const std::vector<Request>& asked, Placement placement) const {
+std::string Hub::why_impossible(const std::vector<Request>& asked, Placement placement,
+                                bool with_replacements) const {
   bool one_machine = nodes_.size() == 1 && placement != Placement::kStrictSpread &&
                      std::all_of(asked.begin(), asked.end(), [&](const Request& each) {
                        return has_labels(nodes_.begin()->second.info.labels, each.labels);
                      });
   std::string why = asked.size() == 1 ? ledger_.why_impossible(asked.front())
                                       : ledger_.why_impossible(asked, placement);
-  if (!why.empty() && may_come(asked, placement)) return "";
+  if (!why.empty() && may_come(asked, placement, with_replacements)) return "";
   if (why.empty() || !one_machine) return why;
   std::string times = asked.size() == 1 ? "" : str(asked.size(), " times ");
   return str("asks for ", times, to_string(asked.front().resources), ", but this machine has only ",

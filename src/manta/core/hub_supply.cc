@@ -14,8 +14,12 @@ constexpr size_t kMostPlanned = 256;
 
 }  // namespace
 
-bool Hub::may_come(const std::vector<Request>& asked, Placement placement) const {
-  return supply_ && could_come(supply_->state(), ledger_.idle_nodes(), asked, placement);
+bool Hub::may_come(const std::vector<Request>& asked, Placement placement,
+                   bool with_replacements) const {
+  if (!supply_) return false;
+  SupplyState supply = supply_->state();
+  if (!with_replacements) supply.replacements.clear();
+  return could_come(supply, ledger_.idle_nodes(), asked, placement);
 }
 
 std::string Hub::what_may_come() const {

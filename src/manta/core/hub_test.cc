@@ -330,6 +330,22 @@ TEST_F(HubEngineTest, AGangThatWaitsForNodesNeitherBlocksNorFailsASmallerOne) {
   EXPECT_TRUE(eventually([&] { return sizes_of_gangs() == std::vector<size_t>{2, 2}; }));
 }
 
+// Work waits for it; what runs on the node that drains does not leave for it.
+TEST_F(HubEngineTest, AReplacementOfANodeThatDrainsIsPossibleAndNotObtainable) {
+  supply_.told.source = "paper";
+  supply_.told.replacements = {{"n2", 1, {.cpus = 4}, {{"node", "n2"}}}};
+  start(kThreeNodes);
+  event([](EngineEvents& events) { events.on_node_draining(2, "test"); });
+  AskPossible question;
+  question.asked = {{{.cpus = 4}, {{"node", "n2"}}}};
+  for (auto [nodes, possible] :
+       {std::pair(WhichNodes::kPresent, false), std::pair(WhichNodes::kObtainable, false),
+        std::pair(WhichNodes::kAll, true)}) {
+    question.nodes = nodes;
+    EXPECT_EQ(client_->ask(question).text.empty(), possible);
+  }
+}
+
 TEST_F(HubEngineTest, EachGangThatWaitsIsDemand) {
   supply_.told.source = "paper";
   supply_.told.possible = {{"", 10, {.cpus = 1}, {}}};
