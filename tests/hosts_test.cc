@@ -529,6 +529,19 @@ TEST_F(HostsTest, LeavesAHostThatWillBeTakenAway) {
   EXPECT_THAT(driver->said(), HasSubstr("the group is started again elsewhere"));
 }
 
+// Its replacement, which can come only after it, is no reason to stop.
+TEST_F(HostsTest, StaysOnAHostThatWillBeTakenAwayIfThereIsNoOtherRoom) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  double result = expected();
+  auto driver = start(4, {"--cpus", "0", "--pause-ms", "30"}, enter_without_folder());
+  ASSERT_TRUE(driver->says("report 1")) << driver->said();
+  for (pid_t pid : hosts_->processes(2)) ::kill(pid, SIGTERM);
+  expect_good_end(*driver, result);
+  EXPECT_THAT(driver->said(), HasSubstr("n2 will be taken away"));
+  EXPECT_THAT(driver->said(), testing::Not(HasSubstr("started again elsewhere")));
+}
+
 // Its loop makes no report within an epoch, unless it is told to stop.
 TEST_F(HostsTest, LeavesAHostThatWillBeTakenAwayAtOnceIfTheLoopAsks) {
   make_hosts(4);

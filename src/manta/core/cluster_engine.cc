@@ -8,6 +8,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/base/log_internal.h"
+#include "manta/base/start_thread_internal.h"
 #include "manta/core/cluster_engine_internal.h"
 #include "manta/core/resources_internal.h"
 
@@ -78,6 +79,12 @@ ClusterEngine::ClusterEngine(EventLoop& loop, ClusterEngineOptions options, Engi
   listener_ = std::make_unique<TlsListener>(loop_, key_, listen_tcp(listen_address(), 0),
                                             [this](const std::shared_ptr<AsyncChannel>& channel,
                                                    Frame& frame) { on_first(channel, frame); });
+  listener_->when_stuck([this] {
+    log_warning(str("no other node, and no process of one, can connect to the driver at ",
+                    listener_->address().text(),
+                    ": too many files are open, most likely; raise the ",
+                    "limit of open files (ulimit -n); ", describe_limits()));
+  });
   local_ = std::make_unique<LocalEngine>(loop_, options_.local, static_cast<EngineEvents&>(*this));
   AgentOrder order;
   order.host = listener_->address().host;
@@ -161,10 +168,14 @@ void ClusterEngine::on_agent(const std::shared_ptr<AsyncChannel>& channel, Agent
     encode_message<ToAgent>(channel->out(), AgentRejected{why});
     return channel->flush_and_close();
   }
+  if (withdrawn_.contains(hello.started_as)) {
+    encode_message<ToAgent>(channel->out(), AgentRejected{"it is not needed any more"});
+    return channel->flush_and_close();
+  }
   NodeId id = next_node_++;
   hello.node.id = id;
   channel->trust();
-  agents_[id] = {hello.node, hello.started_as, channel, Clock::now(), false};
+  agents_[id] = {hello.node, hello.started_as, channel, Clock::now()};
   channel->start(
       [this, id](Frame& frame) { on_agent_frame(id, frame); },
       [this, id](const std::string& why) { lose(id, why.empty() ? "its agent has ended" : why); });
@@ -204,6 +215,7 @@ void ClusterEngine::on_agent_frame(NodeId node, Frame& frame) {
     }
     on_fetched(fetched->request, fetched->why);
   } else if (auto* draining = std::get_if<AgentDraining>(&message)) {
+    agent->second.draining = true;
     events_.on_node_draining(node, draining->why);
   }
 }
@@ -219,8 +231,13 @@ bool ClusterEngine::is_of(NodeId node, ProcessId process) const {
 
 void ClusterEngine::ping() {
   auto now = Clock::now();
+  // While this process stood still (SIGSTOP, a machine that was paused, swapping) it heard nobody,
+  // whatever they said: that time counts against none of them.
+  auto stood_still = std::max(now - ping_due_, Clock::duration::zero());
+  ping_due_ = now + kPing;
   std::vector<NodeId> silent;
-  for (const auto& [id, agent] : agents_) {
+  for (auto& [id, agent] : agents_) {
+    agent.heard = std::min(now, agent.heard + stood_still);
     if (now - agent.heard > options_.cluster.dead_after) silent.push_back(id);
     encode_message<ToAgent>(agent.channel->out(), AgentPing{});
   }
@@ -237,7 +254,7 @@ void ClusterEngine::lose(NodeId node, const std::string& why) {
   auto found = agents_.find(node);
   if (found == agents_.end()) return;
   found->second.channel->close();
-  source_->on_left(found->second.started_as);
+  if (!stopping_) source_->on_left(found->second.started_as);
   bool released = found->second.released;
   if (!begun_) left_early_ += str("; ", found->second.info.host, " joined and was lost: ", why);
   agents_.erase(found);

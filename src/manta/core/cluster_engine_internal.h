@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -63,6 +64,7 @@ class ClusterEngine final : public Engine,
   SupplyState state() const override;
   void want_nodes(const std::string& name, size_t count) override;
   void release_node(NodeId node) override;
+  void spare_nodes(const std::map<std::string, size_t>& spare) override;
 
  private:
   struct Agent {
@@ -70,6 +72,7 @@ class ClusterEngine final : public Engine,
     std::string started_as;
     std::shared_ptr<AsyncChannel> channel;
     Clock::time_point heard;
+    bool draining = false;
     bool released = false;
   };
   /// Processes of several nodes that start together.
@@ -85,13 +88,15 @@ class ClusterEngine final : public Engine,
   /// A node that was asked for.
   struct Coming {
     std::string name;  // under which; empty for a new one
-    Clock::time_point until;
+    Clock::time_point asked;
+    std::optional<Clock::time_point> spare_since = {};  // nothing needs it
   };
 
   // cluster_supply.cc
   void on_source_failed(const std::string& started_as, const std::string& why);
   void on_agent_joined(const std::string& started_as, const NodeInfo& node);
   void look_at_coming();
+  void withdraw(const std::string& started_as);
   void count_failure(const std::string& name, const std::string& why);
   PossibleNodes describe(const std::string& name, size_t count) const;
 
@@ -136,6 +141,7 @@ class ClusterEngine final : public Engine,
   bool begun_ = false;                         // the run goes on, whoever fails from here on
   bool were_all_there_ = false;                // when it began
   std::map<std::string, Coming> coming_;       // by what their agents will say
+  std::set<std::string> withdrawn_;            // those that must not join any more, likewise
   std::map<std::string, NodeInfo> known_;      // nodes that have been there, likewise
   std::optional<NodeInfo> like_;               // the last that joined
   SupplyRetries retries_;                      // of nodes that were asked for
@@ -148,6 +154,7 @@ class ClusterEngine final : public Engine,
   std::map<uint64_t, Fetching> fetching_;
   uint64_t next_fetch_ = 1;
   std::unique_ptr<EventLoop::Timer> ping_timer_;
+  Clock::time_point ping_due_ = Clock::now();
   bool stopping_ = false;
 };
 

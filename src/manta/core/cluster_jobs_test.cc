@@ -1,6 +1,8 @@
 // What the drivers of cluster_test.cc do, each in a process of its own on a host of its own.
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +13,7 @@
 #include <fstream>
 #include <iostream>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <set>
 #include <thread>
@@ -343,11 +346,15 @@ void busy_everywhere() {
   std::this_thread::sleep_for(kJobPatience);
 }
 
-// Somebody who has the run's token, on the driver's own host.
-void nonsense() {
+std::string join_file() {
   std::string cluster = std::getenv("MANTA_CLUSTER");
   size_t begin = cluster.find("file=") + 5;
-  std::ifstream file(cluster.substr(begin, cluster.find(';', begin) - begin));
+  return cluster.substr(begin, cluster.find(';', begin) - begin);
+}
+
+// Somebody who has the run's token, on the driver's own host.
+void nonsense() {
+  std::ifstream file(join_file());
   std::string line;
   std::getline(file, line);
   AgentOrder order = AgentOrder::parse(line);
@@ -434,16 +441,18 @@ void nonsense() {
   expect(get(resident.call<&Resident::where>(), kJobPatience) == "n1", "the actor lives");
 }
 
+bool drains(const std::string& host) {
+  auto all = nodes();
+  return std::any_of(all.begin(), all.end(), [&](const Node& node) {
+    return node.host == host && node.state == NodeState::kDraining;
+  });
+}
+
+// Its host will not come again.
 void draining() {
   auto asked = remote(on("n1"), [] { return ::kill(agent_pid(), SIGTERM) == 0; });
   expect(get(asked, kJobPatience), "a signal for the agent");
-  auto drains = [] {
-    auto all = nodes();
-    return std::any_of(all.begin(), all.end(), [](const Node& node) {
-      return node.host == "n1" && node.state == NodeState::kDraining;
-    });
-  };
-  expect(eventually(drains), "the node drains");
+  expect(eventually([] { return drains("n1"); }), "the node drains");
   std::string refused = failure_of([] { remote(on("n1"), here); });
   expect(refused.find("n1 (is draining)") != std::string::npos, "nothing new: " + refused);
   expect(get(remote(on("n2"), here), kJobPatience) == "n2", "others go on");
@@ -452,14 +461,36 @@ void draining() {
 // Somebody else asks for the node n2.
 void drained_by_others() {
   std::cout << "ready" << std::endl;
-  expect(eventually([] {
-           auto all = nodes();
-           return std::any_of(all.begin(), all.end(), [](const Node& node) {
-             return node.host == "n2" && node.state == NodeState::kDraining;
-           });
-         }),
-         "n2 drains");
+  expect(eventually([] { return drains("n2"); }), "n2 drains");
   expect(get(remote(on("n1"), here), kJobPatience) == "n1", "others go on");
+}
+
+struct Drainer {
+  bool signal_agent() { return ::kill(agent_pid(), SIGTERM) == 0; }
+};
+
+// Its host comes again once its agent has ended.
+void drained_and_replaced() {
+  double all_cpus = nodes()[1].total.cpus;
+  NodeId before = nodes()[1].id;
+  auto drainer = manta::actor<Drainer>(
+      ActorOptions{.resources = {.cpus = all_cpus}, .labels = {{"node", "n1"}}});
+  auto before_it = remote(on("n1"), here);  // waits: the actor has the node for itself
+  get(drainer.call<&Drainer::signal_agent>(), kJobPatience);
+  expect(eventually([] { return drains("n1"); }), "the node drains");
+  auto after_it = remote(on("n1"), here);
+  std::string why = why_waits(after_it);
+  expect(
+      why.find("waits for a node that hosts may bring (0 asked for, 0 more possible, 1 more when "
+               "what drains has gone)") != std::string::npos,
+      "why: " + why);
+  auto ends = drainer.call<&Drainer::signal_agent>();
+  for (auto& each : {before_it, after_it}) {
+    expect(get(each, kJobPatience) == "n1", "the host is there again");
+  }
+  expect(eventually([&] { return nodes().size() == 4 && nodes()[3].host == "n1"; }) &&
+             nodes()[3].id != before,
+         "as another node");
 }
 
 // The host n2 crashes; the test sees to it.
@@ -467,11 +498,12 @@ void replaced() {
   auto resident = manta::actor<Resident>(
       ActorOptions{.max_restarts = 1, .max_call_retries = 1, .labels = {{"node", "n2"}}});
   expect(get(resident.call<&Resident::where>(), kJobPatience) == "n2", "an actor on n2");
-  NodeId before = nodes()[2].id;
+  size_t count = nodes().size();
+  NodeId last = nodes().back().id;
   std::cout << "ready" << std::endl;
   expect(eventually([&] {
            auto all = nodes();
-           return all.size() == 3 && all[2].host == "n2" && all[2].id != before;
+           return all.size() == count && all.back().host == "n2" && all.back().id > last;
          }),
          "the host is there again");
   expect(get(resident.call<&Resident::where>(), kJobPatience) == "n2", "and so is its actor");
@@ -504,6 +536,131 @@ void given_back() {
   wait(std::vector{kept});
   std::this_thread::sleep_for(1500ms);
   expect(sum_of(get(kept, kJobPatience)) == int64_t{1'000'000} * 999'999 / 2, "it is still there");
+}
+
+// A value that two idle nodes have keeps one of them.
+void kept_by_one() {
+  auto kept = remote(on("n1"), make_numbers, 1'000'000);
+  wait(std::vector{remote(on("n2"), sum_of, kept)});
+  expect(eventually([] { return nodes().size() < 3; }), "an idle node goes");
+  std::this_thread::sleep_for(1500ms);
+  expect(nodes().size() == 2, str(nodes().size(), " nodes"));
+  expect(sum_of(get(kept, kJobPatience)) == int64_t{1'000'000} * 999'999 / 2, "it is still there");
+}
+
+// The driver stands still for longer than dead_after; the test sees to it.
+void stood_still() {
+  auto talkers = actor_group<Talker>(std::vector<ActorOptions>(
+      3, {.resources = {.cpus = 1}, .placement = Placement::kStrictSpread}));
+  auto pids = [&] {
+    std::vector<int> result;
+    for (auto& each : talkers) {
+      result.push_back(get(each.call<&Talker::say>(std::string("I am here")), kJobPatience));
+    }
+    return result;
+  };
+  auto before = pids();
+  std::cout << "ready" << std::endl;
+  auto last = Clock::now();
+  expect(eventually([&] { return Clock::now() - std::exchange(last, Clock::now()) > 5s; }),
+         "it stood still");
+  std::this_thread::sleep_for(2500ms);  // two looks at who is alive
+  expect(pids() == before, "all actors live");
+  for (const char* node : {"n1", "n2"}) {
+    expect(get(remote(on(node), here), kJobPatience) == node, str("a task on ", node));
+  }
+  expect(nodes().back().id == 2, "no node is another");
+}
+
+// How many jobs Slurm has that wait for a place.
+int pending_jobs() {
+  std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen("squeue -h -t PENDING -o %i | wc -l", "re"),
+                                             ::pclose);
+  int count = -1;
+  expect(pipe && std::fscanf(pipe.get(), "%d", &count) == 1, "what squeue says");
+  return count;
+}
+
+// Two more nodes are asked for, and wait in Slurm's queue.
+void asks_for_what_it_needs() {
+  auto fills_node = [] {
+    return manta::actor<Resident>(
+        ActorOptions{.resources = {.cpus = 2}, .labels = {{"role", "worker"}}});
+  };
+  auto first = fills_node();
+  expect(!get(first.call<&Resident::where>(), kJobPatience).empty(), "one has room");
+  {
+    auto second = fills_node(), third = fills_node();
+    expect(eventually([] { return pending_jobs() == 2; }), str(pending_jobs(), " jobs wait"));
+    std::this_thread::sleep_for(3s);  // longer than grow_wait
+    expect(pending_jobs() == 2, str(pending_jobs(), " jobs wait after a while"));
+  }
+  expect(eventually([] { return pending_jobs() == 0; }), "nothing needs them, and they are gone");
+  expect(nodes().size() == 2, str(nodes().size(), " nodes"));
+}
+
+// Its agents are copies, which Slurm has made of the program.
+void copied() {
+  std::string cluster = std::getenv("MANTA_CLUSTER");
+  std::string folder = cluster.substr(cluster.find("--bcast=") + 8);
+  auto program = [] {
+    return std::filesystem::read_symlink("/proc/" + std::to_string(agent_pid()) + "/exe").string();
+  };
+  for (const char* node : {"n1", "n2", "n3"}) {
+    std::string path = get(remote(on(node), program), kJobPatience);
+    expect(path.starts_with(folder), "the agent's program: " + path);
+  }
+}
+
+// The agent of a node dies, where the cluster has no other place.
+void agent_killed() {
+  auto before = nodes();
+  expect(before.size() == 4, str(before.size(), " nodes"));
+  TaskOptions options = on(before[2].host);
+  options.max_retries = 0;
+  auto kills = remote(options, [] { return ::kill(agent_pid(), SIGKILL) == 0; });
+  expect(eventually([&] {
+           auto all = nodes();
+           return all.size() == 4 && all.back().id > before.back().id;
+         }),
+         "another comes");
+  expect(get(remote(on(nodes().back().host), here), kJobPatience) == before[2].host,
+         "in the same place");
+}
+
+// Its only node crashes; the test sees to it.
+void moves() {
+  Node before = nodes().back();
+  std::cout << "on " << before.host << "." << std::endl;
+  expect(eventually([&] { return nodes().back().id > before.id; }), "another node comes");
+  expect(nodes().back().host != before.host, "elsewhere");
+  expect(get(remote(on(nodes().back().host), here), kJobPatience) != before.host, "and works");
+}
+
+// Two of three nodes; until somebody ends it.
+void gives_two_back() {
+  expect(eventually([] { return nodes().size() == 2; }), "idle nodes go");
+  std::cout << "ready" << std::endl;
+  std::this_thread::sleep_for(2 * kJobPatience);
+}
+
+void one_joins() {
+  expect(eventually([] { return nodes().size() == 2; }), "a node joins");
+}
+
+// No file can be opened, until the test says so.
+void no_files_left() {
+  const std::string go = join_file() + ".go";
+  rlimit before{};
+  expect(::getrlimit(RLIMIT_NOFILE, &before) == 0, "a limit");
+  UniqueFd lowest(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  rlimit none{static_cast<rlim_t>(lowest.get()), before.rlim_max};
+  expect(::setrlimit(RLIMIT_NOFILE, &none) == 0, "a lower limit");
+  std::cout << "ready" << std::endl;
+  bool told = eventually([&] { return ::access(go.c_str(), F_OK) == 0; });
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  expect(told, "the test goes on");
+  one_joins();
 }
 
 void waits_for_node() {
@@ -576,25 +733,36 @@ void preempted() {
 }  // namespace
 
 int run_cluster_job(const std::string& name) {
-  const std::map<std::string, void (*)()> jobs = {{"hello", hello},
-                                                  {"objects", objects},
-                                                  {"logs", logs},
-                                                  {"healed", healed},
-                                                  {"busy_everywhere", busy_everywhere},
-                                                  {"nonsense", nonsense},
-                                                  {"strangers", strangers},
-                                                  {"killed_worker", killed_worker},
-                                                  {"lost_host", lost_host},
-                                                  {"deaf_node", deaf_node},
-                                                  {"draining", draining},
-                                                  {"preempted", preempted},
-                                                  {"each_host_once", each_host_once},
-                                                  {"drained_by_others", drained_by_others},
-                                                  {"replaced", replaced},
-                                                  {"away_for_long", away_for_long},
-                                                  {"given_back", given_back},
-                                                  {"waits_for_node", waits_for_node},
-                                                  {"grows", grows}};
+  const std::map<std::string, void (*)()> jobs = {
+      {"hello", hello},
+      {"objects", objects},
+      {"logs", logs},
+      {"healed", healed},
+      {"busy_everywhere", busy_everywhere},
+      {"nonsense", nonsense},
+      {"strangers", strangers},
+      {"killed_worker", killed_worker},
+      {"lost_host", lost_host},
+      {"deaf_node", deaf_node},
+      {"draining", draining},
+      {"drained_and_replaced", drained_and_replaced},
+      {"kept_by_one", kept_by_one},
+      {"stood_still", stood_still},
+      {"preempted", preempted},
+      {"each_host_once", each_host_once},
+      {"drained_by_others", drained_by_others},
+      {"replaced", replaced},
+      {"away_for_long", away_for_long},
+      {"given_back", given_back},
+      {"waits_for_node", waits_for_node},
+      {"asks_for_what_it_needs", asks_for_what_it_needs},
+      {"copied", copied},
+      {"agent_killed", agent_killed},
+      {"moves", moves},
+      {"gives_two_back", gives_two_back},
+      {"one_joins", one_joins},
+      {"no_files_left", no_files_left},
+      {"grows", grows}};
   try {
     jobs.at(name)();
     std::cout << "all is well" << std::endl;

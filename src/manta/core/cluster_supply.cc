@@ -7,6 +7,12 @@
 #include "manta/core/cluster_engine_internal.h"
 
 namespace manta {
+namespace {
+
+// A queue of tasks that is empty for a moment takes back nothing.
+constexpr std::chrono::seconds kSparedFor{5};
+
+}  // namespace
 
 PossibleNodes ClusterEngine::describe(const std::string& name, size_t count) const {
   PossibleNodes nodes{name, count, {.cpus = 0}, {{"role", "worker"}}};
@@ -32,12 +38,24 @@ SupplyState ClusterEngine::state() const {
   state.patience = options.grow_wait;
   if (!begun_) return state;  // those that the run begins with are on their way
   state.least = options.replace ? options.min_nodes.value_or(source_->expected())
-                                : options.min_nodes.value_or(agents_.size() + coming_.size());
+                                : options.min_nodes.value_or(std::min(
+                                      source_->expected(), agents_.size() + coming_.size()));
   for (const auto& [started_as, coming] : coming_) {
     state.coming.push_back(describe(coming.name, 1));
   }
-  for (const auto& [name, count] : source_->possible(agents_.size() + coming_.size())) {
-    if (options.replace || name.empty()) state.possible.push_back(describe(name, count));
+  std::set<std::string> leaving;
+  size_t there = agents_.size() + coming_.size(), stay = there;
+  for (const auto& [id, agent] : agents_) {
+    if (!agent.draining && !agent.released) continue;
+    leaving.insert(agent.started_as);
+    --stay;
+  }
+  auto now = source_->possible(there, {});
+  for (const auto& [name, count] : source_->possible(stay, leaving)) {
+    if (!options.replace && !name.empty()) continue;
+    size_t at_once = std::min(now[name], count);
+    if (at_once > 0) state.possible.push_back(describe(name, at_once));
+    if (count > at_once) state.replacements.push_back(describe(name, count - at_once));
   }
   // The first are asked for first: not the host that is away, if another would do.
   std::stable_sort(state.possible.begin(), state.possible.end(),
@@ -53,7 +71,8 @@ void ClusterEngine::want_nodes(const std::string& name, size_t count) {
   try {
     for (const auto& started_as : source_->bring(name, count)) {
       log_info(str("asking ", options_.cluster.kind, " for node ", started_as));
-      coming_[started_as] = {name, Clock::now() + options_.cluster.grow_wait};
+      coming_[started_as] = {name, Clock::now()};
+      withdrawn_.erase(started_as);
     }
   } catch (const Error& error) {
     source_->on_left(name);
@@ -100,16 +119,54 @@ void ClusterEngine::on_agent_joined(const std::string& started_as, const NodeInf
   like_ = node;
 }
 
+// A host that does not answer is asked again. New nodes keep their place in the cluster's queue for
+// as long as something needs them.
 void ClusterEngine::look_at_coming() {
   auto now = Clock::now();
-  for (auto each = coming_.begin(); each != coming_.end();) {
-    if (now < each->second.until) {
-      ++each;
+  std::vector<std::pair<std::string, std::string>> late;
+  for (const auto& [started_as, coming] : coming_) {
+    bool queues = coming.name.empty();
+    if (!queues && now - coming.asked > options_.cluster.grow_wait) {
+      late.emplace_back(started_as, coming.name);
+    }
+  }
+  for (const auto& [started_as, name] : late) {
+    withdraw(started_as);
+    count_failure(name, str("node ", started_as, " has not joined in time"));
+  }
+}
+
+void ClusterEngine::withdraw(const std::string& started_as) {
+  coming_.erase(started_as);
+  withdrawn_.insert(started_as);
+  source_->withdraw(started_as);
+}
+
+// Those that were asked for last.
+void ClusterEngine::spare_nodes(const std::map<std::string, size_t>& spare) {
+  if (stopping_) return;
+  auto now = Clock::now();
+  std::vector<std::pair<const std::string, Coming>*> latest;
+  for (auto& each : coming_) latest.push_back(&each);
+  std::stable_sort(latest.begin(), latest.end(), [](const auto* one, const auto* other) {
+    return one->second.asked > other->second.asked;
+  });
+  auto left = spare;
+  std::vector<std::string> over;
+  for (auto* each : latest) {
+    auto& [started_as, coming] = *each;
+    size_t& count = left[coming.name];
+    if (count == 0) {
+      coming.spare_since.reset();
       continue;
     }
-    source_->on_left(each->first);
-    count_failure(each->second.name, str("node ", each->first, " has not joined in time"));
-    each = coming_.erase(each);
+    --count;
+    if (!coming.spare_since) coming.spare_since = now;
+    if (now - *coming.spare_since > kSparedFor) over.push_back(started_as);
+  }
+  for (const auto& started_as : over) {
+    log_info(str("node ", started_as, " is not needed any more: it is withdrawn"));
+    withdraw(started_as);
   }
 }
 

@@ -88,7 +88,8 @@ TEST_F(ClusterTest, LargeObjectsThatAreNotEncrypted) { run("objects", ";encrypt_
 TEST_F(ClusterTest, LogFilesOfTheDriversMachine) { run("logs"); }
 TEST_F(ClusterTest, AStrangerIsRefused) { run("strangers"); }
 TEST_F(ClusterTest, AKilledWorker) { run("killed_worker"); }
-TEST_F(ClusterTest, AHostThatIsToBeTakenAway) { run("draining"); }
+TEST_F(ClusterTest, AHostThatIsToBeTakenAway) { run("draining", ";replace=no"); }
+TEST_F(ClusterTest, AHostThatIsTakenAwayAndComesBack) { run("drained_and_replaced"); }
 
 TEST_F(ClusterTest, ACrashedHost) {
   make_hosts(3);
@@ -260,6 +261,28 @@ TEST_F(ClusterTest, IdleHostsAreGivenBackAndComeAgain) {
   expect_empty(3);
 }
 
+TEST_F(ClusterTest, OneOfTwoIdleHostsKeepsWhatOnlyTheyHave) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  auto driver = start("kept_by_one", "n1,n2", ";min_nodes=0;idle=0.5");
+  EXPECT_EQ(driver->exit_code(), 0) << driver->said();
+  expect_empty(3);
+}
+
+// As one whose virtual machine is paused: the hosts have answered all the time.
+TEST_F(ClusterTest, ADriverThatStoodStillHasLostNoHost) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  auto driver = start("stood_still", "n1,n2", ";fence_after=60");
+  ASSERT_TRUE(driver->says("ready")) << driver->said();
+  ::kill(driver->pid(), SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::seconds(6));
+  ::kill(driver->pid(), SIGCONT);
+  EXPECT_EQ(driver->exit_code(), 0) << driver->said();
+  EXPECT_THAT(driver->said(), testing::Not(HasSubstr("is lost")));
+  expect_empty(3);
+}
+
 TEST_F(ClusterTest, WorkWaitsForANodeThatMayJoin) {
   make_hosts(2);
   if (IsSkipped()) return;
@@ -283,6 +306,20 @@ TEST_F(ClusterTest, AHostThatCannotBeReachedIsAnErrorThatSaysSo) {
   EXPECT_THAT(driver->said(), HasSubstr("node n9 cannot join: the command that starts its agent "
                                         "exited with code 1. It said:\nnsenter: cannot open"));
   expect_empty(1);
+}
+
+TEST(HostsSourceTest, AHostThatIsNamedTwiceIsAnErrorThatSaysSo) {
+  TemporaryFolder folder;
+  for (const auto& [hosts, what] :
+       std::map<std::string, std::string>{{"n1,n2,n1", "the cluster 'hosts' names host 'n1' twice"},
+                                          {"n1,,n2", "the cluster 'hosts' names an empty host"}}) {
+    Running driver({std::filesystem::read_symlink("/proc/self/exe")},
+                   {{kJobVariable, "hello"},
+                    {"MANTA_CLUSTER", str("hosts:", hosts, ";command=true;address=127.0.0.1")}},
+                   folder / "driver");
+    EXPECT_NE(driver.exit_code(), 0);
+    EXPECT_THAT(driver.said(), HasSubstr(what));
+  }
 }
 
 // Closed by default: a run on one machine listens on no network address.
@@ -329,6 +366,58 @@ class FakeAgent {
   }
   Channel channel_;
 };
+
+TEST(ClusterTroubleTest, ADriverWithoutFilesSaysWhyNobodyCanJoin) {
+  TemporaryFolder folder;
+  std::string self = std::filesystem::read_symlink("/proc/self/exe"), file = folder / "run.join";
+  Running driver({self},
+                 {{kJobVariable, "no_files_left"},
+                  {"MANTA_CLUSTER", str("join:0;max_nodes=1;file=", file, ";address=127.0.0.1")}},
+                 folder / "driver.out");
+  ASSERT_TRUE(driver.says("ready")) << driver.said();
+  Running agent({self}, {{kNodeVariable, str("file:", file, ";wait=120")}}, folder / "agent.out");
+  EXPECT_TRUE(driver.says("too many files are open, most likely; raise the limit of open files"))
+      << driver.said();
+  std::ofstream(file + ".go").close();
+  EXPECT_EQ(driver.exit_code(), 0) << driver.said() << agent.said();
+}
+
+// The file of a driver that was killed is still there.
+TEST(AgentThatJoinsTest, TriesUntilThereIsADriver) {
+  TemporaryFolder folder;
+  std::string self = std::filesystem::read_symlink("/proc/self/exe"), file = folder / "run.join";
+  AgentOrder stale;
+  stale.host = "127.0.0.1";
+  stale.port = 1;
+  stale.token = "of a run that is over";
+  stale.build_id = program_build_id();
+  stale.started_as = "join";
+  std::ofstream(file) << stale.text();
+  Running agent({self}, {{kNodeVariable, str("file:", file, ";wait=120")}}, folder / "agent.out");
+  ASSERT_TRUE(agent.says("waits up to 120 s for a driver: ")) << agent.said();
+  Running driver({self},
+                 {{kJobVariable, "one_joins"},
+                  {"MANTA_CLUSTER", str("join:1;file=", file, ";address=127.0.0.1")}},
+                 folder / "driver.out");
+  EXPECT_EQ(driver.exit_code(), 0) << driver.said() << agent.said();
+  EXPECT_EQ(agent.exit_code(), 0) << agent.said();
+}
+
+TEST(AgentThatJoinsTest, GivesUpAndSaysWhy) {
+  TemporaryFolder folder;
+  std::string file = folder / "run.join";
+  auto refusal = [&](const std::string& from) {
+    Running agent({std::filesystem::read_symlink("/proc/self/exe")}, {{kNodeVariable, from}},
+                  folder / "agent.out");
+    EXPECT_EQ(agent.exit_code(), 1);
+    return agent.said();
+  };
+  EXPECT_THAT(refusal("file:" + file + ";wait=0.1"),
+              HasSubstr("no driver could be joined by the file '" + file + "' in 0.1 s: the file"));
+  EXPECT_THAT(refusal("file:" + file + ";wait=soon"),
+              HasSubstr("wait must be a number of seconds above 0"));
+  EXPECT_THAT(refusal("elsewhere"), HasSubstr("it must be 'stdin'"));
+}
 
 // A run must not begin with fewer nodes than it asked for.
 TEST(ClusterLivenessTest, ANodeThatJoinsAndIsLostBeforeTheRunBeginsIsNotCounted) {

@@ -30,6 +30,16 @@ class HostsSource final : public NodeSource {
       throw Error(ErrorKind::kInvalidArgument,
                   "the cluster 'hosts' names no host: write hosts:n1,n2");
     }
+    std::set<std::string> names;
+    for (const std::string& host : hosts_) {
+      if (host.empty() || !names.insert(host).second) {
+        throw Error(ErrorKind::kInvalidArgument,
+                    str("the cluster 'hosts' names ",
+                        host.empty() ? "an empty host" : str("host '", host, "' twice"),
+                        ": a host has one agent, which offers all of its processors; name each "
+                        "host once, as in hosts:n1,n2"));
+      }
+    }
     // ssh hands it to a shell.
     bool plain = std::all_of(program_.begin(), program_.end(), [](unsigned char c) {
       return std::isalnum(c) ||
@@ -52,9 +62,11 @@ class HostsSource final : public NodeSource {
     for (const std::string& host : hosts_) start_one(host);
   }
 
-  std::map<std::string, size_t> possible(size_t) const override {
+  std::map<std::string, size_t> possible(size_t,
+                                         const std::set<std::string>& leaving) const override {
     std::map<std::string, size_t> result;
     for (const auto& host : left_) result[host] = 1;
+    for (const auto& host : leaving) result[host] = 1;
     return result;
   }
   std::vector<std::string> bring(const std::string& host, size_t) override {
@@ -63,10 +75,16 @@ class HostsSource final : public NodeSource {
     return {host};
   }
   void on_left(const std::string& host) override { left_.insert(host); }
+  void withdraw(const std::string& host) override {
+    ending_.add(std::move(commands_[host]), std::chrono::milliseconds(0));
+    commands_.erase(host);
+    left_.insert(host);
+  }
   std::optional<Resources> shape() const override { return std::nullopt; }
 
   void finish(Deadline deadline) override {
     for (auto& [host, command] : commands_) command->finish(deadline);
+    ending_.finish(deadline);
   }
 
   std::string said() const override {
@@ -111,6 +129,7 @@ class HostsSource final : public NodeSource {
   const std::string command_;
   std::string program_;
   std::map<std::string, std::unique_ptr<SourceCommand>> commands_;
+  EndingCommands ending_;
   std::set<std::string> left_;  // hosts without an agent
   size_t started_ = 0;
   AgentOrder order_;

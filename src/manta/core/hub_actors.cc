@@ -22,12 +22,14 @@ std::string plain(std::string name) {
 
 }  // namespace
 
-void Hub::add_actor(const TaskSpec& create, const std::vector<ObjectId>& group) {
+void Hub::add_actor(const TaskSpec& create, const std::vector<ObjectId>& group,
+                    std::vector<Request> gang) {
   auto actor = std::make_unique<Actor>();
   actor->id = create.id;
   actor->create = create;
   actor->restarts_left = create.max_restarts;
   actor->group = group;
+  actor->gang = std::move(gang);
   if (!create.actor_name.empty()) actor_names_[create.actor_name] = create.id;
   // Kept for restarts, beyond the first construction's own holds.
   for (ObjectId ref : create.args.refs) objects_.add_ref(ref);
@@ -181,6 +183,7 @@ void Hub::kill_actor(ObjectId id, bool may_restart, const std::string& why) {
 void Hub::end_actor(Actor& actor, ErrorInfo why) {
   bool has_process = actor.has_process();
   bool queued = actor.group.empty() || actor.group.front() == actor.id;
+  Need need = need_of(actor.create);
   actor.state = Actor::kDead;
   actor.death = std::move(why);
   for (ObjectId id : std::exchange(actor.group, {})) {  // none starts without the others
@@ -199,7 +202,7 @@ void Hub::end_actor(Actor& actor, ErrorInfo why) {
   auto create = tasks_.find(actor.id);
   if (create != tasks_.end()) {
     if (create->second->state == Task::kQueued && !has_process && queued) {
-      ready_.remove(actor.id, actor.create.depth, Need(actor.create));
+      ready_.remove(actor.id, actor.create.depth, need);
     }
     finish_task(actor.id, {false, {}, actor.death});
   }

@@ -164,6 +164,7 @@ class Hub final : public EngineEvents {
     /// The actors that it starts with, all or none, itself included; empty once they have started.
     /// Only the first is queued.
     std::vector<ObjectId> group;
+    std::vector<Request> gang;  // what all of them ask for; of the first only
   };
 
   // hub.cc
@@ -242,8 +243,9 @@ class Hub final : public EngineEvents {
   Resources most_of_a_node() const;
   std::vector<Node> describe_nodes() const;
   std::string why_impossible(const Need& need) const;
-  std::string why_impossible(const std::vector<Request>& asked, Placement placement) const;
-  std::vector<Request> requests_of(const std::vector<ObjectId>& group) const;
+  std::string why_impossible(const std::vector<Request>& asked, Placement placement,
+                             bool with_replacements = true) const;
+  const std::vector<Request>& requests_of(const std::vector<ObjectId>& group) const;
   void fail_impossible();
   void fail_unqueued(ObjectId id, const Outcome& failed);
 
@@ -251,7 +253,8 @@ class Hub final : public EngineEvents {
   std::string status();
 
   // hub_supply.cc
-  bool may_come(const std::vector<Request>& asked, Placement placement) const;
+  bool may_come(const std::vector<Request>& asked, Placement placement,
+                bool with_replacements) const;
   std::string what_may_come() const;
   void plan_nodes_later();
   void plan_nodes_now();
@@ -269,7 +272,9 @@ class Hub final : public EngineEvents {
   void forget_memory_of(NodeId node, const std::string& why);
 
   // hub_tasks.cc
-  void submit(Peer& peer, TaskSpec spec, const std::vector<ObjectId>& group = {});
+  void submit(Peer& peer, TaskSpec spec, const std::vector<ObjectId>& group = {},
+              std::vector<Request> gang = {});
+  Need need_of(const TaskSpec& spec) const;
   void dependency_ready(Task& task);
   void enqueue(Task& task);
   void dispatch_tasks();
@@ -293,7 +298,8 @@ class Hub final : public EngineEvents {
   std::string describe_holder(uint64_t holder);
 
   // hub_actors.cc
-  void add_actor(const TaskSpec& create, const std::vector<ObjectId>& group);
+  void add_actor(const TaskSpec& create, const std::vector<ObjectId>& group,
+                 std::vector<Request> gang);
   Peer& place_actor(Task& create, Grant grant);
   bool start_group(const std::vector<ObjectId>& group);
   void submit_call(Task& task);

@@ -156,6 +156,7 @@ void Hub::on(Peer& peer, CreateNamed message) {
 
 void Hub::on(Peer& peer, CreateGroup message) {
   std::vector<ObjectId> group;
+  std::vector<Request> gang;
   if (message.specs.empty()) return;
   for (const TaskSpec& spec : message.specs) {
     check_new(peer, spec.id);
@@ -164,11 +165,12 @@ void Hub::on(Peer& peer, CreateGroup message) {
       throw Error(ErrorKind::kCorrupt, "it asked for a group of what are no plain actors");
     }
     group.push_back(spec.id);
+    gang.push_back({spec.resources, spec.labels});
   }
   for (TaskSpec& spec : message.specs) {
     adopt(spec.args);
     hold(peer, spec.id);
-    submit(peer, std::move(spec), group);
+    submit(peer, std::move(spec), group, std::exchange(gang, {}));
   }
   // A node may have gone since the process asked.
   const TaskSpec& first = tasks_.at(group.front())->spec;
@@ -215,8 +217,9 @@ void Hub::on(Peer& peer, AskPossible message) {
     asked.push_back({std::move(resources), std::move(labels)});
   }
   answer(peer, message.request,
-         message.present_only ? ledger_.why_impossible(asked, message.placement)
-                              : why_impossible(asked, message.placement));
+         message.nodes == WhichNodes::kPresent
+             ? ledger_.why_impossible(asked, message.placement)
+             : why_impossible(asked, message.placement, message.nodes == WhichNodes::kAll));
 }
 
 void Hub::on(Peer&, Hello) { throw Error(ErrorKind::kCorrupt, "it says hello twice"); }

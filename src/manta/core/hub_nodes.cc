@@ -74,6 +74,7 @@ Resources Hub::most_of_a_node() const {
     SupplyState supply = supply_->state();
     for (const auto& each : supply.coming) all.push_back(each.total);
     for (const auto& each : supply.possible) all.push_back(each.total);
+    for (const auto& each : supply.replacements) all.push_back(each.total);
   }
   for (const Resources& total : all) {
     most.cpus = std::max(most.cpus, total.cpus);
@@ -102,14 +103,15 @@ std::vector<Node> Hub::describe_nodes() const {
 }
 
 // Empty if it is possible. One machine needs no word about nodes.
-std::string Hub::why_impossible(const std::vector<Request>& asked, Placement placement) const {
+std::string Hub::why_impossible(const std::vector<Request>& asked, Placement placement,
+                                bool with_replacements) const {
   bool one_machine = nodes_.size() == 1 && placement != Placement::kStrictSpread &&
                      std::all_of(asked.begin(), asked.end(), [&](const Request& each) {
                        return has_labels(nodes_.begin()->second.info.labels, each.labels);
                      });
   std::string why = asked.size() == 1 ? ledger_.why_impossible(asked.front())
                                       : ledger_.why_impossible(asked, placement);
-  if (!why.empty() && may_come(asked, placement)) return "";
+  if (!why.empty() && may_come(asked, placement, with_replacements)) return "";
   if (why.empty() || !one_machine) return why;
   std::string times = asked.size() == 1 ? "" : str(asked.size(), " times ");
   return str("asks for ", times, to_string(asked.front().resources), ", but this machine has only ",
@@ -121,13 +123,8 @@ std::string Hub::why_impossible(const Need& need) const {
   return ledger_.is_possible(need.request) ? "" : why_impossible({need.request}, need.placement);
 }
 
-std::vector<Request> Hub::requests_of(const std::vector<ObjectId>& group) const {
-  std::vector<Request> asked;
-  for (ObjectId id : group) {
-    const TaskSpec& spec = tasks_.at(id)->spec;
-    asked.push_back({spec.resources, spec.labels});
-  }
-  return asked;
+const std::vector<Request>& Hub::requests_of(const std::vector<ObjectId>& group) const {
+  return actors_.at(group.front())->gang;
 }
 
 // A node has gone, and with it perhaps the only place for what waits.

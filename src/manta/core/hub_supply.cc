@@ -14,17 +14,24 @@ constexpr size_t kMostPlanned = 256;
 
 }  // namespace
 
-bool Hub::may_come(const std::vector<Request>& asked, Placement placement) const {
-  return supply_ && could_come(supply_->state(), ledger_.idle_nodes(), asked, placement);
+bool Hub::may_come(const std::vector<Request>& asked, Placement placement,
+                   bool with_replacements) const {
+  if (!supply_) return false;
+  SupplyState supply = supply_->state();
+  if (!with_replacements) supply.replacements.clear();
+  return could_come(supply, ledger_.idle_nodes(), asked, placement);
 }
 
 std::string Hub::what_may_come() const {
   SupplyState supply = supply_->state();
-  size_t coming = 0, possible = 0;
+  size_t coming = 0, possible = 0, later = 0;
   for (const auto& each : supply.coming) coming += each.count;
   for (const auto& each : supply.possible) possible += each.count;
+  for (const auto& each : supply.replacements) later += each.count;
   return str("waits for a node that ", supply.source, " may bring (", coming, " asked for, ",
-             possible, " more possible)", supply.trouble.empty() ? "" : "; ", supply.trouble);
+             possible, " more possible",
+             later == 0 ? "" : str(", ", later, " more when what drains has gone"), ")",
+             supply.trouble.empty() ? "" : "; ", supply.trouble);
 }
 
 void Hub::plan_nodes_later() {
@@ -57,9 +64,12 @@ void Hub::plan_nodes_now() {
     any_idle = any_idle || (idle_long && id != 0);
     state.nodes.push_back({id, Room(ledger_.available(id)), node.info.labels, idle_long});
   }
-  if (any_idle || !state.supply.possible.empty()) state.waiting = waiting_for_room();
+  if (any_idle || !state.supply.possible.empty() || !state.supply.coming.empty()) {
+    state.waiting = waiting_for_room();
+  }
   NodePlan plan = plan_nodes(state);
   for (const auto& [name, count] : plan.bring) supply_->want_nodes(name, count);
+  supply_->spare_nodes(plan.spare);
   for (NodeId id : plan.release) {
     nodes_.at(id).draining = true;
     ledger_.drain_node(id);
@@ -67,7 +77,7 @@ void Hub::plan_nodes_now() {
   }
 }
 
-// Where something runs, or is kept that is nowhere else.
+// Where something runs, or is kept that is on no node that stays.
 std::set<NodeId> Hub::used_nodes() const {
   std::set<NodeId> used;
   for (const auto& [index, peer] : peers_) {
@@ -75,12 +85,17 @@ std::set<NodeId> Hub::used_nodes() const {
       used.insert(peer->node);
     }
   }
+  std::vector<std::vector<NodeId>> holders;  // that do not drain
   for (const auto& [address, weak] : located_) {
     auto memory = weak.lock();
-    for (const auto& [id, node] : nodes_) {
-      if (memory && memory->is_only_on(id)) used.insert(id);
+    if (!memory || memory->is_on(0)) continue;
+    auto& nodes = holders.emplace_back();
+    for (NodeId id : memory->nodes()) {
+      auto node = nodes_.find(id);
+      if (node != nodes_.end() && !node->second.draining) nodes.push_back(id);
     }
   }
+  keep_values(holders, used);
   return used;
 }
 
@@ -89,14 +104,10 @@ std::vector<NodePlanState::Waiting> Hub::waiting_for_room() {
   size_t requests = 0;
   for (TaskQueue::Shape* shape : ready_.shapes()) {
     const Request& request = shape->need.request;
-    auto actor = actors_.find(shape->front());
-    if (actor != actors_.end() && !actor->second->group.empty()) {
-      waiting.push_back({requests_of(actor->second->group), shape->need.placement});
+    const auto& gang = shape->need.gang;
+    for (size_t i = 0; i < shape->size() && requests < kMostPlanned; ++i) {
+      waiting.push_back({gang.empty() ? std::vector{request} : gang, shape->need.placement});
       requests += waiting.back().asked.size();
-    } else {
-      for (size_t i = 0; i < shape->size() && requests < kMostPlanned; ++i, ++requests) {
-        waiting.push_back({{request}, shape->need.placement});
-      }
     }
     if (requests >= kMostPlanned) break;
   }
@@ -108,11 +119,9 @@ void Hub::give_up_waiting_for_nodes(const SupplyState& supply) {
   auto now = Clock::now();
   std::vector<std::pair<Need, std::string>> reasons;
   for (TaskQueue::Shape* shape : ready_.shapes()) {
-    auto actor = actors_.find(shape->front());
-    bool group = actor != actors_.end() && !actor->second->group.empty();
-    std::string why =
-        group ? ledger_.why_impossible(requests_of(actor->second->group), shape->need.placement)
-              : ledger_.why_impossible(shape->need.request);
+    const Need& need = shape->need;
+    std::string why = need.gang.empty() ? ledger_.why_impossible(need.request)
+                                        : ledger_.why_impossible(need.gang, need.placement);
     if (why.empty()) {
       shape->waits_for_node.reset();
       continue;
@@ -125,7 +134,7 @@ void Hub::give_up_waiting_for_nodes(const SupplyState& supply) {
                              supply.trouble.empty() ? "" : "; ", supply.trouble));
   }
   for (const auto& [need, why] : reasons) {
-    auto taken = ready_.take_if([&](ObjectId id) { return Need(tasks_.at(id)->spec) == need; });
+    auto taken = ready_.take_if([&](ObjectId id) { return need_of(tasks_.at(id)->spec) == need; });
     for (ObjectId id : taken) {
       fail_unqueued(id, Outcome::failed(ErrorKind::kResources, str(describe_holder(id), " ", why)));
     }

@@ -26,7 +26,17 @@ uint64_t function_key(const Function& function) {
 
 }  // namespace
 
-void Hub::submit(Peer& peer, TaskSpec spec, const std::vector<ObjectId>& group) {
+// As it queues.
+Need Hub::need_of(const TaskSpec& spec) const {
+  Need need(spec);
+  if (!need.creates_actor) return need;
+  auto actor = actors_.find(spec.id);
+  if (actor != actors_.end() && !actor->second->group.empty()) need.gang = actor->second->gang;
+  return need;
+}
+
+void Hub::submit(Peer& peer, TaskSpec spec, const std::vector<ObjectId>& group,
+                 std::vector<Request> gang) {
   ObjectId id = spec.id;
   objects_.create(id);
   auto owned = std::make_unique<Task>();
@@ -34,7 +44,7 @@ void Hub::submit(Peer& peer, TaskSpec spec, const std::vector<ObjectId>& group) 
   task.spec = std::move(spec);
   task.submitter = peer.index;
   tasks_[id] = std::move(owned);
-  if (task.spec.kind == TaskKind::kActorCreate) add_actor(task.spec, group);
+  if (task.spec.kind == TaskKind::kActorCreate) add_actor(task.spec, group, std::move(gang));
   if (task.spec.parent != 0) children_[task.spec.parent].push_back(id);
 
   // Held until the task is done: for its first run, and for every other.
@@ -77,7 +87,7 @@ void Hub::enqueue(Task& task) {
     if (actor != actors_.end()) return end_actor(*actor->second, failed.error);
     return finish_task(task.spec.id, std::move(failed));
   }
-  Need need(task.spec);
+  Need need = need_of(task.spec);
   std::string why = why_impossible(need);
   if (why.empty()) return ready_.push_back(task.spec.id, task.spec.depth, need);
   Outcome failed =
@@ -158,7 +168,9 @@ void Hub::dispatch_tasks() {
     }
     if (!shape->empty()) {
       waiting.push_back(shape);
-      if (shape->passed_over > kMaxPassedOver) starved.push_back(&request);
+      // Nodes that cannot hold it keep nothing for it.
+      bool starves = shape->passed_over > kMaxPassedOver && !shape->waits_for_node;
+      if (starves) starved.push_back(&request);
     }
   }
   for (const Grant& grant : tentative) ledger_.release(grant);
@@ -258,7 +270,7 @@ void Hub::on_task_done(Peer& peer, TaskDone done) {
                task.attempts <= task.spec.max_retries;
   if (again) {
     task.state = Task::kQueued;
-    ready_.push_front(done.id, task.spec.depth, Need(task.spec));
+    ready_.push_front(done.id, task.spec.depth, need_of(task.spec));
   } else {
     finish_task(done.id, std::move(done.outcome));
   }
@@ -288,7 +300,7 @@ size_t Hub::on_tasks_returned(Peer& peer, const std::vector<ObjectId>& ids) {
     if (peer.actor != 0) {
       actors_.at(peer.actor)->waiting[task.submitter].push_front(*id);
     } else {
-      ready_.push_front(*id, task.spec.depth, Need(task.spec));
+      ready_.push_front(*id, task.spec.depth, need_of(task.spec));
     }
   }
   return count;
@@ -306,7 +318,7 @@ void Hub::on_worker_lost(Peer& peer, const std::string& how) {
   if (!task.cancelled && task.attempts <= task.spec.max_retries) {
     log_info(lost_message(peer, str("task '", task_name(task.spec), "' is run again"), how));
     task.state = Task::kQueued;
-    ready_.push_front(id, task.spec.depth, Need(task.spec));
+    ready_.push_front(id, task.spec.depth, need_of(task.spec));
     return;
   }
   finish_task(
@@ -379,7 +391,7 @@ void Hub::cancel(ObjectId id, bool force) {
           continue;
         }
       } else if (task.state == Task::kQueued) {
-        ready_.remove(next, task.spec.depth, Need(task.spec));
+        ready_.remove(next, task.spec.depth, need_of(task.spec));
       }
       finish_task(next, cancelled());
       continue;

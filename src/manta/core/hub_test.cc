@@ -123,12 +123,24 @@ struct PaperEngine final : Engine {
   }
   void kill(ProcessId process) override { killed.push_back(process); }
   MemoryTransfers* transfers() override { return nullptr; }
-  NodeSupply* node_supply() override { return nullptr; }
+  NodeSupply* node_supply() override { return supply; }
   void shutdown() override {}
 
+  NodeSupply* supply = nullptr;
   std::vector<std::vector<Placed>> gangs;
   std::vector<ProcessId> killed;
   ProcessId next = 1;
+};
+
+// Nodes that never come.
+struct PaperSupply final : NodeSupply {
+  SupplyState state() const override { return told; }
+  void want_nodes(const std::string& name, size_t count) override { wanted[name] = count; }
+  void release_node(NodeId) override {}
+  void spare_nodes(const std::map<std::string, size_t>&) override {}
+
+  SupplyState told;
+  std::map<std::string, size_t> wanted;  // the last time
 };
 
 struct ToThisHub final : HubLink {
@@ -147,6 +159,7 @@ class HubEngineTest : public testing::Test {
     options.make_engine = [&](EventLoop& loop, EngineEvents& hub) {
       auto made = std::make_unique<PaperEngine>();
       engine_ = made.get();
+      if (!supply_.told.source.empty()) engine_->supply = &supply_;
       events_ = &hub;
       loop_ = &loop;
       for (const NodeInfo& node : nodes) hub.on_node_joined(node);
@@ -184,7 +197,27 @@ class HubEngineTest : public testing::Test {
     }
   }
 
+  // So many actors with a CPU each, all or none; the first one's handle.
+  detail::HandlePtr start_gang(int size, Placement placement = Placement::kPack) {
+    std::vector<TaskSpec> specs;
+    for (int i = 0; i < size; ++i) {
+      specs.push_back(actor({.cpus = 1}, placement));
+      handles_.push_back(client_->own(specs.back().id));
+    }
+    auto first = handles_[handles_.size() - static_cast<size_t>(size)];
+    hub_->post(CreateGroup{std::move(specs)});
+    return first;
+  }
+  std::vector<size_t> sizes_of_gangs() {
+    std::lock_guard lock(loop_->mutex);
+    std::vector<size_t> sizes;
+    for (const auto& gang : engine_->gangs) sizes.push_back(gang.size());
+    return sizes;
+  }
+
   SessionFolder folder_{""};
+  PaperSupply supply_;  // the engine's if it has a name
+  std::vector<detail::HandlePtr> handles_;
   PaperEngine* engine_ = nullptr;
   EngineEvents* events_ = nullptr;
   EventLoop* loop_ = nullptr;
@@ -273,6 +306,56 @@ TEST_F(HubEngineTest, AnActorThatMayRestartMovesToAnotherNode) {
   hub_->post(AddRef{handle->id});  // a turn of the dispatcher
   ASSERT_EQ(engine_->gangs.size(), 2u);
   EXPECT_NE(engine_->gangs[1][0].node, lost);
+}
+
+// What each of their members asks for is the same.
+TEST_F(HubEngineTest, AGangThatWaitsForNodesNeitherBlocksNorFailsASmallerOne) {
+  supply_.told.source = "paper";
+  supply_.told.possible = {{"", 10, {.cpus = 1}, {}}};
+  supply_.told.patience = 1s;
+  start({{0, "n0", "", {.cpus = 2}, {}}});
+  auto large = start_gang(10);
+  start_gang(2);  // has room
+  EXPECT_TRUE(eventually([&] { return sizes_of_gangs() == std::vector<size_t>{2}; }));
+  start_gang(2);  // waits for the one before it
+  EXPECT_THAT(error_of(large), AllOf(HasSubstr("asks for 10 times 1 CPU"),
+                                     HasSubstr("paper has brought no node that can hold it")));
+  event([](EngineEvents& events) {
+    for (ProcessId process : {1, 2}) {
+      ProcessExit exit;
+      exit.process = process;
+      events.on_exited(exit);
+    }
+  });
+  EXPECT_TRUE(eventually([&] { return sizes_of_gangs() == std::vector<size_t>{2, 2}; }));
+}
+
+// Work waits for it; what runs on the node that drains does not leave for it.
+TEST_F(HubEngineTest, AReplacementOfANodeThatDrainsIsPossibleAndNotObtainable) {
+  supply_.told.source = "paper";
+  supply_.told.replacements = {{"n2", 1, {.cpus = 4}, {{"node", "n2"}}}};
+  start(kThreeNodes);
+  event([](EngineEvents& events) { events.on_node_draining(2, "test"); });
+  AskPossible question;
+  question.asked = {{{.cpus = 4}, {{"node", "n2"}}}};
+  for (auto [nodes, possible] :
+       {std::pair(WhichNodes::kPresent, false), std::pair(WhichNodes::kObtainable, false),
+        std::pair(WhichNodes::kAll, true)}) {
+    question.nodes = nodes;
+    EXPECT_EQ(client_->ask(question).text.empty(), possible);
+  }
+}
+
+TEST_F(HubEngineTest, EachGangThatWaitsIsDemand) {
+  supply_.told.source = "paper";
+  supply_.told.possible = {{"", 10, {.cpus = 1}, {}}};
+  supply_.told.patience = 10min;
+  start({{0, "n0", "", {.cpus = 0}, {}}});
+  for (int i = 0; i < 3; ++i) start_gang(2);
+  EXPECT_TRUE(eventually([&] {
+    std::lock_guard lock(loop_->mutex);
+    return supply_.wanted[""] == 6;
+  }));
 }
 
 // Each of these steps once took a time that grew with the number of tasks, of nodes, or with both.

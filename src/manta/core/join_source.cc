@@ -50,13 +50,15 @@ class JoinSource final : public NodeSource {
     }
     written_ = true;
   }
-  std::map<std::string, size_t> possible(size_t there) const override {
+  std::map<std::string, size_t> possible(size_t there,
+                                         const std::set<std::string>&) const override {
     if (there >= most_) return {};
     return {{"", most_ - there}};
   }
   // Whoever starts agents may look at `manta status`.
   std::vector<std::string> bring(const std::string&, size_t) override { return {}; }
   void on_left(const std::string&) override {}
+  void withdraw(const std::string&) override {}
   std::optional<Resources> shape() const override {
     if (cpus_ == 0) return std::nullopt;
     return Resources{.cpus = cpus_};

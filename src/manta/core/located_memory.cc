@@ -32,9 +32,15 @@ void LocatedMemory::start_fetch(NodeId to) {
   MANTA_CHECK(from != nodes_.end(), "memory is fetched that is nowhere");
   fetch.tried.insert(*from);
   std::weak_ptr<LocatedMemory> weak = weak_from_this();
-  transfers_->fetch(key(), *from, to, [weak, to](const std::string& why) {
-    if (auto self = weak.lock()) self->finish_fetch(to, why);
-  });
+  auto finished = [weak, to, number = key().number,
+                   transfers = transfers_](const std::string& why) {
+    if (auto self = weak.lock()) {
+      self->finish_fetch(to, why);
+    } else if (why.empty()) {
+      transfers->drop(number, {to});  // its last holder has gone meanwhile
+    }
+  };
+  transfers_->fetch(key(), *from, to, finished);
 }
 
 void LocatedMemory::finish_fetch(NodeId to, const std::string& why) {

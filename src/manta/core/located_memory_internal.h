@@ -48,7 +48,7 @@ class LocatedMemory : public std::enable_shared_from_this<LocatedMemory> {
   const MemoryKey& key();
   std::shared_ptr<SharedMemory> here() const { return here_; }
   bool is_on(NodeId node) const { return nodes_.contains(node); }
-  bool is_only_on(NodeId node) const { return nodes_.size() == 1 && is_on(node); }
+  const std::set<NodeId>& nodes() const { return nodes_; }
   /// Why there is no copy any more; empty while there is one.
   const std::string& lost() const { return lost_; }
 

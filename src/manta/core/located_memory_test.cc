@@ -86,6 +86,19 @@ TEST_F(LocatedMemoryTest, ItIsFreedOnAllNodesWithItsLastHolder) {
   EXPECT_THAT(transfers_.dropped, ElementsAre(1, 2));
 }
 
+TEST_F(LocatedMemoryTest, WhatArrivesAfterItsLastHolderHasGoneIsFreed) {
+  auto memory = of_node(1);
+  memory->fetch_to(2, note());
+  memory->fetch_to(3, note());
+  memory.reset();
+  EXPECT_THAT(transfers_.dropped, ElementsAre(1));
+  transfers_.ends[0]("");
+  EXPECT_THAT(transfers_.dropped, ElementsAre(1, 2));
+  transfers_.ends[1]("closed");
+  EXPECT_THAT(transfers_.dropped, ElementsAre(1, 2));  // it never came
+  EXPECT_THAT(said_, IsEmpty());
+}
+
 TEST_F(LocatedMemoryTest, AnotherCopyIsTriedAndThenItFails) {
   auto memory = of_node(1);
   memory->fetch_to(2, note());

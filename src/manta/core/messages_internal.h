@@ -8,6 +8,7 @@
 #include "manta/core/engine_internal.h"
 #include "manta/core/message_codec_internal.h"
 #include "manta/core/task_spec.h"
+#include "manta/core/which_nodes_internal.h"
 
 namespace manta {
 
@@ -182,10 +183,10 @@ struct AskPossible {  // answered by Answer: whether nodes could start all of th
   uint64_t request = 0;
   std::vector<std::pair<Resources, Labels>> asked;
   Placement placement = Placement::kPack;
-  bool present_only = false;  // without nodes that may still come
+  WhichNodes nodes = WhichNodes::kAll;
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(request, asked, placement, present_only);
+    archive(request, asked, placement, nodes);
   }
 };
 struct StartDetached {  // answered by Answer

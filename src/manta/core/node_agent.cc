@@ -5,7 +5,6 @@
 #include <boost/asio/signal_set.hpp>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -22,28 +21,27 @@
 namespace manta {
 namespace {
 
-constexpr std::chrono::seconds kAgentJoinDeadline{20};
-constexpr std::chrono::seconds kOrderDeadline{60};
+constexpr std::chrono::seconds kWelcomeDeadline{20};
 // For what processes have written last, once the run is over.
 constexpr std::chrono::seconds kAgentLastWords{5};
 
 }  // namespace
 
-NodeAgent::NodeAgent(const AgentOrder& order, std::vector<std::string> argv)
-    : order_(order),
+NodeAgent::NodeAgent(FoundDriver driver, std::vector<std::string> argv)
+    : order_(std::move(driver.order)),
       argv_(std::move(argv)),
-      key_(order.token),
+      key_(order_.token),
       folder_("", SessionFolder::kNotYet),
       local_token_(random_token()),
-      connector_(key_, order.host, order.port) {}
+      connection_(std::move(driver.connection)),
+      connector_(key_, order_.host, order_.port) {}
 
 NodeAgent::~NodeAgent() = default;
 
 void NodeAgent::join_run() {
-  auto transport = connect_tls(key_, order_.host, order_.port, Deadline::after(kAgentJoinDeadline));
-  std::string address = local_address(transport->fd()).host;
+  std::string address = local_address(connection_->fd()).host;
   std::lock_guard lock(loop_.mutex);
-  driver_ = std::make_shared<AsyncChannel>(loop_, std::move(transport), kMaxFrameBody);
+  driver_ = std::make_shared<AsyncChannel>(loop_, std::move(connection_), kMaxFrameBody);
   // Numbers of memory are given once the driver has said which node this is; until then nobody
   // asks.
   auto serve = [this](const std::shared_ptr<AsyncChannel>& channel, Frame& frame) {
@@ -67,7 +65,7 @@ void NodeAgent::join_run() {
                    end(why.empty() ? "the driver has gone" : "the driver is lost: " + why);
                  });
   wait_for_signal();
-  fence_ = std::chrono::milliseconds(kAgentJoinDeadline);
+  fence_ = std::chrono::milliseconds(kWelcomeDeadline);
   heard();
   watch_driver();
 }
@@ -284,41 +282,11 @@ void NodeAgent::on_worker(const std::shared_ptr<AsyncChannel>& channel, Frame& f
   });
 }
 
-namespace {
-
-std::string read_order(const std::string& from) {
-  std::string text;
-  if (from == "stdin" || from == kHeldByInput) {
-    return AgentOrder::read_line(STDIN_FILENO, kOrderDeadline);
-  }
-  if (!from.starts_with("file:")) {
-    throw Error(ErrorKind::kInvalidArgument,
-                str(kNodeVariable, " is '", from, "': it must be 'stdin', '", kHeldByInput,
-                    "', or 'file:' and a path"));
-  }
-  std::string path = from.substr(5);
-  std::ifstream file(path);
-  if (!std::getline(file, text)) {
-    throw Error(ErrorKind::kIo, str("the file '", path, "' cannot be read: start the driver with ",
-                                    "MANTA_CLUSTER=\"join:...;file=", path, "\" first"));
-  }
-  return text;
-}
-
-}  // namespace
-
 void run_node_agent(const std::string& order_from, std::vector<std::string> argv) {
   int code = 1;
   std::string why;
   try {
-    AgentOrder order = AgentOrder::parse(read_order(order_from));
-    if (order.build_id != program_build_id()) {
-      throw Error(
-          ErrorKind::kInvalidArgument,
-          str("this program is of build ", to_hex(program_build_id()), ", the driver of build ",
-              to_hex(order.build_id), "; run the same binary everywhere"));
-    }
-    NodeAgent agent(order, std::move(argv));
+    NodeAgent agent(find_driver(order_from), std::move(argv));
     if (order_from == kHeldByInput) agent.end_with_input();
     agent.run_loop();
     why = agent.ended();

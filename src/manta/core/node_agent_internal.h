@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "manta/base/deadline.h"
+#include "manta/core/find_driver_internal.h"
 #include "manta/core/frame_pump_internal.h"
 #include "manta/core/local_engine_internal.h"
 #include "manta/core/log_streams_internal.h"
@@ -30,13 +31,12 @@ namespace manta {
 /// processes and itself; if it dies, its zygote ends them.
 class NodeAgent final : public EngineEvents {
  public:
-  NodeAgent(const AgentOrder& order, std::vector<std::string> argv);
+  NodeAgent(FoundDriver driver, std::vector<std::string> argv);
   ~NodeAgent() override;
 
   /// From here on it ends when its standard input does, or says anything.
   void end_with_input();
-  /// Returns when the run is over, one way or the other; none of its processes is left then. Throws
-  /// Error if the driver cannot be reached.
+  /// Returns when the run is over, one way or the other; none of its processes is left then.
   void run_loop();
   /// Why it ended; empty if the driver said so.
   const std::string& ended() const { return ended_; }
@@ -77,6 +77,8 @@ class NodeAgent final : public EngineEvents {
   SessionFolder folder_;
   const std::string local_token_;  // between this agent and its processes
   NodeInfo node_;
+
+  std::unique_ptr<Transport> connection_;  // to the driver, until the loop has it
 
   EventLoop loop_;
   boost::asio::signal_set signals_{loop_.context, SIGTERM};

@@ -48,6 +48,14 @@ class Planner {
       if (more > 0) plan_.bring[state_.supply.possible[kind].name] += more;
       workers += more;
     }
+    size_t place = state_.nodes.size();
+    for (const auto& each : state_.supply.coming) {
+      for (size_t i = 0; i < each.count; ++i, ++place) {
+        if (used_[place] || workers <= state_.supply.least) continue;
+        ++plan_.spare[each.name];
+        --workers;
+      }
+    }
     for (size_t i = 0; i < state_.nodes.size() && workers > state_.supply.least; ++i) {
       const auto& node = state_.nodes[i];
       if (node.id == 0 || !node.idle_long || used_[i]) continue;
@@ -95,9 +103,21 @@ NodePlan plan_nodes(const NodePlanState& state) {
   return planner.finish();
 }
 
+// Those that are nowhere else come first: they leave no choice.
+void keep_values(const std::vector<std::vector<NodeId>>& holders, std::set<NodeId>& used) {
+  for (const auto& nodes : holders) {
+    if (nodes.size() == 1) used.insert(nodes.front());
+  }
+  for (const auto& nodes : holders) {
+    bool kept =
+        std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) { return used.contains(id); });
+    if (!kept && !nodes.empty()) used.insert(nodes.front());
+  }
+}
+
 bool could_come(const SupplyState& supply, std::vector<PlaceableNode> idle_nodes,
                 const std::vector<Request>& asked, Placement placement) {
-  for (const auto* nodes : {&supply.coming, &supply.possible}) {
+  for (const auto* nodes : {&supply.coming, &supply.possible, &supply.replacements}) {
     for (const PossibleNodes& each : *nodes) {
       for (size_t i = 0; i < std::min(each.count, asked.size()); ++i) {
         idle_nodes.push_back({Room(each.total), &each.labels, 0});

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 
 #include <random>
+#include <set>
 
 #include "manta/core/ledger_internal.h"
 #include "manta/core/node_supply_internal.h"
@@ -31,6 +32,7 @@ TEST(NodePlanTest, Decides) {
   SupplyState four{.coming = {}, .possible = {nodes_of(2, 4)}};
   SupplyState one_coming{.coming = {nodes_of(2, 1)}, .possible = {nodes_of(2, 3)}};
   SupplyState at_least_two{.coming = {}, .possible = {nodes_of(2, 4)}, .least = 2};
+  SupplyState replaced{.coming = {nodes_of(2, 1)}, .possible = {}, .least = 1};
   SupplyState hosts{
       .coming = {}, .possible = {nodes_of(2, 1, "n1"), nodes_of(8, 1, "n2")}, .least = 0};
   const auto kStrict = Placement::kStrictSpread;
@@ -60,11 +62,40 @@ TEST(NodePlanTest, Decides) {
         {},
         at_least_two},
        {{}, {1}}},
+      {"one that is coming and that nothing needs",
+       {{planned(0, 2)}, {}, one_coming},
+       {{}, {}, {{"", 1}}}},
+      {"one that is coming instead of a lost one", {{planned(0, 2)}, {}, replaced}, {}},
+      {"rather what is coming than what is there",
+       {{planned(0, 2), planned(1, 2, true)}, {}, replaced},
+       {{}, {}, {{"", 1}}}},
       {"not while something waits for it",
        {{planned(0, 0), planned(1, 2, true)}, {waits(2)}, four},
        {}},
   };
   for (const auto& each : cases) EXPECT_EQ(plan_nodes(each.state), each.plan) << each.what;
+}
+
+TEST(NodePlanTest, OneNodeKeepsEachValue) {
+  struct Case {
+    std::string what;
+    std::vector<std::vector<NodeId>> holders;
+    std::set<NodeId> used, kept;
+  };
+  const std::vector<Case> cases = {
+      {"no value", {}, {4}, {4}},
+      {"nowhere else", {{2}}, {}, {2}},
+      {"on two nodes", {{1, 2}}, {}, {1}},
+      {"on one that is used anyway", {{1, 2}}, {2}, {2}},
+      {"one node keeps all that it can", {{1, 2}, {2}, {2, 3}}, {}, {2}},
+      {"each its own", {{1}, {2, 3}}, {}, {1, 2}},
+      {"lost already", {{}}, {}, {}},
+  };
+  for (const auto& each : cases) {
+    std::set<NodeId> used = each.used;
+    keep_values(each.holders, used);
+    EXPECT_EQ(used, each.kept) << each.what;
+  }
 }
 
 TEST(NodePlanTest, LabelsChooseTheNode) {
@@ -88,6 +119,9 @@ TEST(NodePlanTest, WhatCouldComeIsKnown) {
   EXPECT_FALSE(could(2, 5));
   EXPECT_TRUE(could(1, 3, Placement::kStrictSpread));
   EXPECT_FALSE(could(1, 4, Placement::kStrictSpread));
+  supply.replacements = {nodes_of(2, 1)};
+  EXPECT_TRUE(could(1, 4, Placement::kStrictSpread));
+  EXPECT_FALSE(could(1, 5, Placement::kStrictSpread));
 }
 
 // A ledger and a source without processes: work of random shapes comes and goes, nodes that were
@@ -159,6 +193,8 @@ TEST(NodePlanTest, AllWorkRunsAndAllNodesGoInTheEnd) {
       state.supply.least = least;
       NodePlan plan = plan_nodes(state);
       coming += plan.bring[""];
+      ASSERT_LE(plan.spare[""], coming) << seed;
+      coming -= plan.spare[""];
       ASSERT_LE(coming + present.size() - 1, most) << seed;
       for (NodeId id : plan.release) {
         ASSERT_NE(id, 0u);

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,13 +32,19 @@ class NodeSource {
   /// Starts what starts agents. `order` is complete but for `started_as`.
   virtual void start(const AgentOrder& order, OnFailed on_failed) = 0;
   /// Which nodes it could bring beside the `there` ones that have joined or are on their way: the
-  /// names of those that it can bring again, and, under an empty name, how many others.
-  virtual std::map<std::string, size_t> possible(size_t there) const = 0;
+  /// names of those that it can bring again, and, under an empty name, how many others. As if those
+  /// had left that were started as one of `leaving`, which are not among the `there` ones.
+  virtual std::map<std::string, size_t> possible(size_t there,
+                                                 const std::set<std::string>& leaving) const = 0;
   /// Starts what brings `count` nodes of that name; what their agents will say that they were
   /// started as, if they are known beforehand.
   virtual std::vector<std::string> bring(const std::string& name, size_t count) = 0;
-  /// A node that had joined has gone; or one did not come, after it was brought.
+  /// A node that had joined has gone; or one did not come, after it was brought. What it had of the
+  /// cluster is given back.
   virtual void on_left(const std::string& started_as) = 0;
+  /// A node that was brought and has not joined is not wanted any more: ends what would bring it,
+  /// and takes it out of the cluster's queue.
+  virtual void withdraw(const std::string& started_as) = 0;
   /// What a new node will have, as far as the options say.
   virtual std::optional<Resources> shape() const = 0;
   /// The end of what the commands that it has started have printed, for a message about nodes that

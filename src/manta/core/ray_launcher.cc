@@ -7,7 +7,7 @@ const char* ray_launcher() {
 # Starts agents of Manta on the nodes of a Ray cluster: one actor for each, which starts the agent as its child. Part of
 # the program (see ray_source.cc), which runs it, and talks with it in lines of JSON: first "hello" from here, then an order
 # from there. Ends when its standard input does, and with it, by Ray, all actors.
-import collections, json, os, queue, sys, threading
+import json, os, queue, sys, threading, time
 
 out = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)  # what anybody else prints goes to the log
@@ -25,7 +25,7 @@ def fail(why):
 options = json.loads(sys.argv[1])
 try:
     import ray
-    from ray.util.placement_group import placement_group, remove_placement_group
+    from ray.util.placement_group import placement_group, placement_group_table, remove_placement_group
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy as InGroup
 except ImportError as error:
     fail(f"{sys.executable} has no Ray ({error}); name another interpreter with ;python=")
@@ -89,33 +89,66 @@ threading.Thread(target=listen, daemon=True).start()
 
 variables = {"MANTA_NODE": "held-stdin", "MANTA_NODE_RESOURCES": f"cpus={cpus:g},gpus={options['gpus']:g}"}
 waiting = {}  # references: whom each is for, and what to do with its value
-nodes = collections.defaultdict(list)  # the actors on each
-groups = {}  # of each name
+wanted = set()  # names of agents
+groups, actors, nodes = {}, {}, {}  # of each name
+leaving = {}  # when the place of each is taken back, if its agent has not ended
+LEAVING_GRACE = 15
 
 
-def bring(names):
-    group = placement_group([bundle] * len(names), strategy=options["strategy"] if len(names) > 1 else "PACK")
-    groups.update((name, group) for name in names)
-    waiting[group.ready()] = (names, lambda _: [start(name, group, index) for index, name in enumerate(names)])
+# Places are found for all at once, as the strategy says. Then each gets its own for itself.
+def bring_together(names):
+    wanted.update(names)
+    search = placement_group([bundle] * len(names), strategy=options["strategy"])
+    waiting[search.ready()] = (names, lambda _: settle(names, search))
 
 
-def start(name, group, index):
-    actor = ray.remote(Agent).options(num_cpus=cpus, num_gpus=options["gpus"], max_concurrency=4,
-                                      scheduling_strategy=InGroup(group, index)).remote()
+def settle(names, search):
+    places = placement_group_table(search)["bundles_to_node_id"]
+    remove_placement_group(search)
+    for index, name in enumerate(names):
+        bring(name, [{"ray.io/node-id": places[index]}])
+
+
+def bring(name, where=None):
+    wanted.add(name)
+    groups[name] = group = placement_group([bundle], strategy="PACK", bundle_label_selector=where)
+    waiting[group.ready()] = ([name], lambda _: start(name, group))
+
+
+def start(name, group):
+    if name not in wanted:
+        return
+    actors[name] = actor = ray.remote(Agent).options(num_cpus=cpus, num_gpus=options["gpus"], max_concurrency=4,
+                                                     scheduling_strategy=InGroup(group, 0)).remote()
     text = order["order"].replace("{name}", name)
     waiting[actor.start.remote(options["program"], text, variables)] = ([name], lambda _: started(name, actor))
 
 
 def started(name, actor):
-    waiting[actor.node.remote()] = ([], lambda node: nodes[node].append(actor))
+    waiting[actor.node.remote()] = ([], lambda node: nodes.update({name: node}))
     waiting[actor.wait.remote()] = ([name], lambda end: ended(name, f"its agent exited with code {end[0]}", end[1]))
 
 
 def ended(name, how, text):
-    tell(ended=name, why=how + (f". It said:\n{text}" if text else ""))
-    group = groups.pop(name)
-    if group not in groups.values():
-        remove_placement_group(group)
+    if take_back(name):
+        tell(ended=name, why=how + (f". It said:\n{text}" if text else ""))
+
+
+# With its group goes its actor, if there is one, and with that its agent.
+def take_back(name):
+    if name not in wanted:
+        return False
+    wanted.remove(name)
+    for of_name in (actors, nodes, leaving):
+        of_name.pop(name, None)
+    if name in groups:
+        remove_placement_group(groups.pop(name))
+    return True
+
+
+def take_back_late():
+    for name in [name for name, until in leaving.items() if time.monotonic() > until]:
+        take_back(name)
 
 
 said_blind = False
@@ -132,19 +165,26 @@ def look_for_drains():
                          "a node that Ray drains is lost without notice")
         said_blind = True
         return
-    for node in draining:
-        for actor in nodes.pop(node, []):
-            actor.terminate.remote()
+    for name in [name for name, node in nodes.items() if node in draining]:
+        del nodes[name]
+        actors[name].terminate.remote()
 
 
-if count:
-    bring([f"ray-{index}" for index in range(count)])
+if count == 1:
+    bring("ray-0")
+elif count:
+    bring_together([f"ray-{index}" for index in range(count)])
 while True:
     try:
         command = said.get(timeout=0 if waiting else 0.1)
         if command is None:
             break
-        bring(command["bring"])
+        if "bring" in command:
+            bring(command["bring"])
+        elif "withdraw" in command:
+            take_back(command["withdraw"])
+        elif command["left"] in wanted:
+            leaving[command["left"]] = time.monotonic() + LEAVING_GRACE
     except queue.Empty:
         pass
     done, _ = ray.wait(list(waiting), timeout=0.1) if waiting else ([], [])
@@ -155,6 +195,7 @@ while True:
         except Exception as error:
             for name in names:
                 ended(name, "Ray could not start its agent, or has lost it", str(error))
+    take_back_late()
     look_for_drains()
 ray.shutdown()
 )python";

@@ -10,8 +10,13 @@ namespace manta {
 ///   {"failed": why}                   it cannot, and ends
 ///   {"ended": "ray-1", "why": text}   an agent has ended, or will not come
 /// After the first it reads {"order": text}, in which {name} becomes the agent's name ("ray-0" and
-/// so on), and from then on {"bring": names}: one more agent for each. It ends, and has its agents
-/// end, when its standard input does.
+/// so on), and from then on
+///   {"bring": "ray-3"}                one more agent
+///   {"left": "ray-1"}                 it ends by itself: its place is taken back if it does not
+///   {"withdraw": "ray-3"}             it is not wanted any more
+/// Each agent has a placement group of its own, which goes with it: Ray's autoscaler may bring
+/// places one by one, and take back each. It ends, and has its agents end, when its standard input
+/// does.
 const char* ray_launcher();
 
 }  // namespace manta

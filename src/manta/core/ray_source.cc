@@ -78,7 +78,8 @@ class RaySource final : public NodeSource {
     });
   }
 
-  std::map<std::string, size_t> possible(size_t there) const override {
+  std::map<std::string, size_t> possible(size_t there,
+                                         const std::set<std::string>&) const override {
     size_t most = std::max(expected_, max_nodes_.value_or(0));
     if (there >= most || command_->has_ended()) return {};
     return {{"", most - there}};
@@ -86,11 +87,16 @@ class RaySource final : public NodeSource {
   std::vector<std::string> bring(const std::string&, size_t count) override {
     std::vector<std::string> names;
     for (size_t i = 0; i < count; ++i) names.push_back(str("ray-", next_name_++));
-    // Each in a group of its own: the autoscaler of Ray may bring them one by one.
-    for (const auto& name : names) command_->say(Json{{"bring", {name}}}.dump() + "\n");
+    for (const auto& name : names) command_->say(Json{{"bring", name}}.dump() + "\n");
     return names;
   }
-  void on_left(const std::string&) override {}
+  // Its place is free again at once if the launcher knows that it has ended, else a while later.
+  void on_left(const std::string& name) override {
+    command_->say(Json{{"left", name}}.dump() + "\n");
+  }
+  void withdraw(const std::string& name) override {
+    command_->say(Json{{"withdraw", name}}.dump() + "\n");
+  }
   std::optional<Resources> shape() const override {
     return Resources{.cpus = cpus_, .gpus = settings_["gpus"].get<double>()};
   }

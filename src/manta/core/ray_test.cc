@@ -47,6 +47,16 @@ TEST(RayTest, TasksAndActorsOnEveryNodeAndADrain) {
   auto grows = start("grows", "ray:1;max_nodes=3;idle=0.5");
   EXPECT_EQ(grows->exit_code(), 0) << grows->said();
 
+  // What an agent had is free again when it has ended, however it has.
+  auto killed = start("agent_killed", "ray:3");
+  EXPECT_EQ(killed->exit_code(), 0) << killed->said();
+  {
+    auto small = start("gives_two_back", "ray:3;min_nodes=1;idle=0.5");
+    ASSERT_TRUE(small->says("ready")) << small->said();
+    auto other = start("each_host_once", "ray:2");
+    EXPECT_EQ(other->exit_code(), 0) << other->said();
+  }
+
   // As in a client of Ray's: the private interface that shows drains raises.
   std::string blind = folder / "blind_python";
   std::ofstream(blind) << "#!/bin/sh\n[ \"$1 $2\" = '-u -c' ] || exit 9\nexec " << ray->python()
@@ -77,6 +87,12 @@ TEST(RayTest, TasksAndActorsOnEveryNodeAndADrain) {
                   RayCluster::environment(), folder / "request");
   EXPECT_EQ(request.exit_code(), 0) << request.said();
   EXPECT_EQ(drain->exit_code(), 0) << drain->said();
+
+  // On n1 or n3, because n2 drains.
+  auto moves = start("moves", "ray:1");
+  ASSERT_TRUE(moves->says("on n")) << moves->said();
+  hosts->crash(moves->said().find("on n1.") != std::string::npos ? 1 : 3);
+  EXPECT_EQ(moves->exit_code(), 0) << moves->said();
 }
 
 TEST(RaySourceTest, AnInterpreterWithoutRayIsAnErrorThatSaysSo) {

@@ -34,9 +34,7 @@ class SlurmCluster {
         std::map<std::string, std::string>{}, path("munge.out"));
     eventually([&] { return std::filesystem::exists(path("munge.socket")); });
     start("n0", {"/usr/sbin/slurmctld", "-D", "-c", "-f", path("slurm.conf")});
-    for (int i = 1; i < count; ++i) {
-      start(str("n", i), {"/usr/sbin/slurmd", "-D", "-f", path("slurm.conf"), "-N", str("n", i)});
-    }
+    for (int i = 1; i < count; ++i) start_node(i);
     std::string wanted = std::to_string(count - 1) + "\n";
     bool up = eventually([&] {
       Running info({hosts_.enter(), "n0", "sinfo", "-h", "-t", "idle", "-o", "%D"}, environment(),
@@ -49,6 +47,8 @@ class SlurmCluster {
   std::map<std::string, std::string> environment() const {
     return {{"SLURM_CONF", path("slurm.conf")}};
   }
+  /// Of a host that crashed.
+  void restart(int host) { start_node(host); }
   std::string logs() const {
     std::string text;
     for (const auto& each : daemons_) text += each->said();
@@ -69,13 +69,18 @@ class SlurmCluster {
          << "\nSlurmctldPidFile=" << path("ctld.pid") << "\nSlurmdPidFile=" << path("slurmd-%n.pid")
          << "\nProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\n"
             "JobAcctGatherType=jobacct_gather/none\nSelectType=select/cons_tres\n"
-            "SelectTypeParameters=CR_Core\nSlurmdParameters=config_overrides\nSlurmdTimeout=3\n"
+            "SelectTypeParameters=CR_Core\nSlurmdParameters=config_overrides\nSlurmdTimeout=300\n"
             "MessageTimeout=5\nTCPTimeout=2\nKillWait=2\nReturnToService=2\nMpiDefault=none\n"
             "EnforcePartLimits=ALL\nCommunicationParameters=NoCtldInAddrAny,NoInAddrAny\n"
             "NodeName=n[1-"
          << count - 1 << "] NodeAddr=";
     for (int i = 1; i < count; ++i) conf << (i == 1 ? "" : ",") << NetworkHosts::address(i);
     conf << " CPUs=2 RealMemory=1000\nPartitionName=all Nodes=ALL Default=YES State=UP\n";
+  }
+
+  void start_node(int host) {
+    std::string name = str("n", host);
+    start(name, {"/usr/sbin/slurmd", "-D", "-f", path("slurm.conf"), "-N", name});
   }
 
   void start(const std::string& host, std::vector<std::string> words) {

@@ -39,6 +39,8 @@ std::vector<std::string> variables_of_this_job() {
   return names;
 }
 
+// For an agent that is on its way to its end; one that nobody hears of has ended itself by then.
+constexpr std::chrono::seconds kEndGrace{15};
 constexpr size_t kMostOutput = 1 << 20;
 constexpr size_t kEnoughHosts = 16;  // any of them will do
 
@@ -61,6 +63,13 @@ class SlurmSource final : public NodeSource {
         cpus_(options.take_number("cpus", 0)) {
     std::istringstream in(options.take("args"));
     for (std::string word; in >> word;) args_.push_back(word);
+    for (const std::string& word : args_) {
+      if (!word.starts_with("--export")) continue;
+      throw Error(ErrorKind::kInvalidArgument,
+                  str("cluster option 'args' has '", word,
+                      "': srun must give the agents the variable ", kNodeVariable,
+                      ", so they get all variables of this program; set there what they need"));
+    }
     if (!options.list.empty()) {
       jobs_ = options.count();
     } else if (variable("SLURM_JOB_ID").empty()) {
@@ -95,10 +104,15 @@ class SlurmSource final : public NodeSource {
     bring_jobs(jobs_);
   }
 
-  std::map<std::string, size_t> possible(size_t there) const override {
+  std::map<std::string, size_t> possible(size_t there,
+                                         const std::set<std::string>& leaving) const override {
     std::map<std::string, size_t> result;
     for (const auto& node : left_) result[node] = 1;
-    if (there + left_.size() < most_) result[""] = most_ - there - left_.size();
+    for (const auto& name : leaving) {
+      if (is_of_allocation(name)) result[name] = 1;
+    }
+    size_t all = there + result.size();
+    if (all < most_) result[""] = most_ - all;
     return result;
   }
   std::vector<std::string> bring(const std::string& node, size_t count) override {
@@ -108,8 +122,12 @@ class SlurmSource final : public NodeSource {
     return {node};
   }
   void on_left(const std::string& started_as) override {
-    bool of_allocation = std::find(nodes_.begin(), nodes_.end(), started_as) != nodes_.end();
-    if (of_allocation) left_.insert(started_as);
+    if (is_of_allocation(started_as)) left_.insert(started_as);
+    end(started_as, kEndGrace);
+  }
+  void withdraw(const std::string& started_as) override {
+    if (is_of_allocation(started_as)) left_.insert(started_as);
+    end(started_as, std::chrono::seconds(0));
   }
   std::optional<Resources> shape() const override {
     if (cpus_ == 0) return std::nullopt;
@@ -123,6 +141,7 @@ class SlurmSource final : public NodeSource {
   }
   void finish(Deadline deadline) override {
     for (auto& [name, command] : commands_) command->finish(deadline);
+    ending_.finish(deadline);
   }
 
  private:
@@ -138,6 +157,18 @@ class SlurmSource final : public NodeSource {
       own_ = *own;
       std::erase(nodes_, own_);
     }
+  }
+
+  bool is_of_allocation(const std::string& started_as) const {
+    return std::find(nodes_.begin(), nodes_.end(), started_as) != nodes_.end();
+  }
+
+  // The job, or the step of an allocation, of one agent.
+  void end(const std::string& started_as, std::chrono::seconds grace) {
+    auto command = commands_.find(started_as);
+    if (command == commands_.end()) return;
+    ending_.add(std::move(command->second), grace);
+    commands_.erase(command);
   }
 
   std::vector<std::string> bring_jobs(size_t count) {
@@ -156,9 +187,10 @@ class SlurmSource final : public NodeSource {
            const std::vector<std::string>& unset) {
     words.insert(words.begin(), "srun");
     words.insert(words.end(), {"--ntasks-per-node=1", "--no-kill", "--kill-on-bad-exit=0",
-                               "--wait=0", "--mpi=none", "--unbuffered", "--input=all"});
+                               "--wait=0", "--mpi=none", "--unbuffered", "--input=all",
+                               str("--export=ALL,", kNodeVariable, "=stdin")});
     words.insert(words.end(), args_.begin(), args_.end());
-    words.insert(words.end(), {"env", str(kNodeVariable, "=stdin"), program_});
+    words.push_back(program_);  // itself, and not a command that starts it: --bcast copies it
     SourceCommand::Options options;
     options.words = std::move(words);
     options.purpose = "to start agents";
@@ -189,6 +221,7 @@ class SlurmSource final : public NodeSource {
   AgentOrder order_;
   OnFailed on_failed_;
   std::map<std::string, std::unique_ptr<SourceCommand>> commands_;
+  EndingCommands ending_;
 };
 
 }  // namespace

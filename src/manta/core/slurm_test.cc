@@ -29,12 +29,13 @@ class SlurmTest : public testing::Test {
 
   // A command on n0, with the job in its environment.
   std::unique_ptr<Running> start(std::vector<std::string> words, const std::string& job,
-                                 const std::string& cluster) {
+                                 const std::string& cluster,
+                                 const std::string& output = "driver.out") {
     auto variables = slurm_->environment();
     variables[kJobVariable] = job;
     variables["MANTA_CLUSTER"] = cluster;
     words.insert(words.begin(), {hosts_->enter(), "n0"});
-    return std::make_unique<Running>(words, variables, folder_ / "driver.out");
+    return std::make_unique<Running>(words, variables, folder_ / output);
   }
   // The driver beside an allocation of three nodes.
   std::unique_ptr<Running> start_salloc(const std::string& job, const std::string& cluster) {
@@ -75,8 +76,35 @@ TEST_F(SlurmTest, PreemptionDrainsAndWhatRunsGoesOn) {
   EXPECT_THAT(driver->said(), HasSubstr("all is well"));
 }
 
+// Within SlurmdTimeout: a node that Slurm has given up is not of the job any more.
+TEST_F(SlurmTest, ANodeOfAnAllocationThatCrashesAndComesBackIsReplaced) {
+  auto driver =
+      start({"salloc", "--no-kill", "-N3", "--exclusive", self()}, "replaced", "slurm;grow_wait=5");
+  ASSERT_TRUE(driver->says("ready")) << driver->said() << slurm_->logs();
+  hosts_->crash(2);
+  slurm_->restart(2);
+  EXPECT_EQ(driver->exit_code(), 0) << driver->said() << slurm_->logs();
+}
+
 TEST_F(SlurmTest, JobsComeAndGoByNeed) {
   auto driver = start({self()}, "grows", "slurm:1;max_nodes=3;cpus=2;idle=0.5");
+  EXPECT_EQ(driver->exit_code(), 0) << driver->said() << slurm_->logs();
+}
+
+TEST_F(SlurmTest, JobsThatWaitAreNotAskedForAgainAndGoWithTheNeed) {
+  // Two of the three nodes are somebody else's.
+  auto others =
+      start({"salloc", "-N2", "--exclusive", "sh", "-c", "echo granted; sleep 300"}, "", "");
+  ASSERT_TRUE(others->says("granted")) << others->said();
+  auto driver = start({self()}, "asks_for_what_it_needs", "slurm:1;max_nodes=3;cpus=2;grow_wait=1",
+                      "waits.out");
+  EXPECT_EQ(driver->exit_code(), 0) << driver->said() << slurm_->logs();
+}
+
+TEST_F(SlurmTest, ThisProgramCanBeCopiedToTheNodes) {
+  std::string copies = folder_ / "copies";
+  std::filesystem::create_directories(copies);
+  auto driver = start_salloc("copied", "slurm;args=--bcast=" + copies + "/");
   EXPECT_EQ(driver->exit_code(), 0) << driver->said() << slurm_->logs();
 }
 
@@ -128,8 +156,14 @@ TEST_F(SlurmSourceTest, SrunThatWaitsForEverIsGivenUp) {
 TEST_F(SlurmSourceTest, TheDriversOwnNodeGetsNoAgent) {
   auto driver = start("echo \"$@\"; exit 3", "slurm;address=127.0.0.1;args=--mem=0 -q high");
   EXPECT_NE(driver->exit_code(), 0);
-  EXPECT_THAT(driver->said(), HasSubstr("--input=all --mem=0 -q high env MANTA_NODE=stdin"));
+  EXPECT_THAT(driver->said(), HasSubstr("--export=ALL,MANTA_NODE=stdin --mem=0 -q high /"));
   EXPECT_THAT(driver->said(), HasSubstr("--overlap -N2 -n2 --exclude=n2 "));
+}
+
+TEST_F(SlurmSourceTest, ArgumentsThatTakeTheAgentsVariableAwayAreRefused) {
+  auto driver = start("exit 3", "slurm;address=127.0.0.1;args=--mem=0 --export=NONE");
+  EXPECT_NE(driver->exit_code(), 0);
+  EXPECT_THAT(driver->said(), HasSubstr("cluster option 'args' has '--export=NONE'"));
 }
 
 // Outside of an allocation: what Slurm's commands say of the cluster shows at which of its

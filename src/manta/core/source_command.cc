@@ -21,6 +21,8 @@ namespace manta {
 namespace {
 
 constexpr std::chrono::seconds kTermGrace{2};
+// srun withdraws its job meanwhile, which a busy controller may let it wait for.
+constexpr std::chrono::seconds kUnhurriedTermGrace{30};
 constexpr size_t kMostSaid = 2000;
 constexpr size_t kMostLine = 1 << 20;
 
@@ -148,6 +150,27 @@ void SourceCommand::on_end() {
   std::string text = said();
   auto ended = std::move(on_ended_);
   ended(str(exit.describe(), text.empty() ? "" : ". It said:\n" + text));
+}
+
+void SourceCommand::end_after(std::chrono::milliseconds grace) {
+  on_ended_ = [](const std::string&) {};
+  end_timer_ = loop_.after(grace, [this] {
+    if (pid_ > 0) ::kill(-pid_, SIGTERM);
+    end_timer_ = loop_.after(kUnhurriedTermGrace, [this] {
+      if (pid_ > 0) ::kill(-pid_, SIGKILL);
+    });
+  });
+}
+
+void EndingCommands::add(std::unique_ptr<SourceCommand> command, std::chrono::milliseconds grace) {
+  std::erase_if(commands_, [](const auto& each) { return each->has_ended(); });
+  if (!command || command->has_ended()) return;
+  command->end_after(grace);
+  commands_.push_back(std::move(command));
+}
+
+void EndingCommands::finish(Deadline deadline) {
+  for (auto& command : commands_) command->finish(deadline);
 }
 
 bool SourceCommand::await_end(Deadline deadline) const {

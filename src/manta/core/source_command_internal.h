@@ -45,6 +45,8 @@ class SourceCommand {
   std::string said() const;
   /// Waits until then for its end. Then it is asked to end by SIGTERM, and a while later killed.
   void finish(Deadline deadline);
+  /// Does not wait: it is asked to end after `grace`, and killed a while later. Nobody is told.
+  void end_after(std::chrono::milliseconds grace);
 
  private:
   void spawn();
@@ -62,8 +64,20 @@ class SourceCommand {
   UniqueFd input_;
   std::unique_ptr<boost::asio::posix::stream_descriptor> watch_;
   std::unique_ptr<boost::asio::posix::stream_descriptor> output_;
+  std::unique_ptr<EventLoop::Timer> end_timer_;
   std::string partial_;
   char buffer_[4096];
+};
+
+/// Commands that are to end and that nobody waits for, until the run does.
+class EndingCommands {
+ public:
+  /// See SourceCommand::end_after. Null is fine.
+  void add(std::unique_ptr<SourceCommand> command, std::chrono::milliseconds grace);
+  void finish(Deadline deadline);
+
+ private:
+  std::vector<std::unique_ptr<SourceCommand>> commands_;
 };
 
 }  // namespace manta

@@ -33,7 +33,7 @@ void TaskQueue::pop_front(Shape& shape) {
   if (bucket->second.empty()) shape.buckets_.erase(bucket);
   --shape.size_;
   --size_;
-  if (shape.empty()) shape.passed_over = 0;
+  shape.note_removal();
 }
 
 std::vector<ObjectId> TaskQueue::take_if(const std::function<bool(ObjectId)>& leaves) {
@@ -49,7 +49,7 @@ std::vector<ObjectId> TaskQueue::take_if(const std::function<bool(ObjectId)>& le
       });
     }
     std::erase_if(shape->buckets_, [](const auto& bucket) { return bucket.second.empty(); });
-    if (shape->empty()) shape->passed_over = 0;
+    shape->note_removal();
   }
   return taken;
 }
@@ -63,7 +63,7 @@ void TaskQueue::remove(ObjectId id, uint32_t depth, const Need& need) {
   if (bucket->second.empty()) shape.buckets_.erase(bucket);
   shape.size_ -= gone;
   size_ -= gone;
-  if (shape.empty()) shape.passed_over = 0;
+  shape.note_removal();
 }
 
 std::vector<TaskQueue::Shape*> TaskQueue::shapes() {

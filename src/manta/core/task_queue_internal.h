@@ -20,6 +20,8 @@ struct Need {
   Request request;
   Placement placement = Placement::kPack;
   bool creates_actor = false;  ///< Those queue apart: other limits hold for them.
+  /// What all members of its gang ask for, itself included; empty for one that starts by itself.
+  std::vector<Request> gang = {};
 
   Need(Resources resources, bool creates = false)  // NOLINT: as good as
       : request{std::move(resources), {}}, creates_actor(creates) {}
@@ -53,6 +55,13 @@ class TaskQueue {
       ObjectId id;
       uint64_t order;
     };
+    // A task that comes later has not waited yet.
+    void note_removal() {
+      if (!empty()) return;
+      passed_over = 0;
+      waits_for_node.reset();
+    }
+
     size_t size_ = 0;
     std::map<uint32_t, std::deque<Entry>, std::greater<>> buckets_;  // by depth
   };

@@ -36,23 +36,23 @@ void check_driver(const Training& training) {
 namespace {
 
 // Empty if the nodes can hold so many; otherwise the reason.
-std::string why_impossible(const ScalingConfig& scaling, int workers, bool present_only) {
+std::string why_impossible(const ScalingConfig& scaling, int workers, WhichNodes nodes) {
   AskPossible question;
   question.placement = scaling.placement_strategy;
-  question.present_only = present_only;
+  question.nodes = nodes;
   question.asked.assign(static_cast<size_t>(workers), {resources_of_worker(scaling), {}});
   return Client::current("fit")->ask(std::move(question)).text;
 }
 
 }  // namespace
 
-void check_capacity(const ScalingConfig& scaling) {
+void check_capacity(const ScalingConfig& scaling, WhichNodes nodes) {
   if (runs_in_driver(scaling)) return;
   int workers = scaling.min_workers > 0 ? scaling.min_workers : scaling.num_workers;
-  std::string why = why_impossible(scaling, workers, /*present_only=*/false);
+  std::string why = why_impossible(scaling, workers, nodes);
   if (why.empty()) return;
   Resources each = resources_of_worker(scaling);
-  auto all = nodes();
+  auto all = manta::nodes();
   if (all.size() == 1) why = str("there is only ", to_string(all.front().total));
   bool has_gpus =
       std::any_of(all.begin(), all.end(), [](auto& node) { return node.total.gpus > 0; });
@@ -70,7 +70,7 @@ int workers_for_now(const ScalingConfig& scaling) {
   if (runs_in_driver(scaling)) return 1;
   if (scaling.min_workers == 0) return scaling.num_workers;
   for (int workers = scaling.num_workers; workers >= scaling.min_workers; --workers) {
-    if (why_impossible(scaling, workers, /*present_only=*/true).empty()) return workers;
+    if (why_impossible(scaling, workers, WhichNodes::kPresent).empty()) return workers;
   }
   return scaling.min_workers;  // which waits for a node, or is refused
 }

@@ -512,11 +512,12 @@ class Run {
   }
 
   // A node with workers that will be taken away, if they could be elsewhere; otherwise empty: they
-  // go on there for as long as they can.
+  // go on there for as long as they can. To wait for its replacement would be to leave it for
+  // itself.
   std::string node_to_leave() {
     std::string node = group_->draining_node();
     try {
-      if (!node.empty()) check_capacity(training_.scaling);
+      if (!node.empty()) check_capacity(training_.scaling, WhichNodes::kObtainable);
     } catch (const Error&) {
       node.clear();
     }

@@ -12,6 +12,7 @@
 #include "manta/base/json_input_internal.h"
 #include "manta/base/names_internal.h"
 #include "manta/core/function.h"
+#include "manta/core/which_nodes_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/preprocess/preprocessor.h"
 #include "manta/train/config.h"
@@ -103,9 +104,9 @@ Resources resources_of_worker(const ScalingConfig& scaling);
 /// Throws Error(kInvalidArgument) if the options make no sense.
 void check_training(const Training& training);
 
-/// Throws Error(kResources) if there is never enough for all workers at a time; what is in use now
-/// is waited for.
-void check_capacity(const ScalingConfig& scaling);
+/// Throws Error(kResources) if those nodes never have enough for all workers at a time; what is in
+/// use now is waited for.
+void check_capacity(const ScalingConfig& scaling, WhichNodes nodes = WhichNodes::kAll);
 /// How many workers a group that starts now should have: `num_workers`, unless `min_workers` allows
 /// fewer and the nodes that are there cannot hold all; one in the driver.
 int workers_for_now(const ScalingConfig& scaling);
