@@ -550,6 +550,41 @@ TEST_F(HostsTest, LeavesAHostThatWillBeTakenAwayAtOnceIfTheLoopAsks) {
   EXPECT_EQ(Json::parse(first).at("ends"), false) << first;
 }
 
+// There is no other host, but fewer workers may go on where they are.
+TEST_F(HostsTest, LeavesAHostThatWillBeTakenAwayForWhatIsLeft) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  double result = expected();
+  auto driver = start(4,
+                      {"--cpus", "0", "--pause-ms", "100", "--asks", "1", "--report-every",
+                       "100000", "--min-workers", "2"},
+                      enter_without_folder(), ";replace=no");
+  ASSERT_TRUE(driver->says("rank 3 is 1 of 2 on n2")) << driver->said();
+  for (pid_t pid : hosts_->processes(2)) ::kill(pid, SIGTERM);
+  expect_good_end(*driver, result);  // no failure is allowed
+  EXPECT_THAT(driver->said(), HasSubstr("there is room for 2 of 4 workers now"));
+}
+
+// Nor anything for all workers. What the loop has done by then is not lost.
+TEST_F(HostsTest, AHostIsTakenAwayForWhichThereIsNoOther) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  double result = expected();
+  std::vector<std::string> options = {"--cpus", "0", "--pause-ms", "100",
+                                      "--asks", "1", "--report-every", "100000"};
+  auto driver = start(4, options, enter_without_folder(), ";replace=no");
+  ASSERT_TRUE(driver->says("rank 3 is 1 of 2 on n2")) << driver->said();
+  for (pid_t pid : hosts_->processes(2)) ::kill(pid, SIGTERM);
+  EXPECT_EQ(driver->exit_code(), 1) << driver->said();
+  EXPECT_THAT(driver->said(), HasSubstr("whose last checkpoint is checkpoint_000000"));
+  EXPECT_EQ(attempt_of(0), 0);
+  hosts_ = nullptr;
+  make_hosts(3);
+  if (IsSkipped()) return;
+  driver = start(4, {"--cpus", "0", "--restore", "1"}, enter_without_folder());
+  expect_good_end(*driver, result);
+}
+
 TEST_F(HostsTest, TreesAsOnOneMachine) {
   make_hosts(3);
   if (IsSkipped()) return;
