@@ -27,6 +27,7 @@
 namespace manta {
 namespace {
 
+using testing::AllOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
@@ -568,6 +569,24 @@ TEST_F(HostsTest, LeavesAHostThatWillBeTakenAwayForWhatIsLeft) {
   EXPECT_THAT(driver->said(), HasSubstr("there is room for 2 of 4 workers now"));
 }
 
+// Data readers start when all workers are there, and none does on a host that drains by then.
+TEST_F(HostsTest, LeavesAHostThatIsTakenAwayBeforeTheLoopBegins) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  double result = expected();
+  std::string starts = folder_ / "n2_starts", enter = folder_ / "enter_late";
+  std::ofstream(enter) << "#!/bin/sh\n[ $1 = n2 ] && export TORCH_HOSTS_START_AFTER=" << starts
+                       << "\nexec " << enter_without_folder() << " \"$@\"\n";
+  std::filesystem::permissions(enter, std::filesystem::perms::owner_all);
+  auto driver = start(4, {"--cpus", "0", "--min-workers", "2"}, enter, ";replace=no");
+  ASSERT_TRUE(eventually([&] { return !processes_named(1, "rank-").empty(); })) << driver->said();
+  for (pid_t pid : hosts_->processes(1)) ::kill(pid, SIGTERM);
+  ASSERT_TRUE(driver->says("node n1 will be taken away")) << driver->said();
+  std::ofstream(starts) << "now";
+  expect_good_end(*driver, result);  // no failure is allowed
+  EXPECT_THAT(driver->said(), HasSubstr("there is room for 2 of 4 workers now"));
+}
+
 // Nor anything for all workers. What the loop has done by then is not lost.
 TEST_F(HostsTest, AHostIsTakenAwayForWhichThereIsNoOther) {
   make_hosts(3);
@@ -582,7 +601,8 @@ TEST_F(HostsTest, AHostIsTakenAwayForWhichThereIsNoOther) {
   ASSERT_TRUE(std::regex_search(said, where, std::regex("rank 3 is 1 of 2 on n([12])"))) << said;
   for (pid_t pid : hosts_->processes(std::stoi(where[1]))) ::kill(pid, SIGTERM);
   EXPECT_EQ(driver->exit_code(), 1) << driver->said();
-  EXPECT_THAT(driver->said(), HasSubstr("whose last checkpoint is checkpoint_000000"));
+  EXPECT_THAT(driver->said(), AllOf(HasSubstr("failed resources: the driver failed: "),
+                                    HasSubstr("whose last checkpoint is checkpoint_000000")));
   EXPECT_EQ(attempt_of(0), 0);
   hosts_ = nullptr;
   make_hosts(3);
