@@ -18,30 +18,47 @@ namespace {
 
 constexpr int kLoopReports = 4000;
 constexpr int kCommits = 8;
-constexpr double kWorkSeconds = 0.001;  // of a step: 1,000 reports a second
+constexpr double kWorkSeconds = 0.001;  // of a step on an idle processor: 1,000 reports a second
+constexpr int kRuns = 3;                // with trackers, and as many without
 
 double median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
   return values[values.size() / 2];
 }
 
-// Stands for a step: the processor is as busy as it would be.
-void work() {
-  for (double until = now_s() + kWorkSeconds; now_s() < until;) {
-  }
+// Stands for a step: so much work, however long it takes beside what else the processors do.
+uint64_t work(int64_t rounds) {
+  uint64_t value = 1;
+  for (int64_t i = 0; i < rounds; ++i) value = value * 6364136223846793005u + 1442695040888963407u;
+  return value;
 }
 
-void report_loop() {
+// Of the fastest of many steps, before anything else runs.
+int64_t rounds_of_a_step() {
+  constexpr int64_t kRounds = 1'000'000;
+  double best = 1e9;
+  volatile uint64_t kept = 0;
+  for (int i = 0; i < 300; ++i) {
+    double begin = now_s();
+    kept = kept + work(kRounds);
+    best = std::min(best, now_s() - begin);
+  }
+  return static_cast<int64_t>(static_cast<double>(kRounds) * kWorkSeconds / best);
+}
+
+void report_loop(const Json& config) {
+  int64_t rounds = config.at("rounds");
+  volatile uint64_t kept = 0;
   std::vector<double> holds;
+  double began = now_s();
   for (int i = 0; i < kLoopReports; ++i) {
-    work();
+    kept = kept + work(rounds);
     double begin = now_s();
     train::report({{"loss", 1.0 / (1 + i)}, {"step", i}, {"accuracy", 0.5}});
     holds.push_back(now_s() - begin);
   }
-  double sum = 0;
-  for (double each : holds) sum += each;
-  train::report({{"report_us", 1e6 * median(holds)}, {"mean_us", 1e6 * sum / kLoopReports}});
+  double seconds = now_s() - began;
+  train::report({{"report_us", 1e6 * median(holds)}, {"steps_per_s", kLoopReports / seconds}});
 }
 
 // As many as a group can do in a while, each begun by all ranks together.
@@ -85,10 +102,27 @@ void commit_loop() {
   train::report({{"commits", times}});
 }
 
-std::vector<std::shared_ptr<Callback>> trackers(bool wanted) {
-  if (!wanted) return {};
+std::vector<std::shared_ptr<Callback>> trackers() {
   return {std::make_shared<JsonLoggerCallback>(), std::make_shared<CSVLoggerCallback>(),
           std::make_shared<TBXLoggerCallback>()};
+}
+
+// One after the other with and without trackers, so that both have the same machine.
+Json report_figures(const ScalingConfig& scaling, RunConfig run) {
+  Json figures = Json::object();
+  Json config = {{"rounds", rounds_of_a_step()}};
+  for (int i = 0; i < 2 * kRuns; ++i) {
+    bool tracked = i % 2 == 1;
+    run.callbacks = tracked ? trackers() : std::vector<std::shared_ptr<Callback>>();
+    TorchTrainer trainer({.train_loop_per_worker = report_loop,
+                          .train_loop_config = config,
+                          .scaling_config = scaling,
+                          .run_config = run});
+    Json metrics = trainer.fit().metrics;
+    for (const char* name : {"report_us", "steps_per_s"})
+      figures[std::string(tracked ? "tracked_" : "") + name].push_back(metrics.at(name));
+  }
+  return figures;
 }
 
 }  // namespace
@@ -96,16 +130,8 @@ std::vector<std::shared_ptr<Callback>> trackers(bool wanted) {
 Json loop_figures(const std::string& what, const LoopBench& bench) {
   TemporaryFolder folder;
   RunConfig run{.storage_path = folder.path(), .verbose = false};
-  run.callbacks = trackers(bench.trackers);
   ScalingConfig scaling{.num_workers = bench.workers};
-  if (what == "report") {
-    TorchTrainer trainer(
-        {.train_loop_per_worker = report_loop, .scaling_config = scaling, .run_config = run});
-    Json metrics = trainer.fit().metrics;
-    double step_us = 1e6 * kWorkSeconds;
-    return {{"report_us", metrics.at("report_us")},
-            {"steps_per_s", 1e6 / (step_us + metrics.at("mean_us").get<double>())}};
-  }
+  if (what == "report") return report_figures(scaling, run);
   if (what == "commit") {
     run.checkpoint_config = {.num_to_keep = 1, .max_in_flight = 1, .fsync = bench.fsync};
     TorchTrainer trainer({.train_loop_per_worker = commit_loop, .run_config = run});

@@ -43,7 +43,6 @@ int main(int argc, char** argv) {
   app.add_flag("--in-step", taxi.in_step, "bare loops wait for each other after each step");
   app.add_option("--bytes", loop.bytes, "of an allreduce");
   app.add_option("--backend", loop.backend, "of the process group");
-  app.add_flag("--trackers", loop.trackers, "with all that write files");
   app.add_flag("--fsync", loop.fsync, "waits for the disk before a checkpoint is committed");
   app.add_option("--start-ns", start_ns, "CLOCK_MONOTONIC when this process was spawned");
   CLI11_PARSE(app, argc, argv);

@@ -27,6 +27,7 @@
 namespace manta {
 namespace {
 
+using testing::AllOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
@@ -561,6 +562,66 @@ TEST_F(HostsTest, LeavesAHostThatWillBeTakenAwayAtOnceIfTheLoopAsks) {
   std::string first;
   std::getline(in, first);
   EXPECT_EQ(Json::parse(first).at("ends"), false) << first;
+}
+
+// There is no other host, but fewer workers may go on where they are.
+TEST_F(HostsTest, LeavesAHostThatWillBeTakenAwayForWhatIsLeft) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  double result = expected();
+  auto driver = start(4,
+                      {"--cpus", "0", "--pause-ms", "100", "--asks", "1", "--report-every",
+                       "100000", "--min-workers", "2"},
+                      enter_without_folder(), ";replace=no");
+  ASSERT_TRUE(driver->says("rank 3 is")) << driver->said();
+  std::smatch where;
+  std::string said = driver->said();
+  ASSERT_TRUE(std::regex_search(said, where, std::regex("rank 3 is 1 of 2 on n([12])"))) << said;
+  for (pid_t pid : hosts_->processes(std::stoi(where[1]))) ::kill(pid, SIGTERM);
+  expect_good_end(*driver, result);  // no failure is allowed
+  EXPECT_THAT(driver->said(), HasSubstr("there is room for 2 of 4 workers now"));
+}
+
+// Data readers start when all workers are there, and none does on a host that drains by then.
+TEST_F(HostsTest, LeavesAHostThatIsTakenAwayBeforeTheLoopBegins) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  double result = expected();
+  std::string starts = folder_ / "n2_starts", enter = folder_ / "enter_late";
+  std::ofstream(enter) << "#!/bin/sh\n[ $1 = n2 ] && export TORCH_HOSTS_START_AFTER=" << starts
+                       << "\nexec " << enter_without_folder() << " \"$@\"\n";
+  std::filesystem::permissions(enter, std::filesystem::perms::owner_all);
+  auto driver = start(4, {"--cpus", "0", "--min-workers", "2"}, enter, ";replace=no");
+  ASSERT_TRUE(eventually([&] { return !processes_named(1, "rank-").empty(); })) << driver->said();
+  for (pid_t pid : hosts_->processes(1)) ::kill(pid, SIGTERM);
+  ASSERT_TRUE(driver->says("node n1 will be taken away")) << driver->said();
+  std::ofstream(starts) << "now";
+  expect_good_end(*driver, result);  // no failure is allowed
+  EXPECT_THAT(driver->said(), HasSubstr("there is room for 2 of 4 workers now"));
+}
+
+// Nor anything for all workers. What the loop has done by then is not lost.
+TEST_F(HostsTest, AHostIsTakenAwayForWhichThereIsNoOther) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  double result = expected();
+  std::vector<std::string> options = {"--cpus", "0", "--pause-ms",     "100",
+                                      "--asks", "1", "--report-every", "100000"};
+  auto driver = start(4, options, enter_without_folder(), ";replace=no");
+  ASSERT_TRUE(driver->says("rank 3 is")) << driver->said();
+  std::smatch where;
+  std::string said = driver->said();
+  ASSERT_TRUE(std::regex_search(said, where, std::regex("rank 3 is 1 of 2 on n([12])"))) << said;
+  for (pid_t pid : hosts_->processes(std::stoi(where[1]))) ::kill(pid, SIGTERM);
+  EXPECT_EQ(driver->exit_code(), 1) << driver->said();
+  EXPECT_THAT(driver->said(), AllOf(HasSubstr("failed resources: the driver failed: "),
+                                    HasSubstr("whose last checkpoint is checkpoint_000000")));
+  EXPECT_EQ(attempt_of(0), 0);
+  hosts_ = nullptr;
+  make_hosts(3);
+  if (IsSkipped()) return;
+  driver = start(4, {"--cpus", "0", "--restore", "1"}, enter_without_folder());
+  expect_good_end(*driver, result);
 }
 
 TEST_F(HostsTest, TreesAsOnOneMachine) {

@@ -265,6 +265,33 @@ TEST_F(Training, ALoopThatAsksLeavesACheckpointWhenItIsStopped) {
   }
 }
 
+// As systemd, or a machine that is shut down, does it: workers, data reader and zygote first here.
+TEST_F(Training, ALoopThatAsksLeavesACheckpointWhenAllProcessesAreAskedToEnd) {
+  std::vector<std::string> options{"--asks", "--report-every", "32", "--workers", "2"};
+  auto undisturbed = start("undisturbed", options);
+  std::string expected = finish(*undisturbed);
+  expected.resize(expected.find(" ["));
+  auto slow = options;
+  slow.insert(slow.end(), {"--pause-ms", "200"});
+  auto program = start("all", slow);
+  ASSERT_TRUE(eventually([&] {
+    std::ifstream in(run("all") + "/logs/rank-0.log");
+    std::string said(std::istreambuf_iterator<char>(in), {});
+    return said.find("has asked") != std::string::npos;
+  }));
+  auto all = descendants(program->pid());
+  EXPECT_EQ(processes(*program, {"rank-0", "rank-1", "data-reader", "manta:zygote"}).size(), 4u);
+  for (pid_t pid : all) ::kill(pid, SIGTERM);
+  program->send(SIGTERM);
+  EXPECT_THAT(finish(*program), StartsWith("failed cancelled: the run was interrupted"));
+  EXPECT_TRUE(std::filesystem::exists(run("all") + "/checkpoint_000000"));
+  EXPECT_TRUE(eventually([&] { return std::none_of(all.begin(), all.end(), is_running); }));
+  options.push_back("--restore");
+  auto rest = start("all", options);
+  EXPECT_THAT(finish(*rest), StartsWith(expected));
+  expect_clean_run("all", 2);
+}
+
 TEST_F(Training, ALoopThatDoesNotReturnIsEndedAfterTheGrace) {
   auto program =
       start("late", {"--asks", "--never-returns", "--grace-ms", "500", "--pause-ms", "20"});

@@ -234,7 +234,7 @@ void start_driver(std::vector<std::string> argv, const InitOptions& options) {
     if (start->role == StartAs::kZygote) run_zygote(channel, *start, argv);
     if (start->role == StartAs::kDetached) run_detached_call(*start, std::move(arguments));
     become(start->spec);
-    if (start->outlives_sigterm) outlive_sigterm();
+    outlive_sigterm();
     record_crashes(crash_file(start->session_folder, start->process));
     run_worker(start->address, start->process, start->spec.name);
   } catch (const std::exception& error) {

@@ -36,7 +36,7 @@ LocalEngine::LocalEngine(EventLoop& loop, LocalEngineOptions options, EngineEven
 LocalEngine::~LocalEngine() { shutdown(); }
 
 ZygoteOptions LocalEngineOptions::for_zygote() const {
-  return {address, session_folder, argv, node.total.cpus, outlives_sigterm};
+  return {address, session_folder, argv, node.total.cpus};
 }
 
 void LocalEngine::start_zygote() {

@@ -17,8 +17,6 @@ struct LocalEngineOptions {
   RunAddress address;
   std::string session_folder;
   std::vector<std::string> argv;  ///< Of the zygote, so that `ps` shows what it belongs to.
-  /// Its processes take no notice of SIGTERM. For a node's agent, which decides what that means.
-  bool outlives_sigterm = false;
   /// One that was started before; null: the engine starts it.
   std::shared_ptr<ZygoteProcess> zygote = {};
 

@@ -147,8 +147,7 @@ void NodeAgent::on(AgentWelcome welcome) {
   server_ = std::make_unique<MemoryMover>(key_, kMostServed, welcome.encrypt_objects);
   memory_ = std::make_shared<NodeMemory>(node_.id);
   RunAddress address{folder_.path() + "/hub.sock", local_token_};
-  // Slurm sends SIGTERM to all processes of a job that is to end; here that means draining.
-  LocalEngineOptions options{node_, address, folder_.path(), argv_, /*outlives_sigterm=*/true};
+  LocalEngineOptions options{node_, address, folder_.path(), argv_};
   options.zygote = std::make_shared<ZygoteProcess>(options.for_zygote());
   folder_.make();
   std::filesystem::create_directories(folder_.path() + "/logs");

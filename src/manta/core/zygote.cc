@@ -286,7 +286,7 @@ void outlive_sigterm() {
 }
 
 void run_zygote(Channel& channel, const StartAs& start, char** argv) {
-  if (start.outlives_sigterm) outlive_sigterm();
+  outlive_sigterm();
   ::prctl(PR_SET_NAME, "manta:zygote");
   Zygote zygote(channel, start, argv);
   bool is_over = true;

@@ -14,7 +14,9 @@ namespace manta {
 
 // The zygote is the program started once, held in `manta::init` with one thread and every library
 // loaded. It forks the workers, is their parent, tells the driver when they end, and ends them when
-// the driver does.
+// the driver does. Zygote and workers take no notice of SIGTERM: whoever ends a machine or a job
+// sends it to all processes at once (systemd, Slurm), and the driver, or the node's agent, decides
+// what that means.
 
 /// The variable that tells a newly started program that it is not the driver: the number of the
 /// descriptor from which it reads its StartAs.
@@ -30,10 +32,9 @@ struct StartAs {
   std::array<uint8_t, 20> build_id{};  // of who starts it
   ProcessId process = 0;               // of a worker
   ProcessSpec spec;                    // of a worker or a detached process
-  bool outlives_sigterm = false;       // see LocalEngineOptions
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(role, driver_pid, address, session_folder, build_id, process, spec, outlives_sigterm);
+    archive(role, driver_pid, address, session_folder, build_id, process, spec);
   }
 };
 

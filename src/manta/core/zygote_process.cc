@@ -92,7 +92,6 @@ ZygoteProcess::ZygoteProcess(const ZygoteOptions& options) {
   start.address = options.address;
   start.session_folder = options.session_folder;
   start.build_id = program_build_id();
-  start.outlives_sigterm = options.outlives_sigterm;
   OutBuffer orders;
   encode_message<ToZygote>(orders, start);
   if (orders.flush(ours.get()) != IoStatus::kDone) throw_errno("telling the zygote what it is");

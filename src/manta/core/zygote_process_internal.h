@@ -19,7 +19,6 @@ struct ZygoteOptions {
   std::string session_folder;
   std::vector<std::string> argv;  ///< So that `ps` shows what it belongs to.
   double cpus = 0;                ///< Of this node, to give away.
-  bool outlives_sigterm = false;  ///< See LocalEngineOptions.
 };
 
 /// A zygote, as the process that started it sees it: this program, started once more.

@@ -104,6 +104,14 @@ bool Channel::send(const std::function<void(OutBuffer&)>& fill) {
   }
 }
 
+bool Channel::try_send(const std::function<void(OutBuffer&)>& fill) {
+  std::unique_lock lock(send_mutex_, std::try_to_lock);
+  if (!lock || out_.flush(*transport_) == IoStatus::kWouldBlock) return false;
+  fill(out_);
+  out_.flush(*transport_);
+  return true;
+}
+
 UniqueFd connect_unix(const std::string& path) {
   const std::string what = str("connecting to '", path, "'");
   UnixAddress address(path, what);

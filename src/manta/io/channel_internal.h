@@ -36,6 +36,10 @@ class Channel {
   /// Lets `fill` add frames, and writes them before it returns. False if the peer has closed. A
   /// peer that takes nothing for 60 s counts as closed.
   bool send(const std::function<void(OutBuffer&)>& fill);
+  /// Likewise, but never waits: false, and nothing is added, if another thread is sending or the
+  /// peer has not taken what was sent before. What the socket does not take of the frames is sent
+  /// by the next call of either.
+  bool try_send(const std::function<void(OutBuffer&)>& fill);
 
  private:
   std::unique_ptr<Transport> transport_;

@@ -42,6 +42,28 @@ TEST_F(ChannelTest, ASilentPeerTimesOut) {
   EXPECT_EQ(channel.try_receive(&frame), IoStatus::kWouldBlock);
 }
 
+// What the socket takes of a frame is sent, and the rest by whoever sends next.
+TEST_F(ChannelTest, ATryToSendDoesNotWait) {
+  auto [left, right] = socket_pair();
+  Channel channel(std::move(left)), peer(std::move(right));
+  const std::string body(1 << 20, 'x');
+  auto add = [&](OutBuffer& out) { out.push(1, body); };
+  EXPECT_TRUE(channel.try_send(add));              // more than the socket takes
+  EXPECT_FALSE(channel.try_send(add));             // the peer has not taken it
+  std::thread sender([&] { channel.send(add); });  // waits for the peer, too
+  Frame frame;
+  ASSERT_TRUE(peer.wait_readable(Deadline::after(30s)));
+  EXPECT_FALSE(channel.try_send(add));
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(peer.receive(&frame, Deadline::after(30s)));
+    EXPECT_EQ(frame.body, body);
+  }
+  sender.join();
+  EXPECT_TRUE(channel.try_send([](OutBuffer& out) { out.push(2, "y"); }));
+  ASSERT_TRUE(peer.receive(&frame, Deadline::after(30s)));
+  EXPECT_EQ(frame.body, "y");
+}
+
 TEST_F(ChannelTest, HalfAFrameTimesOutAndIsGoneOnWithLater) {
   auto [left, right] = socket_pair();
   Channel channel(std::move(left));

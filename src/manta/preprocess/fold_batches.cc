@@ -12,7 +12,9 @@
 #include "manta/base/error_internal.h"
 #include "manta/base/start_thread_internal.h"
 #include "manta/data/processors_internal.h"
+#include "manta/data/stop_check_internal.h"
 #include "manta/data/stream_internal.h"
+#include "manta/preprocess/passes_internal.h"
 
 namespace manta {
 namespace {
@@ -69,6 +71,7 @@ class OrderedFold {
 
   Part make(const data::BatchPtr& batch) const {
     try {
+      preprocess::require_wanted(stopping_ && stopping_());
       return {of_batch_(batch), nullptr};
     } catch (...) {
       return {{}, std::current_exception()};
@@ -103,6 +106,7 @@ class OrderedFold {
   const internal::OfBatch& of_batch_;
   const internal::TakePart& take_;
   const size_t most_waiting_;
+  const std::function<bool()> stopping_ = data::StopCheck::current();
 
   std::mutex stream_mutex_;  // of the next two
   data::Stream stream_;

@@ -10,6 +10,7 @@
 #include "manta/data/plan_internal.h"
 #include "manta/data/processors_internal.h"
 #include "manta/data/row_bytes_internal.h"
+#include "manta/data/stop_check_internal.h"
 #include "manta/data/stream_internal.h"
 #include "manta/io/arrow_status_internal.h"
 #include "manta/preprocess/chain.h"
@@ -58,6 +59,7 @@ class Pass {
 
   // A part of the rows at a time, if those before a member make wide vectors of them.
   void count(const data::BatchPtr& batch, Tallies& own) const {
+    require_wanted(data::StopCheck::stopping());
     int64_t part = rows_at_a_time(batch->schema());
     if (part >= batch->num_rows()) return count_part(batch, own);
     for (int64_t row = 0; row < batch->num_rows(); row += part) {
@@ -118,6 +120,10 @@ void check_member(const PassMember& member, const std::shared_ptr<arrow::Schema>
 }
 
 }  // namespace
+
+void require_wanted(bool stopping) {
+  if (stopping) throw Error(ErrorKind::kCancelled, "the fit was stopped");
+}
 
 std::vector<std::unique_ptr<Tally>> run_pass(const Dataset& dataset,
                                              const std::vector<PassMember>& members, int threads) {

@@ -13,6 +13,9 @@ struct PassMember {
   std::vector<const Preprocessor*> before;
 };
 
+/// Throws Error(kCancelled) if nobody wants the fit any more, as a StopCheck says.
+void require_wanted(bool stopping);
+
 /// One pass over a data set for all members. Returns their tallies. Reads only the columns that
 /// they need. Throws Error(kInvalidArgument) if there are no rows.
 std::vector<std::unique_ptr<Tally>> run_pass(const Dataset& dataset,

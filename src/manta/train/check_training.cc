@@ -92,10 +92,12 @@ void check_training(const Training& training) {
                     : str("scaling_config.num_workers must be at most ", kMostWorkers, " (was ",
                           training.scaling.num_workers, ")"));
   }
-  if (runs_in_driver(training.scaling) && training.scaling.use_gpu) {
+  if (runs_in_driver(training.scaling) && resources_of_worker(training.scaling).gpus > 0) {
     throw Error(ErrorKind::kInvalidArgument,
-                "scaling_config.num_workers = 0 runs the loop in this process, to which no GPU is "
-                "assigned: leave use_gpu unset, or set num_workers = 1");
+                str("scaling_config.num_workers = 0 runs the loop in this process, to which no GPU "
+                    "is assigned: leave ",
+                    training.scaling.use_gpu ? "use_gpu" : "resources_per_worker.gpus",
+                    " unset, or set num_workers = 1"));
   }
   if (training.scaling.min_workers < 0 ||
       training.scaling.min_workers > training.scaling.num_workers) {

@@ -135,7 +135,8 @@ void check_file_name(const std::string& name);
 class CheckpointFolder {
  public:
   /// Creates the folder if it does not exist. It and its files get the permissions of its parent.
-  explicit CheckpointFolder(std::string path);
+  /// `on_written` is called after each part of a file, of a few MB at most.
+  explicit CheckpointFolder(std::string path, std::function<void()> on_written = {});
   const std::string& path() const { return path_; }
 
   /// Writes one file from parts, in order. check_file_name says which names are allowed; each may
@@ -155,6 +156,7 @@ class CheckpointFolder {
   class Output;  // one file on its way
 
   std::string path_;
+  std::function<void()> on_written_;
   std::vector<CheckpointFile> files_;
 };
 

@@ -58,6 +58,7 @@ class CheckpointFolder::Output {
       at += part;
       size -= part;
       size_ += part;
+      if (folder_.on_written_) folder_.on_written_();
     }
   }
 
@@ -81,7 +82,8 @@ class CheckpointFolder::Output {
   uint64_t size_ = 0;
 };
 
-CheckpointFolder::CheckpointFolder(std::string path) : path_(std::move(path)) {
+CheckpointFolder::CheckpointFolder(std::string path, std::function<void()> on_written)
+    : path_(std::move(path)), on_written_(std::move(on_written)) {
   train::make_folders(path_);
 }
 

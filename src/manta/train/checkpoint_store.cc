@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <utility>
 
@@ -16,6 +15,7 @@
 #include "manta/train/file_internal.h"
 #include "manta/train/journal_internal.h"
 #include "manta/train/manifest_internal.h"
+#include "manta/train/metric_internal.h"
 #include "manta/train/staging_internal.h"
 
 namespace manta::train {
@@ -41,12 +41,6 @@ void rename_or_throw(const std::string& from, const std::string& to) {
     throw_errno(str("renaming '", from, "' to '", to, "'"));
 }
 
-// Everything in a folder, and the folder.
-void sync_tree(const std::string& folder) {
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) sync_to_disk(entry.path());
-  sync_to_disk(folder);
-}
-
 // A good checkpoint must not be passed over because it could not be read just now.
 void throw_unless_damaged(const Error& error, const std::string& checkpoint) {
   if (is_damage(error)) return;
@@ -70,6 +64,16 @@ void check_names(const std::map<int, std::vector<CheckpointFile>>& files_by_rank
               "; let only rank 0 write it, or give it a name with the rank in it, such as '",
               file.name, ".rank-", rank, "'"));
     }
+  }
+  // What is a file of one rank's cannot be a folder of another's.
+  for (const auto& [name, rank] : writers) {
+    auto inside = writers.lower_bound(name + "/");
+    if (inside == writers.end() || !inside->first.starts_with(name + "/")) continue;
+    throw Error(
+        ErrorKind::kInvalidArgument,
+        str(writer_name(rank), " wrote a file '", name, "' and ", writer_name(inside->second),
+            " a file '", inside->first, "' into the checkpoint of report ", index, ", where '",
+            name, "' cannot be a file and a folder; give one of them another name"));
   }
 }
 
@@ -157,20 +161,17 @@ std::string CheckpointStore::staging_folder(int attempt, int64_t index, int rank
 // Nothing if the metric is not there or not a number; files keep a NaN as null.
 std::optional<double> CheckpointStore::score(const Json& metrics, int64_t index) const {
   if (config_.checkpoint_score_attribute.empty()) return static_cast<double>(index);
-  if (!metrics.is_object()) return std::nullopt;
-  auto metric = metrics.find(config_.checkpoint_score_attribute);
-  if (metric == metrics.end()) return std::nullopt;
-  if (!metric->is_number() && !metric->is_boolean()) return std::nullopt;
-  double value = metric->is_boolean() ? metric->get<bool>() : metric->get<double>();
-  if (std::isnan(value)) return std::nullopt;
-  return config_.checkpoint_score_order == "min" ? -value : value;
+  std::optional<double> value;
+  for_each_metric(metrics, [&](const std::string& name, const Json& metric) {
+    if (name == config_.checkpoint_score_attribute && !value) value = number_of(metric);
+  });
+  if (!value || std::isnan(*value)) return std::nullopt;
+  return config_.checkpoint_score_order == "min" ? -*value : *value;
 }
 
-Checkpoint CheckpointStore::commit(
-    const CheckpointReport& report,
-    const std::map<int, std::vector<CheckpointFile>>& files_by_rank) {
-  std::string name = checkpoint_name(report.index);
-  std::string partial = path(name + kPartial);
+void CheckpointStore::prepare(const CheckpointReport& report,
+                              const std::map<int, std::vector<CheckpointFile>>& files_by_rank) {
+  std::string partial = path(checkpoint_name(report.index) + kPartial);
   std::string staging = path(str(kStaging, "/attempt-", report.attempt, "/report-", report.index));
   std::error_code ignored;
   try {
@@ -191,21 +192,45 @@ Checkpoint CheckpointStore::commit(
     make_folder_anew(partial);  // what was in it would become part of the checkpoint
     move_files(files_by_rank, report, partial, manifest);
     write_manifest(partial, std::move(manifest));
-    Checkpoint checkpoint = Checkpoint::open(partial);  // as whoever goes on from it
-    if (config_.fsync) sync_tree(partial);
-    checkpoint.path_.resize(checkpoint.path_.size() - std::strlen(kPartial));
-    discard(name);
-    rename_or_throw(partial, path(name));
-    if (config_.fsync) sync_to_disk(fs::path(partial).parent_path());
-    stored_[report.index] = {std::move(checkpoint), points};
-    if (copies_) copies_->committed(report.index, path(name));
+    prepared_ = {Checkpoint::open(partial), points};  // as whoever goes on from it
   } catch (...) {
     fs::remove_all(partial, ignored);
     fs::remove_all(staging, ignored);
     throw;
   }
   fs::remove_all(staging, ignored);
-  return stored_[report.index].checkpoint;
+  prepared_report_ = report.index;
+}
+
+void CheckpointStore::publish(const std::function<void()>& on_part) const {
+  std::string name = checkpoint_name(prepared_report_);
+  std::string partial = path(name + kPartial);
+  try {
+    if (config_.fsync) sync_tree_to_disk(partial, on_part);
+    discard(name);
+    rename_or_throw(partial, path(name));
+    if (config_.fsync) sync_to_disk(run_folder_);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(partial, ignored);
+    throw;
+  }
+}
+
+Checkpoint CheckpointStore::adopt() {
+  std::string name = checkpoint_name(prepared_report_);
+  prepared_.checkpoint.path_ = path(name);
+  stored_[prepared_report_] = std::exchange(prepared_, {});
+  if (copies_) copies_->committed(prepared_report_, path(name));
+  return stored_[prepared_report_].checkpoint;
+}
+
+Checkpoint CheckpointStore::commit(
+    const CheckpointReport& report,
+    const std::map<int, std::vector<CheckpointFile>>& files_by_rank) {
+  prepare(report, files_by_rank);
+  publish();
+  return adopt();
 }
 
 void CheckpointStore::move_files(const std::map<int, std::vector<CheckpointFile>>& files_by_rank,
@@ -262,7 +287,7 @@ void CheckpointStore::keep_only_the_best() {
 }
 
 // The rename comes first: a half-removed checkpoint must not look like one.
-void CheckpointStore::discard(const std::string& name) {
+void CheckpointStore::discard(const std::string& name) const {
   std::string doomed = path(name + ".removed" + kPartial);
   std::error_code error;
   fs::remove_all(doomed, error);

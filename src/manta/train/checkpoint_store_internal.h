@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -75,8 +76,17 @@ class CheckpointStore {
   /// Makes a checkpoint of the files that the ranks, and the driver (-2), wrote to their staging
   /// folders. One without the
   /// metric that the score is taken from ranks last; the first such one is warned of. Throws
-  /// Error(kInvalidArgument) if two ranks wrote the same name, Error(kIo), or Error(kCorrupt) if a
-  /// file is not as long as its writer said; then there is no checkpoint, and the files are gone.
+  /// Error(kInvalidArgument) if two ranks wrote the same name, or one's file would be in another's,
+  /// Error(kIo), or Error(kCorrupt) if a file is not as long as its writer said; then there is no
+  /// checkpoint, and the files are gone.
+  ///
+  /// The same in three steps, the second of which any thread may do, while others do anything but
+  /// these: with CheckpointConfig::fsync it waits for the disk, and calls `on_part` whenever the
+  /// disk has some more.
+  void prepare(const CheckpointReport& report,
+               const std::map<int, std::vector<CheckpointFile>>& files_by_rank);
+  void publish(const std::function<void()>& on_part = [] {}) const;
+  Checkpoint adopt();
   Checkpoint commit(const CheckpointReport& report,
                     const std::map<int, std::vector<CheckpointFile>>& files_by_rank);
 
@@ -112,12 +122,14 @@ class CheckpointStore {
   std::vector<int64_t> best_last() const;
   void move_files(const std::map<int, std::vector<CheckpointFile>>& files_by_rank,
                   const CheckpointReport& report, const std::string& partial, Json& manifest);
-  void discard(const std::string& name);
+  void discard(const std::string& name) const;
   void fetch(int64_t index);
 
   std::string run_folder_;
   CheckpointConfig config_;
   CheckpointCopies* copies_;
+  Stored prepared_;  // which is not among those that count yet, and its report
+  int64_t prepared_report_ = 0;
   std::map<int64_t, Stored> stored_;
   bool told_of_missing_score_ = false;
 };

@@ -90,6 +90,24 @@ TEST(CheckpointStoreTest, TheSameNameFromTwoRanksIsAConflict) {
   EXPECT_THAT(names_in(run.path()), IsEmpty());
 }
 
+TEST(CheckpointStoreTest, AFileOfOneRankAndAFolderOfAnotherAreAConflict) {
+  for (bool file_first : {true, false}) {
+    TemporaryFolder run;
+    CheckpointStore store(run.path(), {});
+    auto file = write_files(store, 0, file_first ? 0 : 1, {"a", "a-b"});
+    auto inside = write_files(store, 0, file_first ? 1 : 0, {"a/b/c"});
+    Error error = error_of([&] {
+      store.commit({.world_size = 2}, {{file_first ? 0 : 1, file}, {file_first ? 1 : 0, inside}});
+    });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr(file_first ? "rank 0 wrote a file 'a' and rank 1"
+                                                         : "rank 1 wrote a file 'a' and rank 0"),
+                                    HasSubstr("a file 'a/b/c'"), HasSubstr("another name")));
+    store.clean_up();
+    EXPECT_THAT(names_in(run.path()), IsEmpty());
+  }
+}
+
 TEST(CheckpointStoreTest, AFileThatIsNotWhatItsWriterSaidIsAnError) {
   TemporaryFolder run;
   CheckpointStore store(run.path(), {});
@@ -217,6 +235,18 @@ TEST(CheckpointStoreTest, RetentionTable) {
     store.clean_up();
     EXPECT_EQ(names_in(run.path()).size(), one.kept.size()) << "case " << i;
   }
+}
+
+TEST(CheckpointStoreTest, TheScoreMayBeInsideAnObject) {
+  TemporaryFolder run;
+  CheckpointStore store(run.path(), {.num_to_keep = 1, .checkpoint_score_attribute = "valid/auc"});
+  testing::internal::CaptureStderr();
+  commit(store, 0, {{"valid", {{"auc", 0.9}}}, {"auc", 0.1}});
+  commit(store, 1, {{"valid", {{"auc", 0.5}}}, {"auc", 0.7}});
+  commit(store, 2, {{"valid", {{"auc", 0.6}}}, {"auc", 0.8}});
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  store.clean_up();
+  EXPECT_THAT(names_in(run.path()), ElementsAre("checkpoint_000000", "checkpoint_000002"));
 }
 
 TEST(CheckpointStoreTest, WithoutTheScoreACheckpointRanksLast) {

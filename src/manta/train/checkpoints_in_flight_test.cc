@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "manta/base/error_internal.h"
 #include "manta/base/error_of_internal.h"
@@ -77,6 +78,52 @@ TEST(CheckpointsInFlightTest, ASlowDiskDoesNotHoldUpTheLoop) {
       EXPECT_EQ(state, std::to_string(metrics.at("i").get<int>()));
     }
   }
+}
+
+// Takes its time over many parts; or over the second, for ever.
+class SteadyDisk final : public CheckpointSource {
+ public:
+  explicit SteadyDisk(bool stands_still) : stands_still_(stands_still) {}
+  void stage() override {}
+  void write(CheckpointFolder& folder) override {
+    for (int part = 0; part < 50; ++part) {
+      folder.write(str("part-", part), "state");
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      while (stands_still_) std::this_thread::sleep_for(std::chrono::seconds(1));
+    }
+  }
+
+ private:
+  bool stands_still_;
+};
+
+// Rank 1 waits for what rank 0 writes.
+void write_for_long(const Json& config) {
+  std::shared_ptr<CheckpointSource> checkpoint;
+  if (get_context().world_rank == 0)
+    checkpoint = std::make_shared<SteadyDisk>(config.at("stands_still").get<bool>());
+  report({{"n", 0}}, checkpoint);
+}
+
+Training writing_for_long(const TemporaryFolder& storage, bool stands_still) {
+  Training training =
+      test_training(storage.path(), write_for_long, {{"stands_still", stands_still}});
+  training.scaling.num_workers = 2;
+  training.scaling.resources_per_worker.cpus = 0.5;
+  training.run.collective_timeout = std::chrono::seconds(3);
+  return training;
+}
+
+TEST(CheckpointsInFlightTest, ADiskMayTakeLongerThanTheTimeoutIfItGetsOn) {
+  TemporaryFolder storage;
+  Result result = run_training(writing_for_long(storage, false));
+  EXPECT_EQ(result.checkpoint.files().size(), 50u);
+}
+
+TEST(CheckpointsInFlightTest, ADiskThatStandsStillIsAnError) {
+  TemporaryFolder storage;
+  EXPECT_THAT(message_of([&] { run_training(writing_for_long(storage, true)); }),
+              HasSubstr("waited 3000 ms for report 0, of whose checkpoint nothing was written"));
 }
 
 // Killed with two on their way: the run goes on from the last that was committed.

@@ -60,7 +60,8 @@ struct FailureConfig {
 struct CheckpointConfig {
   int num_to_keep = 0;  ///< The latest one always stays. 0: all.
   /// A metric of the report that the checkpoint came with. Keeps the best checkpoints by it instead
-  /// of the latest. A report without the metric, or where it is NaN, ranks last.
+  /// of the latest. One inside an object is "outer/inner". A report without the metric, or where it
+  /// is NaN, ranks last.
   std::string checkpoint_score_attribute = {};
   std::string checkpoint_score_order = "max";  ///< Or "min".
   /// How many may be in flight to the disk at a time, each as a copy in memory, so that a slow disk

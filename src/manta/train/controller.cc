@@ -66,7 +66,7 @@ void Controller::start_attempt() {
   pending_.clear();
   next_commit_ = restart_point_.next_report;
   committing_ = group_started_ = group_stopped_ = false;
-  asking_ = ask_is_named_ = told_ = took_stacks_ = false;
+  asking_ = ask_is_named_ = moves_ = took_stacks_ = false;
   asks_.clear();
   announced_.reset();
   cause_.reset();
@@ -164,7 +164,7 @@ void Controller::on(const Finished& event) {
   rank.activity.collectives = event.collectives;
   rank.activity.passes = event.passes;
   asks_[event.rank] = event.asks;
-  told_ = told_ || event.told;
+  moves_ = moves_ || event.told;
   for (int other = 0; other < num_workers_; ++other)
     if (unequal(event.rank, other)) return;
   if (stands_still()) return;
@@ -270,7 +270,8 @@ void Controller::on(const Resized& event) {
 }
 
 void Controller::on(const Interrupted&) {
-  bool finished = phase_ == Phase::kStopping && !cause_ && decided_ != Decision::kRestart;
+  bool goes_on = cause_ || decided_ == Decision::kRestart || moves_;
+  bool finished = phase_ == Phase::kStopping && !goes_on;
   if (interrupted_ || asked_to_end_ || finished) return;
   add(Note{kInterrupted, Json::object(), restart_point_.attempt});
   if (phase_ != Phase::kRunning || !group_started_) return end_by_interrupt();
@@ -287,8 +288,13 @@ void Controller::on(const GraceIsOver&) {
   end_by_interrupt();
 }
 
+// A group that has not begun loses nothing by beginning elsewhere.
 void Controller::on(const NodeDrains&) {
-  if (phase_ == Phase::kRunning && group_started_) ask_to_stop();
+  if (phase_ != Phase::kRunning) return;
+  if (group_started_) return ask_to_stop();
+  cause_.reset();
+  moves_ = true;
+  stop();
 }
 
 void Controller::end_by_interrupt() {
@@ -419,7 +425,7 @@ void Controller::conclude() {
   if (interrupted_) return end({RunOutcome::kInterrupted});
   if (time_is_up_ || decided_ == Decision::kStop) return end({RunOutcome::kStopped});
   if (decided_ == Decision::kPause) return end({RunOutcome::kPaused});
-  bool again_or_told = cause_ || decided_ == Decision::kRestart || told_;
+  bool again_or_told = cause_ || decided_ == Decision::kRestart || moves_;
   if (asked_to_end_ && again_or_told) {
     if (cause_) {
       add(Warn{str("while the loop was asked to stop, ",

@@ -116,7 +116,7 @@ struct Resized {
 struct Interrupted {};  ///< Ctrl-C, SIGTERM, RunHandle::stop.
 struct GraceIsOver {};  ///< Answer to StartGrace.
 struct TimeIsUp {};     ///< StopCriteria::time has passed: the run is complete.
-/// Workers are on a node that will be taken away, and could be elsewhere.
+/// Workers are on a node that will be taken away.
 struct NodeDrains {
   int attempt = 0;
 };
@@ -219,7 +219,8 @@ inline constexpr std::chrono::milliseconds kWaitForCause{1000};
 /// An interrupt asks a group whose loop has called train::should_stop to end by itself, and stops
 /// the others at once. The loop may make further reports, which are committed. When it has
 /// returned, or the grace is over, the run ends as interrupted; a loop that was not told to stop
-/// has finished. A node that drains asks in the same way, and the run goes on with another attempt.
+/// has finished. A node that drains asks in the same way, and the run goes on with another attempt;
+/// at once, if the group has not begun.
 class Controller {
  public:
   struct Start {  ///< Where the run begins; another place than 0 if it is restored.
@@ -313,7 +314,7 @@ class Controller {
   bool group_stopped_ = false;
   bool asking_ = false;        // for its calls of should_stop, because the group should end
   bool ask_is_named_ = false;  // from which on they return true
-  bool told_ = false;          // one of them has
+  bool moves_ = false;         // one of them has; or its node drains before it has begun
   bool took_stacks_ = false;
   std::map<int, int64_t> asks_;  // rank -> calls
   std::optional<Failure> cause_;

@@ -267,6 +267,7 @@ class World {
         break;
       case kDrain:
         drain_asked_ = true;
+        if (!started_event_.empty() && !stopping_) ++free_restarts_;  // it has not begun
         deliver(NodeDrains{restart_.attempt});
         break;
       case kAnswer:

@@ -535,6 +535,32 @@ TEST(ControllerTest, ALoopThatLeavesANodeIsStartedAgain) {
   EXPECT_EQ(story(NodeDrains{0}), "");  // of the attempt before
 }
 
+// It was no failure: none is allowed here.
+TEST(ControllerTest, AGroupThatHasNotBegunLeavesANodeAtOnce) {
+  Story story(2, 0, {.checkpoint = 7, .next_report = 8, .attempt = 3});
+  EXPECT_EQ(story(NodeDrains{2}), "");  // of an older attempt
+  EXPECT_EQ(story(NodeDrains{3}), "stop 3");
+  EXPECT_EQ(story(NodeDrains{3}), "");
+  EXPECT_EQ(story(GroupStarted{3}), "");  // too late
+  EXPECT_EQ(story(GroupStopped{3}), "start 4 from 7 next 8");
+  EXPECT_EQ(story(GroupStarted{4}), "");
+  EXPECT_EQ(story(NodeDrains{4}), "ask");
+}
+
+TEST(ControllerTest, AnInterruptCountsWhileTheGroupLeavesANode) {
+  Story story(1);
+  EXPECT_EQ(story(NodeDrains{0}), "stop 0");
+  story(Interrupted{});
+  EXPECT_EQ(story(GroupStopped{0}), "end interrupted");
+  Story told(1);
+  told(GroupStarted{0});
+  told(NodeDrains{0});
+  told(Asks{0, 0, 0});
+  EXPECT_EQ(told(Finished{0, 0, 0, 0, 1, true}), "stop 0");
+  told(Interrupted{});
+  EXPECT_EQ(told(GroupStopped{0}), "end interrupted");
+}
+
 TEST(ControllerTest, NotesTellTheStory) {
   Story story(1, 1);
   story(GroupStarted{0});

@@ -9,7 +9,7 @@ void DiskThread::add(std::function<void()> job) {
   if (stopping_) return;
   jobs_.push_back(std::move(job));
   if (!thread_.joinable())
-    thread_ = start_thread("the thread of files of other nodes", [this] { run(); });
+    thread_ = start_thread("the thread that waits for the disk", [this] { run(); });
   changed_.notify_one();
 }
 

@@ -7,10 +7,12 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <mutex>
 
 #include "manta/base/error_of_internal.h"
+#include "manta/base/eventually_internal.h"
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/train/callback.h"
 #include "manta/train/file_internal.h"
@@ -21,10 +23,18 @@ namespace {
 
 std::mutex synced_mutex;
 std::map<std::string, int64_t>* synced = nullptr;  // path -> size at the last fsync
+std::string* held_up =
+    nullptr;  // a path: that of the file whose fsync waits until there is another
+std::string* until = nullptr;
 
 }  // namespace
 
 extern "C" int fsync(int fd) {
+  if (held_up) {
+    std::error_code error;
+    auto path = std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd), error);
+    if (path == *held_up) manta::eventually([] { return std::filesystem::exists(*until); });
+  }
   int result = static_cast<int>(::syscall(SYS_fsync, fd));
   std::lock_guard lock(synced_mutex);
   if (!synced) return result;
@@ -112,6 +122,31 @@ TEST(DurabilityTest, TheDiskHasTheJournalWhenACheckpointCounts) {
                     Contains(Key(run)), Contains(Key(storage.path()))));
   EXPECT_THAT(callback->behind_, testing::ElementsAre(0, 0));
   EXPECT_TRUE(callback->whole_);
+}
+
+// Further reports need the driver's thread, which must not be the one that waits for the disk.
+void go_on_while_the_disk_is_busy() {
+  std::string run = get_context().run_folder;
+  train::report({{"n", 0}}, Checkpoint::from_dict({.values = {{"n", 0}}}));
+  for (int n = 1; n < 5; ++n) train::report({{"n", n}});
+  bool ahead = !std::filesystem::exists(run + "/checkpoint_000000");
+  std::ofstream(run + "/went_on") << "";
+  train::report({{"ahead", ahead}});
+}
+
+TEST(DurabilityTest, TheLoopGoesOnWhileTheDiskIsWaitedFor) {
+  TemporaryFolder storage;
+  Training training = test_training(storage.path(), go_on_while_the_disk_is_busy);
+  training.run.checkpoint_config.fsync = true;
+  std::string file = storage / "toy/checkpoint_000000.partial/dict.json";
+  std::string other = storage / "toy/went_on";
+  held_up = &file;
+  until = &other;
+  Result result = run_training(training);
+  held_up = nullptr;
+  ASSERT_EQ(result.metrics_history.size(), 6u);
+  EXPECT_EQ(result.metrics.at("ahead"), true);
+  EXPECT_EQ(result.checkpoint.path(), storage / "toy/checkpoint_000000");
 }
 
 TEST(DurabilityTest, NothingIsWaitedForByDefault) {

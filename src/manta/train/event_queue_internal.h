@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -9,24 +11,35 @@
 
 namespace manta::train {
 
-/// One of the three, or nothing.
+/// One of these, or nothing.
 struct QueuedEvent {
   std::optional<Event> event = {};
+  std::function<void()> step = {};  ///< What follows on work of another thread.
   std::optional<SendProgress> progress = {};
   std::optional<std::pair<int, SendEpoch>> epoch = {};  ///< With the attempt.
 };
 
-/// Where what happened waits for the controller, progress for whoever shows it, and epochs for the
-/// callbacks.
+/// Where what happened waits for the controller, progress for whoever shows it, epochs for the
+/// callbacks, and steps of a commit for the thread of the run.
 class EventQueue : public Queue<QueuedEvent> {
  public:
-  void push(Event event) { Queue::push({.event = std::move(event)}); }
+  void push(Event event) {
+    if (std::holds_alternative<Interrupted>(event)) interrupted_ = true;
+    Queue::push({.event = std::move(event)});
+  }
+  /// For whoever waits to do.
+  void push_step(std::function<void()> step) { Queue::push({.step = std::move(step)}); }
   void push(SendProgress progress) { Queue::push({.progress = std::move(progress)}); }
   void push(int attempt, SendEpoch epoch) {
     Queue::push({.epoch = std::pair(attempt, std::move(epoch))});
   }
   /// Has whoever waits look around.
   void wake() { Queue::push(QueuedEvent{}); }
+  /// Whether the run was ever asked to end: for whoever does not pop, because it works itself.
+  bool interrupted() const { return interrupted_; }
+
+ private:
+  std::atomic<bool> interrupted_ = false;
 };
 
 }  // namespace manta::train

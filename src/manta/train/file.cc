@@ -225,6 +225,31 @@ void sync_to_disk(const std::string& path) {
   sync_to_disk(fd.get(), path);
 }
 
+// Part by part, so that it shows that a large file gets on. A file system that cannot do that (it
+// says so) has all of it at the end.
+void sync_tree_to_disk(const std::string& folder, const std::function<void()>& on_part) {
+  constexpr off_t kPart = 64 << 20;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    UniqueFd fd(::open(it->path().c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
+    if (!fd) throw_errno(str("opening '", it->path().string(), "' to write it to the disk"));
+    struct stat info {};
+    off_t size = ::fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode) ? info.st_size : 0;
+    constexpr unsigned kWait =
+        SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+    for (off_t at = 0; at + kPart < size; at += kPart) {
+      if (::sync_file_range(fd.get(), at, kPart, kWait) != 0) break;
+      on_part();
+    }
+    sync_to_disk(fd.get(), it->path());
+    on_part();
+  }
+  if (error)
+    throw Error(ErrorKind::kIo, str("reading the folder '", folder, "': ", error.message()));
+  sync_to_disk(folder);
+}
+
 void replace_file(const std::string& path, const std::string& text, bool durable) {
   std::string fresh = path + ".new";
   // What is there is left over from a driver that died, or a link that somebody has laid.

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <functional>
 #include <string>
 
 #include "manta/base/error_internal.h"
@@ -70,6 +71,9 @@ void replace_file(const std::string& path, const std::string& text, bool durable
 /// folder. Throws Error(kIo).
 void sync_to_disk(int fd, const std::string& path);
 void sync_to_disk(const std::string& path);
+/// The same for everything in a folder, and the folder. Calls `on_part` after each part of a few
+/// dozen MB.
+void sync_tree_to_disk(const std::string& folder, const std::function<void()>& on_part);
 
 /// JSON for a file: NaN becomes null and bytes that are not UTF-8 are replaced, instead of throwing
 /// from a place that the user has never heard of. `indent` as Json::dump.

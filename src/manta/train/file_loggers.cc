@@ -1,10 +1,12 @@
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "manta/base/error_internal.h"
 #include "manta/train/appended_file_internal.h"
 #include "manta/train/controller_internal.h"
 #include "manta/train/file_internal.h"
+#include "manta/train/folder_lock_internal.h"
 #include "manta/train/loggers.h"
 #include "manta/train/result_files_internal.h"
 
@@ -60,29 +62,66 @@ Json line_of(const TrackerEvent::RunEnd& end) {
   return {{"event", "run_end"}, {"time", end.time}, {"outcome", outcome_name(end.outcome)}};
 }
 
+bool has_end(const std::vector<TrackerEvent>& events) {
+  return std::holds_alternative<TrackerEvent::RunEnd>(events.back().what);
+}
+
+// A path that the user has given, and perhaps to several runs: the first has it until its end. The
+// others never do: what they tell later would be without its beginning.
+class OwnPath {
+ public:
+  /// Empty: the file is in the run folder, which is nobody else's.
+  explicit OwnPath(std::string path) : path_(std::move(path)) {}
+  void hold() {
+    if (refused_) throw *refused_;
+    if (path_.empty() || lock_) return;
+    try {
+      lock_ = lock_file_of_run(path_);
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kInvalidArgument) refused_ = error;
+      throw;
+    }
+  }
+  void release() { lock_.reset(); }
+
+ private:
+  const std::string path_;
+  UniqueFd lock_;
+  std::optional<Error> refused_;
+};
+
 class JsonSink final : public TrackerSink {
  public:
-  explicit JsonSink(const std::filesystem::path& path)
-      : file_(std::filesystem::absolute(path).parent_path(), path.filename()) {}
+  JsonSink(const RunInfo& run, const std::string& path)
+      : own_(path), file_(file_at(run, path).parent_path(), file_at(run, path).filename()) {}
   void take(const std::vector<TrackerEvent>& events) override {
+    own_.hold();
     std::string lines;
     for (const TrackerEvent& event : events)
       lines +=
           std::visit([](const auto& each) { return to_text(line_of(each)) + "\n"; }, event.what);
     file_.append(lines);
+    if (has_end(events)) own_.release();
   }
 
  private:
+  static std::filesystem::path file_at(const RunInfo& run, const std::string& path) {
+    return std::filesystem::absolute(path.empty() ? run.path + "/events.jsonl" : path);
+  }
+
+  OwnPath own_;
   AppendedFile file_;
 };
 
 class CsvSink final : public TrackerSink {
  public:
-  explicit CsvSink(const std::string& path)
-      : folder_(std::filesystem::absolute(path).parent_path()),
-        table_(folder_, "", "/" + std::filesystem::path(path).filename().string()) {}
+  CsvSink(const RunInfo& run, const std::string& path)
+      : own_(path),
+        folder_(file_at(run, path).parent_path()),
+        table_(folder_, "", "/" + file_at(run, path).filename().string()) {}
 
   void take(const std::vector<TrackerEvent>& events) override {
+    own_.hold();
     // The same events may come again: what is in the table is known by its index.
     for (const TrackerEvent& event : events) {
       if (auto* start = std::get_if<TrackerEvent::RunStart>(&event.what)) {
@@ -96,9 +135,14 @@ class CsvSink final : public TrackerSink {
         table_.finish(reports_);
       }
     }
+    if (has_end(events)) own_.release();
   }
 
  private:
+  static std::filesystem::path file_at(const RunInfo& run, const std::string& path) {
+    return std::filesystem::absolute(path.empty() ? run.path + "/reports.csv" : path);
+  }
+
   void add(const ReportRecord& report) {
     bool follows = reports_.empty() || reports_.back().index < report.index;
     while (!reports_.empty() && reports_.back().index >= report.index) reports_.pop_back();
@@ -112,6 +156,7 @@ class CsvSink final : public TrackerSink {
     whole_ = true;
   }
 
+  OwnPath own_;
   std::string folder_;
   std::vector<ReportRecord> reports_;
   ResultFiles table_;
@@ -125,14 +170,14 @@ JsonLoggerCallback::JsonLoggerCallback(FileLoggerOptions options)
     : Tracker("JsonLoggerCallback", options.tracker), path_(std::move(options.path)) {}
 
 std::unique_ptr<TrackerSink> JsonLoggerCallback::make_sink(const RunInfo& run) {
-  return std::make_unique<train::JsonSink>(path_.empty() ? run.path + "/events.jsonl" : path_);
+  return std::make_unique<train::JsonSink>(run, path_);
 }
 
 CSVLoggerCallback::CSVLoggerCallback(FileLoggerOptions options)
     : Tracker("CSVLoggerCallback", options.tracker), path_(std::move(options.path)) {}
 
 std::unique_ptr<TrackerSink> CSVLoggerCallback::make_sink(const RunInfo& run) {
-  return std::make_unique<train::CsvSink>(path_.empty() ? run.path + "/reports.csv" : path_);
+  return std::make_unique<train::CsvSink>(run, path_);
 }
 
 }  // namespace manta

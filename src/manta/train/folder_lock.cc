@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <sstream>
@@ -69,11 +70,10 @@ std::string describe(long pid) {
   return text;
 }
 
-}  // namespace
-
-UniqueFd lock_folder(const std::string& folder) {
-  std::string path = folder + "/" + kLockFile;
-  UniqueFd fd = open_file(folder, kLockFile, O_RDWR | O_CREAT);
+// Null if another holds it; then `holder` says who, as far as can be told.
+UniqueFd try_lock(const std::string& folder, const std::string& name, std::string* holder) {
+  std::string path = folder + "/" + name;
+  UniqueFd fd = open_file(folder, name, O_RDWR | O_CREAT);
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) {
     // Only a hint for whoever finds it locked.
     std::string pid = std::to_string(::getpid());
@@ -85,10 +85,31 @@ UniqueFd lock_folder(const std::string& folder) {
   }
   if (errno != EWOULDBLOCK) throw_errno(str("locking '", path, "'"));
   auto pid = holder_by_kernel(fd.get());
-  throw Error(ErrorKind::kIo, str("the run folder '", folder, "' is in use by ",
-                                  pid ? describe(*pid) : holder_by_file(fd.get()),
+  *holder = pid ? describe(*pid) : holder_by_file(fd.get());
+  return {};
+}
+
+}  // namespace
+
+UniqueFd lock_folder(const std::string& folder) {
+  std::string holder;
+  if (UniqueFd fd = try_lock(folder, kLockFile, &holder)) return fd;
+  throw Error(ErrorKind::kIo, str("the run folder '", folder, "' is in use by ", holder,
                                   ", which runs now; wait for its end, end it, or take another "
                                   "RunConfig::name"));
+}
+
+UniqueFd lock_file_of_run(const std::string& path) {
+  std::filesystem::path file = std::filesystem::absolute(path);
+  make_folders(file.parent_path());
+  std::string holder;
+  if (UniqueFd fd =
+          try_lock(file.parent_path(), str(".", file.filename().string(), ".lock"), &holder))
+    return fd;
+  throw Error(ErrorKind::kInvalidArgument,
+              str("'", path, "' is written for another run, of ", holder,
+                  ": a file has one run at a time; give each run a tracker with a path of its own, "
+                  "or none, which is a file in its run folder"));
 }
 
 bool is_still_locked(const std::string& folder, const UniqueFd& lock) {

@@ -302,6 +302,11 @@ void Group::acknowledge(int64_t index, bool committed) {
   }
 }
 
+void Group::tell_of_writing() {
+  std::lock_guard lock(loop_.mutex);
+  pass_on_writing();
+}
+
 void Group::ask_to_stop() {
   std::lock_guard lock(loop_.mutex);
   wants_asks_ = true;

@@ -49,6 +49,8 @@ class Group {
 
   /// Tells the workers that all have made a report; or, later, that it is committed.
   void acknowledge(int64_t index, bool committed);
+  /// Tells the workers that a checkpoint is being written, wherever, and gets on.
+  void tell_of_writing();
   /// Has each worker say how often its loop has asked whether it should stop; and, later, tells
   /// them from which of these calls on it should.
   void ask_to_stop();
@@ -123,6 +125,7 @@ class Group {
   // group_messages.cc
   void on_first(const std::shared_ptr<AsyncChannel>& channel, Frame& frame, bool is_local);
   void on_all_joined();
+  bool is_on_draining_node() const;
   void on_frame(size_t seat, Frame& frame);
   void on_closed(size_t seat, const std::string& why);
   void fail(Seat& seat, ErrorKind kind, const std::string& why);
@@ -131,6 +134,7 @@ class Group {
   void on(size_t seat, SendFiles& message);
   void on(size_t seat, SendChunk& message);
   void on(size_t seat, WantChunk& message);
+  void on(size_t seat, SendWriting& message);
   void on(size_t seat, SendActivity& message);
   void on(size_t seat, SendFailure& message);
   void on(size_t seat, SendDone& message);
@@ -141,6 +145,7 @@ class Group {
   void on(size_t seat, SendPort& message);
   void on(size_t seat, SendMesh& message);
   void read_now(const std::string& why_alone);
+  void pass_on_writing();
   template <class Message>
   void send(Seat& seat, const Message& message);
 
@@ -158,6 +163,7 @@ class Group {
   std::vector<Seat> seats_;                       // workers by rank, then data readers
   bool begun_ = false;
   bool wants_asks_ = false;  // see WantAsks
+  Clock::time_point told_of_writing_;
   std::vector<NodePart> parts_;
   std::set<std::string> fetchable_;  // files of the checkpoint that other nodes may ask for
   KeyValueStore store_;

@@ -13,6 +13,8 @@ namespace {
 
 // A process that leaves so many bytes unread is stopped, or broken.
 constexpr size_t kMaxUnread = 2 * kMaxFrameBody;
+// How often the workers are told that a checkpoint is being written, of however many ranks.
+constexpr std::chrono::milliseconds kBetweenWrites{100};
 
 }  // namespace
 
@@ -47,8 +49,20 @@ void Group::on_all_joined() {
     tls_listener_.reset();
     begin();
   } catch (const Error& error) {
+    // No data reader starts on a node that drains.
+    if (is_on_draining_node()) return events_.push(NodeDrains{plan_.attempt});
     events_.push(Failed{plan_.attempt, {kDriver, error.kind(), error.what(), false}, {}});
   }
+}
+
+bool Group::is_on_draining_node() const {
+  for (const Node& node : nodes()) {
+    bool is_used = std::any_of(seats_.begin(), seats_.end(), [&](const Seat& seat) {
+      return seat.joined && seat.joined->node == node.id;
+    });
+    if (is_used && node.state == NodeState::kDraining) return true;
+  }
+  return false;
 }
 
 void Group::on_frame(size_t seat, Frame& frame) {
@@ -138,6 +152,18 @@ void Group::on(size_t number, WantChunk& message) {
       events_.push(Failed{plan_.attempt, {kDriver, error.kind(), error.what(), false}, {}});
     }
   });
+}
+
+void Group::on(size_t, SendWriting&) { pass_on_writing(); }
+
+void Group::pass_on_writing() {
+  auto now = Clock::now();
+  if (now - told_of_writing_ < kBetweenWrites) return;
+  told_of_writing_ = now;
+  for (const NodePart& part : parts_) {
+    if (!part.listens) continue;  // it has not begun
+    for (size_t seat : part.workers) send(seats_[seat], Writing{});
+  }
 }
 
 void Group::on(size_t seat, SendActivity& message) {

@@ -13,7 +13,8 @@ namespace manta {
 
 struct FileLoggerOptions {
   /// Default: a file in the run folder. For one of a Tuner's trials, or several runs, leave it at
-  /// that: a file has one run.
+  /// that: a file has one run at a time, also of several programs. Another that begins meanwhile is
+  /// warned of, and goes on without the file. (A lock beside it, .<name>.lock, tells.)
   std::string path = {};
   TrackerOptions tracker = {};
 };

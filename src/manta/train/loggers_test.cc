@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "manta/base/error_of_internal.h"
+#include "manta/base/eventually_internal.h"
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/data/sources.h"
 #include "manta/io/crc32c_internal.h"
@@ -188,6 +189,47 @@ TEST(LoggersTest, AFileWithAnotherNameIsNotAppendedTo) {
   EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
   EXPECT_THAT(error.what(), HasSubstr("has another name (a hard link)"));
   EXPECT_EQ(read_text(folder / "precious"), "precious");
+}
+
+// Two runs at a time would cut off each other's lines.
+TEST(LoggersTest, AFileHasOneRunAtATime) {
+  TemporaryFolder storage;
+  static const Json config;
+  static const ScalingConfig scaling;
+  static const std::vector<ReportRecord> none;
+  RunInfo first{"first", storage / "first", config, scaling, none};
+  RunInfo second{"second", storage / "second", config, scaling, none};
+  ReportRecord report;
+  report.metrics = {{"n", 1}};
+  std::string path = storage / "logs/all";
+  auto lines = [&] {
+    std::string text = std::filesystem::exists(path) ? read_text(path) : "";
+    return std::count(text.begin(), text.end(), '\n');
+  };
+  std::vector<std::shared_ptr<Tracker>> loggers = {
+      std::make_shared<JsonLoggerCallback>(FileLoggerOptions{.path = path}),
+      std::make_shared<CSVLoggerCallback>(FileLoggerOptions{.path = path})};
+  for (const auto& logger : loggers) {
+    std::filesystem::remove_all(storage / "logs");
+    testing::internal::CaptureStderr();
+    logger->on_run_start(first);
+    ASSERT_TRUE(eventually([&] { return lines() == 1; }));
+    logger->on_run_start(second);
+    logger->on_report(second, report);
+    logger->on_run_end(second, RunOutcome::kFinished);
+    EXPECT_EQ(lines(), 1);
+    EXPECT_EQ(logger->lost(), 3u);
+    logger->on_report(first, report);
+    logger->on_run_end(first, RunOutcome::kFinished);
+    EXPECT_GE(lines(), 2);
+    EXPECT_THAT(testing::internal::GetCapturedStderr(),
+                AllOf(HasSubstr("of run 'second': '" + path + "' is written for another run"),
+                      HasSubstr("a path of its own"), HasSubstr("3 events of the run")));
+    // One after the other they may.
+    logger->on_run_start(second);
+    logger->on_run_end(second, RunOutcome::kFinished);
+    EXPECT_EQ(logger->lost(), 3u);
+  }
 }
 
 TEST(LoggersTest, AFileThatCannotBeWrittenIsAWarning) {

@@ -160,7 +160,11 @@ TEST(LoopInDriverTest, AGpuIsRefused) {
   auto options = in_driver(storage, wait_until_told);
   options.scaling_config.use_gpu = true;
   EXPECT_THAT(message_of([&] { DataParallelTrainer trainer(options); }),
-              HasSubstr("no GPU is assigned"));
+              HasSubstr("no GPU is assigned: leave use_gpu unset"));
+  options.scaling_config.use_gpu = false;
+  options.scaling_config.resources_per_worker.gpus = 0.5;
+  EXPECT_THAT(message_of([&] { DataParallelTrainer trainer(options); }),
+              HasSubstr("no GPU is assigned: leave resources_per_worker.gpus unset"));
 }
 
 }  // namespace

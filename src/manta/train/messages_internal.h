@@ -58,6 +58,10 @@ struct SendFiles {  // the checkpoint of that report is on disk
     archive(index, files);
   }
 };
+struct SendWriting {  // it has written more of a checkpoint since it said so last
+  template <class Archive>
+  void serialize(Archive&) {}
+};
 struct SendActivity {  // the loop has been waiting for others for a while
   Activity activity;
   template <class Archive>
@@ -142,7 +146,7 @@ struct SendMesh {  // it is connected with all others
 };
 using FromMember = std::variant<Join, SendReport, SendFiles, SendActivity, SendFailure, SendDone,
                                 SendProgress, SendEpoch, StoreRequest, Hosting, SendChunk,
-                                WantChunk, SendAsks, SendPort, SendMesh>;
+                                WantChunk, SendAsks, SendPort, SendMesh, SendWriting>;
 
 // ---- To a process of the group.
 
@@ -239,6 +243,10 @@ struct Acknowledged {  // every rank has made this report; and it is committed, 
     archive(index, committed);
   }
 };
+struct Writing {  // some rank, or the driver, gets on with writing a checkpoint
+  template <class Archive>
+  void serialize(Archive&) {}
+};
 struct StoreReply {
   uint64_t request = 0;
   bool found = true;
@@ -264,7 +272,7 @@ struct StopFrom {
   }
 };
 using ToMember = std::variant<BeginTraining, BeginReading, Acknowledged, StoreReply, ChunkTaken,
-                              FileChunk, WantAsks, StopFrom, MeetReaders, ReadNow>;
+                              FileChunk, WantAsks, StopFrom, MeetReaders, ReadNow, Writing>;
 
 // ---- Between data readers of different nodes, first on a connection.
 

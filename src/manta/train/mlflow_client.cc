@@ -80,12 +80,19 @@ MlflowRun run_in(const Json& json, const std::string& endpoint) {
 
 }  // namespace
 
+// MLflow also refuses names that, as paths, could be written in another way.
 std::string mlflow_key(const std::string& name) {
-  std::string key = name.substr(0, kLongestKey);
-  for (char& c : key) {
-    bool fine = std::isalnum(static_cast<unsigned char>(c)) ||
-                std::string_view("_-. :/").find(c) != std::string_view::npos;
-    if (!fine) c = '_';
+  std::string key, part;
+  for (char c : name.substr(0, kLongestKey) + "/") {
+    if (c != '/') {
+      bool fine = std::isalnum(static_cast<unsigned char>(c)) ||
+                  std::string_view("_-. :").find(c) != std::string_view::npos;
+      part += fine ? c : '_';
+      continue;
+    }
+    if (part == "..") part = "__";
+    if (!part.empty() && part != ".") key += (key.empty() ? "" : "/") + part;
+    part.clear();
   }
   return key.empty() ? "_" : key;
 }

@@ -214,6 +214,41 @@ TEST(MlflowTest, OneRunIsMadeThoughAnswersAreLostAndNamesClash) {
   EXPECT_EQ(others, 2);
 }
 
+// The server takes names as paths, and refuses those that could be written in another way.
+TEST(MlflowTest, NamesThatAreNoPathsArrive) {
+  MlflowServer server;
+  TemporaryFolder storage;
+  auto tracker = std::make_shared<MLflowLoggerCallback>(
+      MLflowLoggerOptions{.tracking_uri = server.url(),
+                          .experiment_name = "paths",
+                          .timeout = std::chrono::seconds(50),
+                          .tracker = {.patience_at_end = std::chrono::seconds(50)}});
+  auto loop = [] {
+    train::report({{"a//b", 1},
+                   {"loss/", 2},
+                   {"/x", 3},
+                   {"./y", 4},
+                   {"a/../b", 5},
+                   {"../z", 6},
+                   {"..", 7},
+                   {"/", 8},
+                   {"e/.", 9}});
+  };
+  Training training =
+      test_training(storage.path(), loop, {{"files", {{"/data/a", 1}, {"../b", 2}}}});
+  training.run.callbacks = {tracker};
+  run_training(training);
+  EXPECT_EQ(tracker->lost(), 0u);
+  Json run = server.run_of("paths");
+  auto metrics = pairs_in(run["data"]["metrics"]), parameters = pairs_in(run["data"]["params"]);
+  std::map<std::string, Json> expected = {{"a/b", 1}, {"loss", 2},   {"x", 3},
+                                          {"y", 4},   {"a/__/b", 5}, {"__/z", 6},
+                                          {"__", 7},  {"_", 8},      {"e", 9}};
+  for (const auto& [name, value] : expected) EXPECT_EQ(metrics[name], value) << name;
+  EXPECT_EQ(parameters["files/data/a"], "1");
+  EXPECT_EQ(parameters["files/__/b"], "2");
+}
+
 // What a run gives while a server behaves in this way.
 std::string warnings_with(const std::string& url, milliseconds timeout) {
   TemporaryFolder storage;

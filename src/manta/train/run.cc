@@ -11,8 +11,10 @@
 #include "manta/core/node.h"
 #include "manta/core/session_folder_internal.h"
 #include "manta/data/plan_internal.h"
+#include "manta/data/stop_check_internal.h"
 #include "manta/train/callbacks_internal.h"
 #include "manta/train/checkpoint_store_internal.h"
+#include "manta/train/disk_thread_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/group_internal.h"
 #include "manta/train/manifest_internal.h"
@@ -230,7 +232,7 @@ class Run {
     if (runs_in_driver(training_.scaling)) prepared_.run.collective_timeout = kLongestTimeout;
     if (training_.preprocessor) {
       Preprocessor& preprocessor = *training_.preprocessor;
-      if (!preprocessor.is_fitted()) preprocessor.fit(training_.datasets.at("train"));
+      if (!preprocessor.is_fitted()) fit(preprocessor);
       for (auto& [name, dataset] : prepared_.datasets) dataset = preprocessor.transform(dataset);
       prepared_.checkpoint_files[kPreprocessorFile] =
           readable_text(preprocessor.to_json(), "what the preprocessor has learned",
@@ -239,6 +241,21 @@ class Run {
     Json params = params_of(training_);
     if (params != folder_->params()) set_params(std::move(params));
     progress_.set_workers(ranks_of(training_.scaling));
+  }
+
+  // The only thread that hears of an interrupt is busy with it.
+  void fit(Preprocessor& preprocessor) {
+    data::StopCheck check([this] { return events_.interrupted(); });
+    try {
+      preprocessor.fit(training_.datasets.at("train"));
+    } catch (const std::exception&) {
+      if (!events_.interrupted()) throw;
+      throw Error(ErrorKind::kCancelled,
+                  str("the run was interrupted while its preprocessor, ", preprocessor.to_string(),
+                      ", was fitted; ",
+                      training_.restore_from.empty() ? "it has not begun: start it again"
+                                                     : "restore it again to go on with it"));
+    }
   }
 
   void set_params(Json params) {
@@ -285,6 +302,7 @@ class Run {
       auto item = events_.pop(next_deadline());
       say_if_waiting();
       progress_.write();
+      if (item && item->step) item->step();
       if (item && item->progress) progress_.update(*item->progress);
       if (item && item->epoch) announce(item->epoch->first, item->epoch->second);
       if (time_limit_.passed()) {
@@ -460,27 +478,72 @@ class Run {
 
   void perform(const StartGrace&) { grace_ = Deadline::after(training_.run.stop_grace); }
 
+  // One at a time, in steps. Where the disk is waited for, another thread waits, and the next step
+  // comes as an event: meanwhile the loop's reports, and everything else, are heard.
   void perform(const Commit& action) {
-    CommitDone done{action.attempt, action.index, {}, ErrorKind::kIo};
-    try {
+    commit_ = action;
+    commit_step([this] {
       if (folder_->is_gone()) throw Error(ErrorKind::kIo, "a report cannot be committed");
-      std::string checkpoint;
-      if (action.has_checkpoint) {
+      if (!commit_.has_checkpoint) return enter("");
+      store_.prepare({commit_.index, commit_.attempt, prepared_.scaling.num_workers,
+                      commit_.metrics, commit_.positions},
+                     with_own_files(commit_));
+      auto publish = [this] {
         folder_->sync();  // the reports before it: a restored run would not make them again
-        store_.commit({action.index, action.attempt, prepared_.scaling.num_workers, action.metrics,
-                       action.positions},
-                      with_own_files(action));
-        checkpoint = checkpoint_name(action.index);
-      }
-      folder_->report(action.attempt, action.index, action.metrics, action.positions, checkpoint);
-      if (action.has_checkpoint) folder_->sync();
-      if (action.has_checkpoint) store_.keep_only_the_best();
-      progress_.report(action.index, action.metrics, checkpoint);
-    } catch (const Error& error) {
-      done.error = error.what();
-      done.kind = error.kind();
+        store_.publish([this] { tell_of_writing(); });
+      };
+      after_disk(publish, [this] {
+        store_.adopt();
+        enter(checkpoint_name(commit_.index));
+      });
+    });
+  }
+
+  void enter(const std::string& checkpoint) {
+    folder_->report(commit_.attempt, commit_.index, commit_.metrics, commit_.positions, checkpoint);
+    auto end = [this, checkpoint] {
+      if (commit_.has_checkpoint) store_.keep_only_the_best();
+      progress_.report(commit_.index, commit_.metrics, checkpoint);
+      events_.push(CommitDone{commit_.attempt, commit_.index, {}, ErrorKind::kIo});
+    };
+    if (!commit_.has_checkpoint) return end();
+    after_disk([this] { folder_->sync(); }, end);
+  }
+
+  void after_disk(std::function<void()> job, std::function<void()> next) {
+    if (!training_.run.checkpoint_config.fsync) {
+      job();
+      return next();
     }
-    events_.push(std::move(done));
+    disk_.add([this, job = std::move(job), next = std::move(next)] {
+      std::exception_ptr thrown;
+      try {
+        job();
+      } catch (...) {
+        thrown = std::current_exception();
+      }
+      events_.push_step([this, thrown, next] {
+        commit_step([&] {
+          if (thrown) std::rethrow_exception(thrown);
+          next();
+        });
+      });
+    });
+  }
+
+  void commit_step(const std::function<void()>& step) {
+    try {
+      step();
+    } catch (const Error& error) {
+      events_.push(CommitDone{commit_.attempt, commit_.index, error.what(), error.kind()});
+    }
+  }
+
+  // From any thread: the loops that wait for the commit go on doing so while it gets on.
+  void tell_of_writing() {
+    events_.push_step([this] {
+      if (group_) group_->tell_of_writing();
+    });
   }
 
   std::map<int, std::vector<CheckpointFile>> with_own_files(const Commit& action) {
@@ -511,31 +574,26 @@ class Run {
     events_.push(std::move(judged));
   }
 
-  // A node with workers that will be taken away, if they could be elsewhere; otherwise empty: they
-  // go on there for as long as they can. To wait for its replacement would be to leave it for
-  // itself.
-  std::string node_to_leave() {
-    std::string node = group_->draining_node();
-    try {
-      if (!node.empty()) check_capacity(training_.scaling, WhichNodes::kObtainable);
-    } catch (const Error&) {
-      node.clear();
-    }
-    return node;
-  }
-
+  // From a node with workers that will be taken away, if they could be elsewhere; otherwise they go
+  // on there for as long as they can. To wait for its replacement would be to leave it for itself.
   bool should_move() {
-    std::string node = node_to_leave();
+    std::string node = group_->draining_node();
     if (node.empty()) return false;
+    try {
+      check_capacity(training_.scaling, WhichNodes::kObtainable);
+    } catch (const Error&) {
+      return false;
+    }
     progress_.say(str("node ", node, " will be taken away: the group is started again elsewhere"));
     return true;
   }
 
-  // A loop that asks leaves a checkpoint now, instead of at its next report that has one.
+  // A loop that asks leaves a checkpoint now, instead of at its next report that has one; also if
+  // nobody knows yet where the group could go on.
   void look_for_drains() {
     if (!group_ || !group_->has_other_nodes() || Clock::now() < next_look_for_drains_) return;
     next_look_for_drains_ = Clock::now() + kLookForDrains;
-    if (!node_to_leave().empty()) events_.push(NodeDrains{attempt_});
+    if (!group_->draining_node().empty()) events_.push(NodeDrains{attempt_});
   }
 
   void announce(int attempt, SendEpoch& message) {
@@ -657,6 +715,8 @@ class Run {
   std::pair<int, std::string> stacks_ = {-1, ""};  // the last file of them, and its attempt
   End end_;
   bool storing_was_interrupted_ = false;  // the user did not want to wait for the store
+  Commit commit_;                         // the one at hand, or the last
+  DiskThread disk_;                       // of commits, if they wait for the disk
 };
 
 }  // namespace

@@ -4,11 +4,13 @@
 #include <filesystem>
 
 #include "manta/base/error_internal.h"
+#include "manta/train/checkpoint_store_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/folder_lock_internal.h"
 #include "manta/train/owned_folder_internal.h"
 #include "manta/train/params_internal.h"
 #include "manta/train/run_folder_internal.h"
+#include "manta/train/staging_internal.h"
 
 namespace manta::train {
 namespace {
@@ -18,6 +20,21 @@ namespace fs = std::filesystem;
 constexpr const char* kJournal = "journal.jsonl";
 
 std::string journal_in(const std::string& folder) { return folder + "/" + kJournal; }
+
+// A new run would take checkpoints that are there for its own, and remove them for better ones.
+void refuse_checkpoints(const std::string& folder) {
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    std::string name = it->path().filename();
+    if (!checkpoint_index(name) && !is_partial_checkpoint(name) && name != kStaging) continue;
+    throw Error(ErrorKind::kInvalidArgument,
+                str("a new run cannot be in '", folder, "', which has '", name,
+                    "' of another run, but no journal of it: take another RunConfig::name, or move "
+                    "that away (a run can begin with it as resume_from_checkpoint)"));
+  }
+  if (error)
+    throw Error(ErrorKind::kIo, str("reading the folder '", folder, "': ", error.message()));
+}
 
 // For the output of the run's processes. What they write to a link or a pipe would go elsewhere.
 void make_log_folder(const std::string& folder) {
@@ -48,6 +65,7 @@ std::unique_ptr<RunFolder> RunFolder::create(const RunConfig& config, const Json
   std::string text = params_text(params);
   std::string kind = params.is_object() ? params.value("trainer", "run") : "run";
   OwnedFolder folder = OwnedFolder::make(config, kind, kJournal);
+  refuse_checkpoints(folder.path);
   make_log_folder(folder.path);
   replace_file(folder.path + "/params.json", text);
   std::string journal = journal_in(folder.path);

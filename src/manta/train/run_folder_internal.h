@@ -21,9 +21,9 @@ namespace manta::train {
 class RunFolder {
  public:
   /// Makes <storage_path>/<name>. Throws Error(kInvalidArgument) if there is a run in it already,
-  /// it belongs to another user, the name is not one of a folder, or params.json would be larger
-  /// than is read again; Error(kIo) naming the process if another program uses it. Leaves nothing
-  /// behind that would keep the name from being used.
+  /// or what is left of one's checkpoints, it belongs to another user, the name is not one of a
+  /// folder, or params.json would be larger than is read again; Error(kIo) naming the process if
+  /// another program uses it. Leaves nothing behind that would keep the name from being used.
   static std::unique_ptr<RunFolder> create(const RunConfig& config, const Json& params);
   /// The folder of a run whose driver has ended. Throws Error(kNotFound) if there is no run in it,
   /// Error(kIo) naming the process if its driver still runs, Error(kInvalidArgument) if it belongs

@@ -124,6 +124,23 @@ TEST(RunFolderTest, AFolderWithARunIsNotUsedAgain) {
                                   HasSubstr("restore")));
 }
 
+// They would count as the new run's, and its own would be removed as older ones.
+TEST(RunFolderTest, AFolderWithCheckpointsOfNoRunIsRefused) {
+  TemporaryFolder storage;
+  RunConfig config{.name = "run", .storage_path = storage.path()};
+  for (std::string name : {"checkpoint_000050", "checkpoint_000050.partial", ".staging"}) {
+    fs::create_directories(storage / "run" + "/" + name);
+    Error error = error_of([&] { RunFolder::create(config, {}); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr(storage / "run"), HasSubstr("'" + name + "'"),
+                                    HasSubstr("RunConfig::name")));
+    EXPECT_FALSE(fs::exists(storage / "run/params.json"));
+    fs::remove(storage / "run" + "/" + name);
+  }
+  fs::create_directories(storage / "run/checkpoint_best");  // the user's own
+  RunFolder::create(config, {});
+}
+
 TEST(RunFolderTest, DefaultNamesDiffer) {
   TemporaryFolder home;
   ::setenv("HOME", home.path().c_str(), 1);

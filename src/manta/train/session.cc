@@ -181,7 +181,8 @@ std::pair<int64_t, bool> Session::asks() const {
   return {asks_, stop_from_ && asks_ >= *stop_from_};
 }
 
-// `last` is one of the two counters, which moves on report by report: each may take its time.
+// `last` is one of the two counters, which moves on report by report: each may take its time. So
+// may each part of a checkpoint that is being written, wherever: reports wait for its end.
 void Session::wait_for_report(int64_t index, const int64_t& last) {
   std::unique_lock lock(mutex_);
   while (true) {
@@ -190,8 +191,9 @@ void Session::wait_for_report(int64_t index, const int64_t& last) {
       throw Error(ErrorKind::kWorkerLost, "the driver has ended this group, or has ended itself");
     int64_t before = last;
     if (before >= index) return;
-    bool moves = changed_.wait_for(lock, timeout(),
-                                   [&] { return last > before || driver_gone_ || write_error_; });
+    bool moves = changed_.wait_for(lock, timeout(), [&, written = writes_] {
+      return last > before || writes_ > written || driver_gone_ || write_error_;
+    });
     if (!moves) break;
   }
   index = last + 1;
@@ -203,8 +205,8 @@ void Session::wait_for_report(int64_t index, const int64_t& last) {
   throw Error(
       ErrorKind::kTimeout,
       str("rank ", begin_.rank, " waited ", timeout().count(), " ms for report ", index, ", ",
-          missing.empty() ? "whose checkpoint takes longer to write than the run's "
-                            "collective_timeout"
+          missing.empty() ? "of whose checkpoint nothing was written for that long: the disk "
+                            "stands still, or raise the run's collective_timeout"
                           : "which rank " + missing + " has not made"));
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -93,9 +94,16 @@ class Session {
   void tell_activity();
   Activity activity(const Wait& wait) const;
   void send_progress();
+  void tell_writing();
+  void answer_ask();
   template <class Message>
   void send(const Message& message) {
     channel_->send([&](OutBuffer& out) { encode_message<FromMember>(out, message); });
+  }
+  // For the receiving thread: while it waited, it would hear nothing. False if it would have to.
+  template <class Message>
+  bool try_send(const Message& message) {
+    return channel_->try_send([&](OutBuffer& out) { encode_message<FromMember>(out, message); });
   }
   void send_report(int64_t index, const Json& metrics, const CheckpointSource* checkpoint);
   void wait_for_place(bool has_checkpoint);
@@ -114,15 +122,20 @@ class Session {
   uint64_t seen_version_ = 0;     // of the watch; of the receiving thread, as the next two
   Clock::time_point seen_since_;  // when it was seen first
   bool told_ = false;             // what the loop waits in
+  int64_t told_of_parts_ = 0;     // of parts_written_
   int64_t next_report_;
   bool gave_checkpoint_ = false;
   std::deque<int64_t> in_flight_;  // reports with a checkpoint, of which some are acknowledged
+
+  std::atomic<int64_t> parts_written_ = 0;  // of checkpoints; grows while one is being written
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   int64_t gathered_;                  // the last report that every rank has made
   int64_t committed_;                 // the last that is committed
+  int64_t writes_ = 0;                // grows while any rank, or the driver, writes a checkpoint
   int64_t asks_ = 0;                  // calls of should_stop
+  std::optional<SendAsks> answer_;    // that the driver has not been sent
   bool stop_wanted_ = false;          // no further one is answered until the next is known
   std::optional<int64_t> stop_from_;  // the first that is answered with yes
   bool closing_ = false;

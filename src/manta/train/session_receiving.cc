@@ -29,6 +29,9 @@ void Session::receive() {
         std::lock_guard lock(mutex_);
         if (closing_) return;
       }
+      channel_->try_send([](OutBuffer&) {});  // what an earlier one has left
+      answer_ask();
+      tell_writing();
       tell_activity();
       if (begin_.rank == 0 && Clock::now() >= next_progress) {
         send_progress();
@@ -55,23 +58,38 @@ bool Session::receive_one() {
     throw;
   }
   auto message = decode_message<ToMember>(frame);
-  std::unique_lock lock(mutex_);
+  std::lock_guard lock(mutex_);
   if (auto* acknowledged = std::get_if<Acknowledged>(&message)) {
     (acknowledged->committed ? committed_ : gathered_) = acknowledged->index;
   } else if (auto* reply = std::get_if<StoreReply>(&message)) {
     replies_[reply->request] = std::move(*reply);
   } else if (std::holds_alternative<ChunkTaken>(message)) {
     --chunks_in_flight_;
+    ++parts_written_;
+  } else if (std::holds_alternative<Writing>(message)) {
+    ++writes_;
   } else if (std::holds_alternative<WantAsks>(message) && !std::exchange(stop_wanted_, true)) {
-    SendAsks answer{asks_};
-    lock.unlock();
-    send(answer);
-    return true;
+    answer_ = SendAsks{asks_};
   } else if (auto* stop = std::get_if<StopFrom>(&message)) {
     stop_from_ = stop->ask;
   }
   changed_.notify_all();
   return true;
+}
+
+void Session::answer_ask() {
+  std::unique_lock lock(mutex_);
+  if (!answer_) return;
+  SendAsks answer = *answer_;
+  lock.unlock();
+  if (!try_send(answer)) return;
+  lock.lock();
+  answer_.reset();
+}
+
+void Session::tell_writing() {
+  int64_t parts = parts_written_;
+  if (parts > told_of_parts_ && try_send(SendWriting{})) told_of_parts_ = parts;
 }
 
 Activity Session::activity(const Wait& wait) const {
@@ -105,8 +123,7 @@ void Session::tell_activity() {
   if (told_ || seen.wait.kind == Wait::kNone || Clock::now() - seen_since_ < kLongWait) return;
   SendActivity message{activity(seen.wait)};
   if (watch_.read().version != seen.version) return;  // what it holds may be of two moments
-  told_ = true;
-  send(message);
+  told_ = try_send(message);
 }
 
 std::optional<Activity> Session::thrown_from() const {
@@ -140,7 +157,7 @@ void Session::send_progress() {
                 feed_->wait_seconds()};
   }
   lock.unlock();
-  if (progress.steps > 0) send(progress);
+  if (progress.steps > 0) try_send(progress);
 }
 
 StoreReply Session::ask_store(StoreRequest request, milliseconds timeout) {

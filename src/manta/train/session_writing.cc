@@ -23,7 +23,7 @@ void Session::write() {
       to_write_.pop_front();
     }
     try {
-      CheckpointFolder folder(staging(job.first));
+      CheckpointFolder folder(staging(job.first), [this] { ++parts_written_; });
       job.second->write(folder);
       job.second.reset();
       if (!begin_.place.shares_folder) send_to_driver(job.first, folder);
@@ -64,11 +64,13 @@ void Session::send_chunk(SendChunk chunk) {
 // Until the driver has written all but so many of them.
 void Session::wait_for_chunks(int64_t most) {
   std::unique_lock lock(mutex_);
-  bool written = changed_.wait_for(
-      lock, timeout(), [&] { return chunks_in_flight_ <= most || driver_gone_ || closing_; });
-  if (driver_gone_ || closing_)
-    throw Error(ErrorKind::kWorkerLost, "the driver has ended this group, or has ended itself");
-  if (!written) {
+  while (chunks_in_flight_ > most) {
+    bool moves = changed_.wait_for(lock, timeout(), [&, before = chunks_in_flight_] {
+      return chunks_in_flight_ < before || driver_gone_ || closing_;
+    });
+    if (driver_gone_ || closing_)
+      throw Error(ErrorKind::kWorkerLost, "the driver has ended this group, or has ended itself");
+    if (moves) continue;
     throw Error(ErrorKind::kTimeout,
                 str("the driver has not written a part of a checkpoint of rank ", begin_.rank,
                     " within ", timeout().count(), " ms: its disk is too slow, or raise the run's ",

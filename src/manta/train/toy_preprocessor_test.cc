@@ -8,13 +8,17 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <thread>
 
 #include "manta/base/error_of_internal.h"
+#include "manta/base/eventually_internal.h"
 #include "manta/base/temporary_folder_internal.h"
 #include "manta/data/parquet_fixture_internal.h"
+#include "manta/data/sources.h"
 #include "manta/preprocess/chain.h"
 #include "manta/preprocess/fold_batches.h"
 #include "manta/preprocess/scalers.h"
+#include "manta/train/run_handle.h"
 #include "manta/train/session.h"
 #include "manta/train/test_training_internal.h"
 
@@ -150,6 +154,39 @@ TEST(ToyPreprocessorTest, ARowHasTheSameBitsInTrainingAndInServing) {
     ASSERT_EQ(std::bit_cast<uint64_t>(feature.Value(0)),
               std::bit_cast<uint64_t>(expected.get<double>()))
         << "row " << row;
+  }
+}
+
+std::atomic<int> batches_seen = 0;
+
+// So slow that a fit of all of its rows takes ten minutes.
+Dataset endless_rows() {
+  return data::range(int64_t{10'000'000'000}).map_batches([](const data::BatchPtr& batch) {
+    ++batches_seen;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return batch;
+  });
+}
+
+TEST(ToyPreprocessorTest, AFitEndsSoonWhenTheRunIsToEnd) {
+  for (AnyPreprocessor preprocessor :
+       {AnyPreprocessor(FromZero()), AnyPreprocessor(StandardScaler({"id"}))}) {
+    TemporaryFolder storage;
+    Training training = test_training(storage.path(), report_features);
+    training.datasets.emplace("train", endless_rows());
+    training.preprocessor = preprocessor;
+    batches_seen = 0;
+    RunHandle run(training);
+    EXPECT_TRUE(eventually([&] { return batches_seen > 0; }));
+    run.stop();
+    Error error = error_of([&] { run.result(); });
+    EXPECT_EQ(error.kind(), ErrorKind::kCancelled);
+    EXPECT_THAT(error.what(), HasSubstr("while its preprocessor, " + preprocessor->to_string()));
+    training.preprocessor = {};  // nothing is left that would keep the name from being used
+    training.datasets.clear();
+    training.loop = TrainLoop([] { train::report({{"n", 1}}); }).function();
+    training.loop_takes_config = false;
+    EXPECT_EQ(run_training(training).metrics_history.size(), 1u);
   }
 }
 

@@ -141,6 +141,9 @@ class Tracker::Stream {
       pause = std::min<std::chrono::milliseconds>(2 * pause, kLongestPause);
     }
     idle_ = batch.empty() && queue_.empty();
+    lock.unlock();
+    sink_.reset();  // with what it holds, however long this object is kept
+    lock.lock();
     done_ = true;
     changed_.notify_all();
   }
@@ -171,8 +174,8 @@ class Tracker::Stream {
   const std::string name_;
   const TrackerOptions options_;
   const std::chrono::milliseconds time_at_end_;
-  const std::unique_ptr<TrackerSink> sink_;
-  mutable std::mutex mutex_;  // guards what follows
+  std::unique_ptr<TrackerSink> sink_;  // of the thread
+  mutable std::mutex mutex_;           // guards what follows
   std::condition_variable changed_;
   std::deque<TrackerEvent> queue_;
   Checkpoint last_checkpoint_;
