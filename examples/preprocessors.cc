@@ -54,12 +54,12 @@ int main(int argc, char** argv) try {
   LabelEncoder labels("tip");
   Dataset dataset = labels.fit_transform(trips);
 
-  Pipeline preprocessor(SimpleImputer({"fare"}),  // gaps
-                        FunctionTransformer({"fare", "miles"}, rate, {.output_columns = {"rate"}}),
-                        OneHotEncoder({"borough"}), OrdinalEncoder({"vendor"}),     // categories
-                        StandardScaler({"fare", "rate"}), MinMaxScaler({"miles"}),  // scales
-                        Concatenator({"borough", "vendor", "fare", "rate", "miles"},
-                                     {.dtype = "float32", .flatten = true}));
+  Chain preprocessor(SimpleImputer({"fare"}),  // gaps
+                     FunctionTransformer({"fare", "miles"}, rate, {.output_columns = {"rate"}}),
+                     OneHotEncoder({"borough"}), OrdinalEncoder({"vendor"}),     // categories
+                     StandardScaler({"fare", "rate"}), MinMaxScaler({"miles"}),  // scales
+                     Concatenator({"borough", "vendor", "fare", "rate", "miles"},
+                                  {.dtype = "float32", .flatten = true}));
   std::cout << "raw:\n";
   trips.show(1);
   std::cout << "as the model sees it:\n";

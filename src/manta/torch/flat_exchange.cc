@@ -4,6 +4,8 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/torch/flat_exchange_internal.h"
+#include "manta/torch/process_group_internal.h"
+#include "manta/torch/replicas_internal.h"
 
 namespace manta::train::detail {
 namespace {
@@ -17,6 +19,8 @@ bool is_plain(const torch::Tensor& gradient, bool is_double) {
   return gradient.scalar_type() == (is_double ? torch::kDouble : torch::kFloat) &&
          gradient.is_contiguous();
 }
+
+constexpr int kFloatsOfStep = 3;  // of 16 bits each, which floats hold exactly
 
 // g++ 12 vectorises it at -O3 only.
 template <class T>
@@ -41,6 +45,8 @@ FlatExchange::FlatExchange(std::vector<torch::Tensor> parameters,
   }
   used_offset_ = floats;
   floats += static_cast<int64_t>(parameters_.size());
+  steps_offset_ = floats;
+  if (!compares_steps(*backend_)) floats += kFloatsOfStep * world_size_;
   buffers_offset_ = floats;
   for (torch::Tensor& buffer : buffers) {
     bool is_float = buffer.scalar_type() == torch::kFloat;
@@ -52,10 +58,11 @@ FlatExchange::FlatExchange(std::vector<torch::Tensor> parameters,
   if (doubles > 0) doubles_ = torch::zeros({doubles}, torch::kDouble);
 }
 
-void FlatExchange::run() {
+void FlatExchange::run(int64_t step) {
   torch::NoGradGuard no_grad;
   float* used = floats_.data_ptr<float>() + used_offset_;
   for (size_t i = 0; i < parameters_.size(); ++i) pack_gradient(parameters_[i], used[i]);
+  pack_step(step);
   if (rank_ == 0) {
     for (const Slot& slot : buffers_) pack_buffer(slot);
   } else {
@@ -65,6 +72,7 @@ void FlatExchange::run() {
 
   std::vector<torch::Tensor> sent = {floats_};
   backend_->allreduce(sent)->wait();
+  check_steps();
   if (doubles_.defined()) {
     sent = {doubles_};
     backend_->allreduce(sent)->wait();
@@ -73,6 +81,31 @@ void FlatExchange::run() {
   for (size_t i = 0; i < parameters_.size(); ++i) unpack_gradient(parameters_[i], used[i]);
   if (rank_ == 0) return;
   for (const Slot& slot : buffers_) unpack_buffer(slot);
+}
+
+// Each worker has a place of its own, in which the sum leaves its step as it is.
+void FlatExchange::pack_step(int64_t step) {
+  float* steps = floats_.data_ptr<float>() + steps_offset_;
+  std::fill(steps, floats_.data_ptr<float>() + buffers_offset_, 0.0f);
+  if (steps_offset_ == buffers_offset_) return;
+  auto number = static_cast<uint64_t>(step + 1);
+  for (int i = 0; i < kFloatsOfStep; ++i) {
+    steps[rank_ * kFloatsOfStep + i] = static_cast<float>((number >> (16 * i)) & 0xffff);
+  }
+}
+
+void FlatExchange::check_steps() const {
+  if (steps_offset_ == buffers_offset_) return;
+  const float* floats = floats_.const_data_ptr<float>() + steps_offset_;
+  std::vector<int64_t> steps;
+  for (int rank = 0; rank < world_size_; ++rank) {
+    int64_t number = 0;
+    for (int i = 0; i < kFloatsOfStep; ++i) {
+      number += static_cast<int64_t>(floats[rank * kFloatsOfStep + i]) << (16 * i);
+    }
+    steps.push_back(number - 1);
+  }
+  check_equal_steps(steps);
 }
 
 torch::Tensor FlatExchange::slice(const Slot& slot) const {

@@ -11,7 +11,8 @@ namespace manta::train::detail {
 /// All gradients of a model on the CPU in one buffer, exchanged in one operation.
 ///
 /// The buffer is of floats: gradients (also those of narrower types), for each parameter the number
-/// of workers that have a gradient, and rank 0's buffers, to which the other workers add zeros.
+/// of workers that have a gradient, each worker's step unless the backend compares them itself, and
+/// rank 0's buffers, to which the other workers add zeros.
 /// Buffers that are not floats travel as 16-bit numbers, which floats hold exactly. Gradients in
 /// double precision have a buffer of their own.
 class FlatExchange {
@@ -20,8 +21,9 @@ class FlatExchange {
                c10::intrusive_ptr<c10d::Backend> backend, int rank, int world_size);
 
   /// Collective. A parameter that no worker has a gradient of is left without one; where only some
-  /// have, the others count as zero.
-  void run();
+  /// have, the others count as zero. Throws Error(kInvalidArgument) if the workers are at different
+  /// steps; -1 is unknown.
+  void run(int64_t step);
 
  private:
   struct Slot {
@@ -35,6 +37,8 @@ class FlatExchange {
   void unpack_gradient(const Slot& slot, float used);
   void pack_buffer(const Slot& slot);
   void unpack_buffer(const Slot& slot);
+  void pack_step(int64_t step);
+  void check_steps() const;
   torch::Tensor slice(const Slot& slot) const;
 
   std::vector<Slot> parameters_;
@@ -42,6 +46,7 @@ class FlatExchange {
   torch::Tensor floats_;
   torch::Tensor doubles_;
   int64_t used_offset_ = 0;
+  int64_t steps_offset_ = 0;
   int64_t buffers_offset_ = 0;  ///< They are at the end.
   c10::intrusive_ptr<c10d::Backend> backend_;
   int rank_;

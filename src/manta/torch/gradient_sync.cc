@@ -33,6 +33,11 @@ struct WeighGradient : torch::autograd::Function<WeighGradient> {
   }
 };
 
+// What is left of the hooks of a model that was prepared.
+class Trace final : public torch::autograd::PostAccumulateGradHook {
+  void operator()(const torch::Tensor&) override {}
+};
+
 class Silence final : public c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
@@ -174,9 +179,7 @@ void GradientSync::remove_hooks() {
   for (const torch::Tensor& parameter : parameters_) {
     if (!has_gradient_hook(parameter)) continue;
     auto* hook = dynamic_cast<Hook*>(torch::autograd::impl::post_acc_grad_hooks(parameter).get());
-    if (hook && hook->owner() == this) {
-      torch::autograd::impl::set_post_acc_grad_hooks(parameter, nullptr);
-    }
+    if (hook && hook->owner() == this) leave_prepared(parameter);
   }
 }
 
@@ -232,9 +235,11 @@ void GradientSync::finish_backward() {
   task_ = -1;
   path_->reducer_armed = false;
   Replicas replicas{*options_.group, options_.rank, options_.world_size};
+  int64_t step = options_.step ? options_.step() : -1;
   if (path_->flat) {
-    path_->flat->run();
+    path_->flat->run(step);
   } else {
+    if (options_.step && !compares_steps(*path_->backend)) compare_steps(replicas, step);
     if (path_->late) {
       average_gradients(replicas, trainable(parameters_));
       path_->stale = options_.model.find_unused_parameters;
@@ -244,9 +249,18 @@ void GradientSync::finish_backward() {
   if (options_.exchanging) options_.exchanging(false);
 }
 
-bool has_gradient_hook(const torch::Tensor& parameter) {
+bool was_prepared(const torch::Tensor& parameter) {
   return torch::autograd::impl::get_autograd_meta(parameter) != nullptr &&
          torch::autograd::impl::post_acc_grad_hooks(parameter) != nullptr;
+}
+
+bool has_gradient_hook(const torch::Tensor& parameter) {
+  return was_prepared(parameter) &&
+         !dynamic_cast<Trace*>(torch::autograd::impl::post_acc_grad_hooks(parameter).get());
+}
+
+void leave_prepared(const torch::Tensor& parameter) {
+  torch::autograd::impl::set_post_acc_grad_hooks(parameter, std::make_unique<Trace>());
 }
 
 torch::Tensor weigh_gradient(const torch::Tensor& tensor, double weight) {

@@ -40,6 +40,10 @@ struct SyncOptions {
   std::function<double()> weight = {};
   /// Called with true before a backward's first exchange, and with false when all have begun.
   std::function<void(bool)> exchanging = {};
+  /// The step of the loop that a backward belongs to, the same on all workers; -1 if unknown there.
+  /// Where the workers' differ, backward throws Error(kInvalidArgument) naming them. Default: not
+  /// compared.
+  std::function<int64_t()> step = {};
   /// A model on the CPU whose trainable parameters and buffers are at most this large exchanges
   /// everything at once when backward ends. A larger one uses buckets, while backward runs.
   size_t flat_limit_bytes = size_t{1} << 20;
@@ -105,6 +109,10 @@ class GradientSync final : public ModelSync {
 
 /// Whether the tensor belongs to a model that is kept the same on all workers.
 bool has_gradient_hook(const torch::Tensor& parameter);
+/// For a tensor that does not any more: so that was_prepared() knows.
+void leave_prepared(const torch::Tensor& parameter);
+/// Whether it does, or did.
+bool was_prepared(const torch::Tensor& parameter);
 
 /// The identity, except that its gradient is multiplied by `weight`.
 torch::Tensor weigh_gradient(const torch::Tensor& tensor, double weight);

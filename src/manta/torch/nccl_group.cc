@@ -12,6 +12,77 @@ namespace manta::train {
 
 #ifdef USE_C10D_NCCL
 
+namespace {
+
+/// Says which collective the loop has begun last. The thread does not wait in it, but in whatever
+/// needs its result: for a peer that never comes, this is what it waits for.
+class WatchedNccl final : public c10d::ProcessGroupNCCL {
+ public:
+  using Tensors = std::vector<at::Tensor>;
+  using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+  WatchedNccl(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+              c10::intrusive_ptr<Options> options, WaitWatch* watch)
+      : ProcessGroupNCCL(store, rank, size, std::move(options)), watch_(watch) {}
+
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
+    begin("broadcast");
+    return ProcessGroupNCCL::broadcast(tensors, options);
+  }
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
+    begin("allreduce");
+    return ProcessGroupNCCL::allreduce(tensors, options);
+  }
+  WorkPtr allreduce_coalesced(Tensors& tensors,
+                              const c10d::AllreduceCoalescedOptions& options) override {
+    begin("allreduce_coalesced");
+    return ProcessGroupNCCL::allreduce_coalesced(tensors, options);
+  }
+  WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override {
+    begin("reduce");
+    return ProcessGroupNCCL::reduce(tensors, options);
+  }
+  WorkPtr allgather(std::vector<Tensors>& outputs, Tensors& inputs,
+                    const c10d::AllgatherOptions& options) override {
+    begin("allgather");
+    return ProcessGroupNCCL::allgather(outputs, inputs, options);
+  }
+  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
+                          const c10d::AllgatherOptions& options) override {
+    begin("_allgather_base");
+    return ProcessGroupNCCL::_allgather_base(output, input, options);
+  }
+  WorkPtr reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                         const c10d::ReduceScatterOptions& options) override {
+    begin("reduce_scatter");
+    return ProcessGroupNCCL::reduce_scatter(outputs, inputs, options);
+  }
+  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                               const c10d::ReduceScatterOptions& options) override {
+    begin("_reduce_scatter_base");
+    return ProcessGroupNCCL::_reduce_scatter_base(output, input, options);
+  }
+  WorkPtr alltoall(Tensors& outputs, Tensors& inputs,
+                   const c10d::AllToAllOptions& options) override {
+    begin("alltoall");
+    return ProcessGroupNCCL::alltoall(outputs, inputs, options);
+  }
+  WorkPtr barrier(const c10d::BarrierOptions& options) override {
+    begin("barrier");
+    return ProcessGroupNCCL::barrier(options);
+  }
+
+ private:
+  void begin(const char* name) {
+    if (!watch_) return;
+    watch_->enter({Wait::kCollective, watch_->begin_collective(), name, watch_->step()});
+  }
+
+  WaitWatch* watch_;
+};
+
+}  // namespace
+
 bool has_nccl() { return true; }
 
 c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const c10::intrusive_ptr<c10d::Store>& store,
@@ -22,7 +93,7 @@ c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const c10::intrusive_ptr<c10
     store->setTimeout(timeout);
     auto nccl = c10d::ProcessGroupNCCL::Options::create();
     nccl->timeout = timeout;
-    return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, size, std::move(nccl));
+    return c10::make_intrusive<WatchedNccl>(store, rank, size, std::move(nccl), options.watch);
   } catch (const std::exception& error) {
     throw Error(ErrorKind::kIo, str("rank ", rank, " could not join an NCCL group of ", size,
                                     " ranks: ", error.what()));

@@ -145,6 +145,17 @@ TEST(SeedAll, MakesNumbersRepeat) {
   EXPECT_EQ(std::rand(), number);
 }
 
+TEST(SeedAll, MakesAlgorithmsDeterministicIfAsked) {
+  at::Context& context = at::globalContext();
+  context.setDeterministicAlgorithms(false, false);
+  seed_all(7);
+  EXPECT_FALSE(context.deterministicAlgorithms());
+  seed_all(7, {.deterministic = true});
+  EXPECT_TRUE(context.deterministicAlgorithms());
+  EXPECT_FALSE(context.deterministicAlgorithmsWarnOnly());
+  context.setDeterministicAlgorithms(false, false);
+}
+
 TEST(GetDevice, OutsideOfAWorkerIsTheGpuThatIsSeenOrTheCpu) {
   const char* set = std::getenv("CUDA_VISIBLE_DEVICES");
   std::string old = set ? set : "";

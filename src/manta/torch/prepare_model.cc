@@ -1,5 +1,6 @@
 #include "manta/torch/prepare_model.h"
 
+#include <atomic>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "manta/base/error_internal.h"
@@ -59,14 +60,101 @@ GroupPtr join_group(Session& session) {
   return make_process_group(store, on_cpu, rank, size, on_cuda);
 }
 
+constexpr const char* kGroupOfRun = "torch process group";
+
+// What the loop exchanges by itself: a loss, or all that prepare_model would do for it.
+class LoopsGroup final : public c10d::ProcessGroup {
+ public:
+  using Tensors = std::vector<at::Tensor>;
+  using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+  explicit LoopsGroup(c10d::ProcessGroup& like)
+      : ProcessGroup(like.getStore(), like.getRank(), like.getSize()) {
+    copy_backends(like, *this);
+  }
+  int64_t largest() const { return largest_; }
+
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
+    note(tensors);
+    return ProcessGroup::broadcast(tensors, options);
+  }
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
+    note(tensors);
+    return ProcessGroup::allreduce(tensors, options);
+  }
+  WorkPtr allreduce_coalesced(Tensors& tensors,
+                              const c10d::AllreduceCoalescedOptions& options) override {
+    note(tensors);
+    return ProcessGroup::allreduce_coalesced(tensors, options);
+  }
+  WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override {
+    note(tensors);
+    return ProcessGroup::reduce(tensors, options);
+  }
+  WorkPtr allgather(std::vector<Tensors>& outputs, Tensors& inputs,
+                    const c10d::AllgatherOptions& options) override {
+    note(inputs);
+    return ProcessGroup::allgather(outputs, inputs, options);
+  }
+  WorkPtr all_gather_single(at::Tensor& output, at::Tensor& input,
+                            const c10d::AllgatherOptions& options) override {
+    note({input});
+    return ProcessGroup::all_gather_single(output, input, options);
+  }
+  WorkPtr reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                         const c10d::ReduceScatterOptions& options) override {
+    for (const Tensors& tensors : inputs) note(tensors);
+    return ProcessGroup::reduce_scatter(outputs, inputs, options);
+  }
+  WorkPtr reduce_scatter_single(at::Tensor& output, at::Tensor& input,
+                                const c10d::ReduceScatterOptions& options) override {
+    note({input});
+    return ProcessGroup::reduce_scatter_single(output, input, options);
+  }
+  WorkPtr send(Tensors& tensors, int to, int tag) override {
+    note(tensors);
+    return ProcessGroup::send(tensors, to, tag);
+  }
+
+ private:
+  void note(const Tensors& tensors) {
+    int64_t numbers = 0;
+    for (const at::Tensor& tensor : tensors) numbers += tensor.numel();
+    if (numbers > largest_) largest_ = numbers;
+  }
+
+  std::atomic<int64_t> largest_{0};
+};
+
+struct RunGroup {
+  GroupPtr own;  // what keeps models equal uses it
+  c10::intrusive_ptr<LoopsGroup> for_loop;
+};
+
+// The first call joins it. Null if there is one worker.
+RunGroup* group_of_run() {
+  Session* session = Session::current_or_null();
+  if (!session || session->begin().world_size == 1) return nullptr;
+  auto& attached = session->attachment(kGroupOfRun);
+  if (!attached) {
+    GroupPtr own = join_group(*session);
+    auto for_loop = c10::make_intrusive<LoopsGroup>(*own);
+    attached = std::make_shared<RunGroup>(RunGroup{std::move(own), std::move(for_loop)});
+  }
+  return static_cast<RunGroup*>(attached.get());
+}
+
 }  // namespace
 
 c10::intrusive_ptr<c10d::ProcessGroup> get_process_group() {
+  RunGroup* group = group_of_run();
+  return group ? GroupPtr(group->for_loop) : GroupPtr();
+}
+
+int64_t largest_exchange_by_hand() {
   Session* session = Session::current_or_null();
-  if (!session || session->begin().world_size == 1) return {};
-  auto& group = session->attachment("torch process group");
-  if (!group) group = std::make_shared<GroupPtr>(join_group(*session));
-  return *std::static_pointer_cast<GroupPtr>(group);
+  if (!session || !session->attachment(kGroupOfRun)) return 0;
+  return group_of_run()->for_loop->largest();
 }
 
 namespace detail {
@@ -82,10 +170,11 @@ SyncOptions sync_options_of_run(const PrepareModelOptions& model) {
   if (!session) return options;
   options.rank = session->begin().rank;
   options.world_size = session->begin().world_size;
-  options.group = get_process_group();
+  if (RunGroup* group = group_of_run()) options.group = group->own;
   options.weight = [session] {
     return gradient_weight(session->current_step(), session->begin().world_size);
   };
+  options.step = [session] { return session->step(); };
   options.exchanging = [session](bool begins) {
     session->watch().set_step(begins ? session->step() : -1);
   };

@@ -2,6 +2,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/torch/process_group_internal.h"
+#include "manta/torch/shm_group_internal.h"
 
 namespace manta::train {
 
@@ -17,6 +18,19 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(
                       c10d::ProcessGroup::strToBackendType(on_cuda->getBackendName()), on_cuda);
   }
   return group;
+}
+
+void copy_backends(c10d::ProcessGroup& from, c10d::ProcessGroup& to) {
+  for (c10::Device device : from.getDeviceTypes()) {
+    auto backend = from.getBackend(device.type());
+    to.setBackend(device.type(), c10d::ProcessGroup::strToBackendType(backend->getBackendName()),
+                  backend);
+  }
+  to.setDefaultBackend(from.getBackendType());
+}
+
+bool compares_steps(const c10d::Backend& backend) {
+  return backend.getBackendName() == kShmBackend;
 }
 
 c10::intrusive_ptr<c10d::Backend> backend_for(c10d::ProcessGroup& group, c10::DeviceType device) {

@@ -11,8 +11,18 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(
     const c10::intrusive_ptr<c10d::Store>& store, const c10::intrusive_ptr<c10d::Backend>& backend,
     int rank, int size, const c10::intrusive_ptr<c10d::Backend>& on_cuda = {});
 
+/// Gives a group the backends of another one.
+void copy_backends(c10d::ProcessGroup& from, c10d::ProcessGroup& to);
+
 /// The group's backend for tensors there. Throws Error(kInvalidArgument) naming the device if it
 /// has none.
 c10::intrusive_ptr<c10d::Backend> backend_for(c10d::ProcessGroup& group, c10::DeviceType device);
+
+/// Whether each of its exchanges compares at which step the workers are (see WaitWatch::step).
+bool compares_steps(const c10d::Backend& backend);
+
+/// How many numbers the largest exchange had that the training loop itself has made, through what
+/// get_process_group() gave it; 0 if it has made none.
+int64_t largest_exchange_by_hand();
 
 }  // namespace manta::train

@@ -89,6 +89,25 @@ void check_equal_models(const Replicas& replicas, const std::vector<std::string>
   }
 }
 
+void check_equal_steps(const std::vector<int64_t>& steps) {
+  auto first = std::find_if(steps.begin(), steps.end(), [](int64_t step) { return step >= 0; });
+  auto other =
+      std::find_if(first, steps.end(), [&](int64_t step) { return step >= 0 && step != *first; });
+  if (other == steps.end()) return;
+  throw Error(ErrorKind::kInvalidArgument,
+              manta::str("the ranks are at different steps: rank ", other - steps.begin(),
+                         " at step ", *other, ", rank ", first - steps.begin(), " at step ", *first,
+                         " of their epoch; between two exchanges every rank must take the same ",
+                         "number of batches"));
+}
+
+void compare_steps(const Replicas& replicas, int64_t step) {
+  torch::NoGradGuard no_grad;
+  torch::Tensor steps = gather_rows(replicas, torch::tensor({step}, torch::kInt64));
+  const int64_t* data = steps.const_data_ptr<int64_t>();
+  check_equal_steps({data, data + steps.numel()});
+}
+
 void broadcast_tensors(const Replicas& replicas, const std::vector<torch::Tensor>& tensors) {
   torch::NoGradGuard no_grad;
   size_t next = 0;

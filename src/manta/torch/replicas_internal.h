@@ -26,4 +26,9 @@ void check_equal_models(const Replicas& replicas, const std::vector<std::string>
 /// not notice.
 void broadcast_tensors(const Replicas& replicas, const std::vector<torch::Tensor>& tensors);
 
+/// Throws Error(kInvalidArgument) naming two workers whose steps differ; those below 0 are unknown.
+void check_equal_steps(const std::vector<int64_t>& steps);
+/// Collective: tells the others this worker's step, and checks theirs.
+void compare_steps(const Replicas& replicas, int64_t step);
+
 }  // namespace manta::train::detail

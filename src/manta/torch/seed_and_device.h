@@ -10,6 +10,10 @@ struct SeedOptions {
   /// Gives each worker a seed of its own: `seed` plus its rank. For what should differ between
   /// them, e.g. dropout and augmentation. False: the same numbers everywhere.
   bool per_rank = false;
+  /// Also makes libtorch use algorithms that give the same result in each run, which may be slower,
+  /// and throw where it has none: `torch.use_deterministic_algorithms(True)`, without cuDNN's
+  /// search for the fastest. False: leaves that as it is.
+  bool deterministic = false;
 };
 
 /// Seeds libtorch's generators, of all devices, and std::rand of this process. Returns the seed

@@ -23,18 +23,6 @@ int64_t numbers_of(const std::vector<int64_t>& sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
 }
 
-// Tensors that are whole are split into one part.
-Entries entries_of(const std::vector<NamedTensor>& plain, const StoredShards* shards) {
-  Entries entries;
-  if (shards) entries = shards->tensors;
-  for (const NamedTensor& item : plain) {
-    entries[item.name] = {item.tensor.sizes().vec(),
-                          {{0, item.tensor.numel()}},
-                          {item.tensor.contiguous().view({-1})}};
-  }
-  return entries;
-}
-
 void fill(const std::string& name, const StoredShards::Entry& entry, const ShardRange& range,
           torch::Tensor to) {
   int64_t missing = range.size();
@@ -153,6 +141,7 @@ std::shared_ptr<StoredShards> read_shards(const Checkpoint& checkpoint, const st
   JsonFields fields(description, std::string("state.json"), "sharded.");
   auto shards = std::make_shared<StoredShards>();
   shards->world = static_cast<int>(fields.integer("world", 1, kMaxShards));
+  shards->is_read = true;
   auto corrupt = [&](const std::string& name, const std::string& why) {
     throw Error(ErrorKind::kCorrupt,
                 manta::str("TorchCheckpoint: '", name, "' in ", base, ": ", why));
@@ -189,6 +178,17 @@ std::shared_ptr<StoredShards> read_shards(const Checkpoint& checkpoint, const st
   return shards;
 }
 
+Entries entries_of(const std::vector<NamedTensor>& plain, const StoredShards* shards) {
+  Entries entries;
+  if (shards) entries = shards->tensors;
+  for (const NamedTensor& item : plain) {
+    entries[item.name] = {item.tensor.sizes().vec(),
+                          {{0, item.tensor.numel()}},
+                          {item.tensor.contiguous().view({-1})}};
+  }
+  return entries;
+}
+
 std::vector<NamedTensor> whole_tensors(const std::vector<NamedTensor>& plain,
                                        const StoredShards* shards) {
   std::vector<NamedTensor> tensors = plain;
@@ -199,13 +199,6 @@ std::vector<NamedTensor> whole_tensors(const std::vector<NamedTensor>& plain,
   return tensors;
 }
 
-bool has_shards(const torch::nn::Module& module) {
-  for (const torch::Tensor& parameter : module.parameters()) {
-    if (find_shard(parameter)) return true;
-  }
-  return false;
-}
-
 bool has_shards(const torch::optim::Optimizer& optimizer) {
   for (const torch::Tensor& parameter : parameters_in(optimizer)) {
     if (find_shard(parameter)) return true;
@@ -213,39 +206,16 @@ bool has_shards(const torch::optim::Optimizer& optimizer) {
   return false;
 }
 
-void load_shards(const std::string& slot, const std::vector<NamedTensor>& plain,
-                 const StoredShards* shards, torch::nn::Module& module) {
-  Entries stored = entries_of(plain, shards);
-  std::map<std::string, torch::Tensor> expected;
-  for (const auto& item : module.named_parameters()) expected[item.key()] = item.value();
-  for (const auto& item : module.named_buffers()) expected[item.key()] = item.value();
-  std::string problems;
-  for (const auto& [name, tensor] : expected) {
-    auto found = stored.find(name);
-    if (found == stored.end()) {
-      problems += "\n  missing: " + name;
-    } else if (tensor.sizes() != found->second.sizes) {
-      problems += manta::str("\n  ", name, ": ", c10::IntArrayRef(found->second.sizes),
-                             " in the checkpoint, ", tensor.sizes(), " in the model");
-    }
-  }
-  for (const auto& [name, entry] : stored) {
-    if (!expected.contains(name)) problems += "\n  not in the model: " + name;
-  }
-  if (!problems.empty()) {
-    throw Error(ErrorKind::kInvalidArgument, manta::str("TorchCheckpoint: the weights of '", slot,
-                                                        "' do not fit the model:", problems));
-  }
+void load_entry(const std::string& name, const StoredShards::Entry& entry, torch::Tensor to) {
   torch::NoGradGuard no_grad;
-  for (auto& [name, tensor] : expected) {
-    const StoredShards::Entry& entry = stored.at(name);
-    if (auto info = find_shard(tensor)) {
-      fill(name, entry, info->range, info->shard.detach());
-    } else if (tensor.is_contiguous() && !tensor.requires_grad()) {
-      fill(name, entry, {0, tensor.numel()}, tensor.view({-1}));
-    } else {
-      tensor.copy_(whole_of(name, entry));
-    }
+  if (auto info = find_shard(to)) {
+    fill(name, entry, info->range, info->shard.detach());
+  } else if (entry.parts.size() == 1 && entry.parts[0].numel() == to.numel()) {
+    to.copy_(entry.parts[0].view(entry.sizes));
+  } else if (to.is_contiguous() && !to.requires_grad()) {
+    fill(name, entry, {0, to.numel()}, to.view({-1}));
+  } else {
+    to.copy_(whole_of(name, entry));
   }
 }
 

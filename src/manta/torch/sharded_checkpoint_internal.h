@@ -25,6 +25,7 @@ struct StoredShards {
   std::map<std::string, Entry> tensors;
   int rank = 0;  ///< Of the worker that writes; its parts are all there are until they are read.
   int world = 1;
+  bool is_read = false;  ///< From a checkpoint: the parts of all workers are there.
 
   /// {"world": 4, "shapes": {"first.weight": [8, 4], ...}}, for state.json.
   Json description() const;
@@ -49,14 +50,13 @@ std::shared_ptr<StoredShards> read_shards(const Checkpoint& checkpoint, const st
 std::vector<NamedTensor> whole_tensors(const std::vector<NamedTensor>& plain,
                                        const StoredShards* shards);
 
-bool has_shards(const torch::nn::Module& module);
 bool has_shards(const torch::optim::Optimizer& optimizer);
 
-/// Copies into a module, split or not, what it needs of tensors, split or not. Throws
-/// Error(kInvalidArgument) listing every name that is missing, unexpected or of another shape; then
-/// the module is unchanged.
-void load_shards(const std::string& slot, const std::vector<NamedTensor>& plain,
-                 const StoredShards* shards, torch::nn::Module& module);
+/// Tensors by name, split or not; one that is not has one part.
+std::map<std::string, StoredShards::Entry> entries_of(const std::vector<NamedTensor>& plain,
+                                                      const StoredShards* shards);
+/// Copies into a module's tensor, split or not, what it needs of a stored one of the same shape.
+void load_entry(const std::string& name, const StoredShards::Entry& entry, torch::Tensor to);
 /// The state of an optimizer's parameters, split or not, of such tensors.
 std::map<std::string, torch::Tensor> optimizer_tensors(const torch::optim::Optimizer& optimizer,
                                                        const std::vector<NamedTensor>& plain,

@@ -1,16 +1,11 @@
 #include "manta/torch/sharded_sync.h"
 
-#include <ATen/record_function.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <cmath>
-#include <exception>
-#include <limits>
-#include <mutex>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -18,114 +13,9 @@
 #include "manta/torch/process_group_internal.h"
 #include "manta/torch/replicas_internal.h"
 #include "manta/torch/shard_registry_internal.h"
+#include "manta/torch/shard_state_internal.h"
 
 namespace manta::train::detail {
-
-struct ShardedSync::Param {
-  ShardedSync::State* owner = nullptr;
-  std::string name;
-  torch::Tensor full;    // the module's own
-  torch::Tensor padded;  // the shard with room for `capacity` numbers
-  torch::Tensor shard;   // its part that counts: what optimizers take
-  ShardRange range;
-  int64_t capacity = 0;
-  int pins = 0;  // operations under way that use it
-  bool is_gathered = false;
-};
-
-struct ShardedSync::State {
-  SyncOptions options;
-  c10::intrusive_ptr<c10d::Backend> backend;
-  std::vector<std::unique_ptr<Param>> params;
-  std::vector<torch::Tensor> buffers;
-  bool in_forward = false;
-  int task = -1;             // the backward that finish_backward was queued for
-  std::exception_ptr error;  // of a gather: those who call it swallow exceptions
-  const int* paused = nullptr;
-
-  void gather(Param& param);
-  void release_unpinned();
-  void rethrow();
-  void on_gradient(Param& param);
-  void reduce(Param& param);
-  void finish_backward();
-};
-
-namespace {
-
-using ShardParam = ShardedSync::Param;
-
-// Observers of operations are plain functions: this is how they find the model.
-struct ShardRegistry {
-  std::mutex mutex;
-  std::unordered_map<const void*, ShardParam*> by_storage;
-  std::unordered_map<const void*, ShardParam*> by_tensor;  // the module's, and the shards
-  std::optional<at::CallbackHandle> observer;
-  size_t models = 0;
-};
-
-ShardRegistry& registry() {
-  static auto* registry = new ShardRegistry;  // outlives every thread
-  return *registry;
-}
-
-thread_local bool is_gathering = false;
-struct Gathering {
-  bool before = std::exchange(is_gathering, true);
-  ~Gathering() { is_gathering = before; }
-};
-
-// The parameters of one operation, until it ends.
-struct Pins final : at::ObserverContext {
-  std::vector<ShardParam*> params;
-  ~Pins() override {
-    for (ShardParam* param : params) --param->pins;
-    // Outside of forward and backward an optimizer may step at any time.
-    for (ShardParam* param : params) {
-      auto* owner = param->owner;
-      if (!owner->in_forward && torch::autograd::get_current_graph_task_id() == -1) {
-        owner->release_unpinned();
-      }
-    }
-  }
-};
-
-void pin_tensor(const torch::Tensor& tensor, std::unique_ptr<Pins>& pins) {
-  if (!tensor.defined() || !tensor.has_storage()) return;
-  ShardParam* param = nullptr;
-  {
-    std::lock_guard lock(registry().mutex);
-    auto found = registry().by_storage.find(tensor.storage().unsafeGetStorageImpl());
-    if (found == registry().by_storage.end()) return;
-    param = found->second;
-  }
-  if (!pins) pins = std::make_unique<Pins>();
-  ++param->pins;
-  pins->params.push_back(param);
-}
-
-std::unique_ptr<at::ObserverContext> before_operation(const at::RecordFunction& function) {
-  if (is_gathering) return nullptr;
-  std::unique_ptr<Pins> pins;
-  for (const c10::IValue& input : function.inputs()) {
-    if (input.isTensor()) {
-      pin_tensor(input.toTensor(), pins);
-    } else if (input.isTensorList()) {
-      for (const torch::Tensor& tensor : input.toTensorVector()) pin_tensor(tensor, pins);
-    } else if (input.isOptionalTensorList()) {
-      for (const auto& tensor : input.toOptionalTensorVector()) {
-        if (tensor) pin_tensor(*tensor, pins);
-      }
-    }
-  }
-  if (!pins) return nullptr;
-  for (ShardParam* param : pins->params) param->owner->gather(*param);
-  return pins;
-}
-
-void after_operation(const at::RecordFunction&, at::ObserverContext*) {}  // the context ends itself
-
-}  // namespace
 
 class ShardedSync::Hook final : public torch::autograd::PostAccumulateGradHook {
  public:
@@ -174,31 +64,12 @@ ShardedSync::ShardedSync(torch::nn::Module& module, SyncOptions options)
   parameters.clear();
   for (auto& [name, parameter] : list) split(name, parameter);
 
-  ShardRegistry& all = registry();
-  std::lock_guard lock(all.mutex);
-  for (auto& param : state_->params) {
-    all.by_storage[param->full.storage().unsafeGetStorageImpl()] = param.get();
-    all.by_tensor[param->full.unsafeGetTensorImpl()] = param.get();
-    all.by_tensor[param->shard.unsafeGetTensorImpl()] = param.get();
-  }
-  if (all.models++ == 0) {
-    all.observer =
-        at::addGlobalCallback(at::RecordFunctionCallback(before_operation, after_operation)
-                                  .needsInputs(true)
-                                  .scopes({at::RecordScope::FUNCTION}));
-  }
+  state_->observe();
 }
 
 ShardedSync::~ShardedSync() {
-  ShardRegistry& all = registry();
-  std::lock_guard lock(all.mutex);
-  for (auto& param : state_->params) {
-    all.by_storage.erase(param->full.storage().unsafeGetStorageImpl());
-    all.by_tensor.erase(param->full.unsafeGetTensorImpl());
-    all.by_tensor.erase(param->shard.unsafeGetTensorImpl());
-    torch::autograd::impl::set_post_acc_grad_hooks(param->full, nullptr);
-  }
-  if (--all.models == 0) at::removeCallback(*std::exchange(all.observer, std::nullopt));
+  state_->stop_observing();
+  for (auto& param : state_->params) leave_prepared(param->full);
 }
 
 void ShardedSync::split(const std::string& name, torch::Tensor parameter) {
@@ -223,45 +94,22 @@ void ShardedSync::split(const std::string& name, torch::Tensor parameter) {
   param->is_gathered = true;
   param->shard = torch::empty({0}, like);
   param->shard.set_(param->padded.storage(), 0, {param->range.size()}, {1});
-  param->shard.set_requires_grad(parameter.requires_grad());
+  param->is_trained = parameter.requires_grad();
+  param->shard.set_requires_grad(param->is_trained);
   torch::autograd::impl::set_post_acc_grad_hooks(parameter, std::make_unique<Hook>(param.get()));
   shards_.insert(name, param->shard);
   state_->params.push_back(std::move(param));
   state_->release_unpinned();
 }
 
-void ShardedSync::State::gather(Param& param) {
-  if (param.is_gathered) return;
-  Gathering gathering;
-  torch::NoGradGuard no_grad;
-  release_unpinned();
-  int64_t numbers = param.capacity * options.world_size;
-  size_t bytes = static_cast<size_t>(numbers) * param.full.element_size();
-  c10::Storage storage = param.full.storage();
-  storage.set_data_ptr_noswap(c10::GetAllocator(param.full.device().type())->allocate(bytes));
-  storage.set_nbytes(bytes);
-  param.is_gathered = true;
-  torch::Tensor whole = torch::empty({0}, param.padded.options());
-  whole.set_(storage, 0, {numbers}, {1});
-  try {
-    if (!error) {
-      backend->_allgather_base(whole, param.padded)->wait();
-      return;
-    }
-  } catch (...) {
-    error = std::current_exception();
+// Whoever freezes a parameter has it from parameters(), a share, or from module().
+void ShardedSync::Param::agree_on_freezing() {
+  if (full.requires_grad() != shard.requires_grad()) {
+    is_trained = !is_trained;
+    full.set_requires_grad(is_trained);
+    shard.set_requires_grad(is_trained);
   }
-  whole.fill_(std::numeric_limits<double>::quiet_NaN());  // nothing is computed of it unnoticed
-}
-
-void ShardedSync::State::release_unpinned() {
-  for (auto& param : params) {
-    if (!param->is_gathered || param->pins > 0) continue;
-    c10::Storage storage = param->full.storage();
-    storage.set_data_ptr_noswap(at::DataPtr(nullptr, param->full.device()));
-    storage.set_nbytes(0);
-    param->is_gathered = false;
-  }
+  is_trained = full.requires_grad();
 }
 
 void ShardedSync::State::rethrow() {
@@ -270,6 +118,7 @@ void ShardedSync::State::rethrow() {
 
 double ShardedSync::begin_forward() {
   state_->rethrow();
+  for (auto& param : state_->params) param->agree_on_freezing();
   state_->release_unpinned();
   state_->in_forward = true;
   if (!torch::GradMode::is_enabled()) return 1;
@@ -290,6 +139,8 @@ void ShardedSync::rebuild() {
 
 void ShardedSync::State::on_gradient(Param& param) {
   rethrow();
+  param.agree_on_freezing();
+  if (!param.is_trained) return param.full.mutable_grad().reset();
   if (*paused > 0) return;
   int now = torch::autograd::get_current_graph_task_id();
   if (now != task) {
@@ -334,9 +185,9 @@ void ShardedSync::State::finish_backward() {
     if (param->full.grad().defined()) reduce(*param);
   }
   release_unpinned();
-  if (!buffers.empty()) {
-    broadcast_tensors({*options.group, options.rank, options.world_size}, buffers);
-  }
+  Replicas replicas{*options.group, options.rank, options.world_size};
+  if (options.step && !compares_steps(*backend)) compare_steps(replicas, options.step());
+  if (!buffers.empty()) broadcast_tensors(replicas, buffers);
   if (options.exchanging) options.exchanging(false);
   rethrow();
 }
@@ -372,37 +223,6 @@ double ShardedSync::clip_grad_norm(double max_norm, double norm_type) {
     }
   }
   return total;
-}
-
-std::optional<ShardInfo> find_shard(const torch::Tensor& tensor) {
-  std::lock_guard lock(registry().mutex);
-  auto found = registry().by_tensor.find(tensor.unsafeGetTensorImpl());
-  if (found == registry().by_tensor.end()) return std::nullopt;
-  const ShardParam& param = *found->second;
-  return ShardInfo{param.shard, param.range, param.full.sizes().vec(), param.owner->options.rank,
-                   param.owner->options.world_size};
-}
-
-bool any_of_shards(const std::vector<torch::Tensor>& parameters, bool mine) {
-  c10::intrusive_ptr<c10d::Backend> backend;
-  torch::Device device = torch::kCPU;
-  {
-    std::lock_guard lock(registry().mutex);
-    for (const torch::Tensor& parameter : parameters) {
-      auto found = registry().by_tensor.find(parameter.unsafeGetTensorImpl());
-      if (found == registry().by_tensor.end()) continue;
-      backend = found->second->owner->backend;
-      device = parameter.device();
-      break;
-    }
-  }
-  if (!backend) return mine;
-  std::vector<torch::Tensor> sent = {torch::full(
-      {1}, mine ? 1.0 : 0.0, torch::TensorOptions().dtype(torch::kFloat).device(device))};
-  c10d::AllreduceOptions how;
-  how.reduceOp = c10d::ReduceOp::MAX;
-  backend->allreduce(sent, how)->wait();
-  return sent[0].item<float>() != 0;
 }
 
 }  // namespace manta::train::detail

@@ -20,6 +20,13 @@ namespace manta::train::detail {
 /// of one operation and the gradient of one parameter. In backward each gradient is averaged and
 /// split as soon as it is complete.
 ///
+/// A parameter that forward converts to a narrower type, as under Autocast, is kept in that type by
+/// autograd until backward. That copy has memory as a parameter has: only while an operation uses
+/// it.
+///
+/// Parameters may be frozen, or not be any more, between a backward and the next forward, through
+/// requires_grad_() of a share or of the module's own tensor; on all workers alike.
+///
 /// Gathering is collective: all workers must run the same operations on parameters, in the same
 /// order. A model that branches by what a worker's rows are needs DataParallel without `sharded`.
 /// Values written to a module's own parameters are lost; write to `shards()`.
@@ -42,7 +49,8 @@ class ShardedSync final : public ModelSync {
   /// torch::nn::utils::clip_grad_norm_ over the gradients of all workers. Collective.
   double clip_grad_norm(double max_norm, double norm_type);
 
-  struct Param;  ///< One parameter.
+  struct Param;   ///< One parameter.
+  struct Narrow;  ///< One in a narrower type.
   struct State;
   class Hook;
 

@@ -6,6 +6,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/torch/allocated_bytes_internal.h"
+#include "manta/torch/autocast.h"
 #include "manta/torch/data_parallel.h"
 #include "manta/torch/grad_scaler.h"
 #include "manta/torch/rank_processes_internal.h"
@@ -80,7 +81,24 @@ struct ShardedRun {
   bool adam = true;
   bool accumulate = false;
   bool clip = false;
+  bool freeze = false;  // some of it, after it was prepared, and again not
 };
+
+/// Through parameters() and through the module.
+template <class Model>
+void freeze_some(Model& model, int step) {
+  auto parameters = model->named_parameters();
+  if (step == 5) {
+    parameters["first.weight"].requires_grad_(false);
+    model->module()->last->bias.requires_grad_(false);
+  } else if (step == 10) {
+    model->module()->first->weight.requires_grad_(true);
+    parameters["last.bias"].requires_grad_(true);
+  } else if (step == 15) {
+    parameters["tied.weight"].requires_grad_(false);
+  }
+  if (step % 5 == 0) model->zero_grad();
+}
 
 /// 20 steps of the same model, once split and once copied: the same weights.
 void train_both(const Seat& seat, BackendKind kind, const ShardedRun& run) {
@@ -113,6 +131,7 @@ void train_both(const Seat& seat, BackendKind kind, const ShardedRun& run) {
   auto train = [&](auto& model, torch::optim::Optimizer& optimizer) {
     std::vector<double> norms;
     for (int step = 0; step < 20; ++step) {
+      if (run.freeze) freeze_some(model, step);
       auto backward = [&](int part) {
         model->forward(ids_of(2 * step + part, seat.rank)).square().mean().backward();
       };
@@ -139,6 +158,7 @@ void train_both(const Seat& seat, BackendKind kind, const ShardedRun& run) {
   demand_same_weights(split, copied, 1e-6);
   demand(torch::allclose(split->norm->running_mean, copied->norm->running_mean), "the buffers");
   demand(!shards->named_parameters()["unused.weight"].grad().defined(), "what nobody used");
+  if (run.freeze) demand(!shards->named_parameters()["tied.weight"].grad().defined(), "frozen");
 }
 
 void expect_same(const ShardedRun& run) {
@@ -152,6 +172,7 @@ void expect_same(const ShardedRun& run) {
 TEST(Sharded, TrainsLikeCopies) { expect_same({}); }
 TEST(Sharded, ThreeTrainLikeCopies) { expect_same({.size = 3, .adam = false, .clip = true}); }
 TEST(Sharded, AccumulatesLikeCopies) { expect_same({.accumulate = true, .clip = true}); }
+TEST(Sharded, FreezesLikeCopies) { expect_same({.adam = false, .freeze = true}); }
 
 /// One worker's infinity is everybody's, though only one has it in its share.
 TEST(Sharded, TheScalerDecidesTheSameEverywhere) {
@@ -191,8 +212,9 @@ TEST(Sharded, ErrorsOfTheGroupReachTheCallerOfForward) {
   EXPECT_THAT(ranks.outcome(0), testing::AllOf(HasSubstr("worker lost: "), HasSubstr("rank 1")));
 }
 
-/// The peak of making and training a model of 16 equal layers, 4 MiB, with Adam.
-int64_t peak_of_training(const SyncOptions& options) {
+/// The peak of making and training a model of 16 equal layers, 4 MiB, with Adam. With `mixed`,
+/// autocast converts 2 MiB of weights in each forward.
+int64_t peak_of_training(const SyncOptions& options, bool mixed) {
   auto bytes = std::make_shared<AllocatedBytes>();
   c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, bytes);
   torch::nn::Sequential layers;
@@ -201,7 +223,12 @@ int64_t peak_of_training(const SyncOptions& options) {
   torch::optim::Adam optimizer(model->parameters(), 1e-3);
   for (int step = 0; step < 3; ++step) {
     optimizer.zero_grad();
-    model->forward(torch::ones({2, 256})).square().mean().backward();
+    torch::Tensor loss;
+    {
+      Autocast autocast({.enabled = mixed});
+      loss = model->forward(torch::ones({2, 256})).to(torch::kFloat).square().mean();
+    }
+    loss.backward();
     optimizer.step();
   }
   return bytes->peak;
@@ -209,19 +236,137 @@ int64_t peak_of_training(const SyncOptions& options) {
 
 /// Alone: weights, gradients and two of Adam, 4 times 4 MiB. Split: that over the workers, beside
 /// one or two layers (0.25 MiB each) on their way, and never less than the model as it was made.
-TEST(Sharded, PeakMemoryFallsWithTheNumberOfWorkers) {
+/// Mixed precision adds a layer of bfloat16 (0.125 MiB) on its way.
+void expect_less_memory(bool mixed) {
   for (int size : {2, 4}) {
     RankProcesses ranks(size, [&](const Seat& seat) {
       auto group = make_process_group({}, join(BackendKind::kShm, seat), seat.rank, seat.size);
-      int64_t alone = peak_of_training({});
+      int64_t alone = peak_of_training({}, false);
       int64_t split = peak_of_training(
-          {.group = group, .rank = seat.rank, .world_size = seat.size, .model = {.sharded = true}});
+          {.group = group, .rank = seat.rank, .world_size = seat.size, .model = {.sharded = true}},
+          mixed);
       demand(alone > (int64_t{16} << 20), manta::str("alone it takes ", alone));
       double share = static_cast<double>(split) / static_cast<double>(alone);
       demand(share < (seat.size == 2 ? 0.66 : 0.42),
              manta::str("one of ", seat.size, " takes ", split, " bytes, alone it is ", alone));
     });
     for (int rank = 0; rank < size; ++rank) EXPECT_EQ(ranks.outcome(rank), "") << size << rank;
+  }
+}
+
+TEST(Sharded, PeakMemoryFallsWithTheNumberOfWorkers) { expect_less_memory(false); }
+TEST(Sharded, PeakMemoryFallsWithMixedPrecisionToo) { expect_less_memory(true); }
+
+/// Between forward and backward nothing of the weights is left but the shares.
+TEST(Sharded, NoCopyOfTheWeightsIsKeptForBackward) {
+  RankProcesses ranks(2, [](const Seat& seat) {
+    auto group = make_process_group({}, join(BackendKind::kShm, seat), seat.rank, seat.size);
+    auto bytes = std::make_shared<AllocatedBytes>();
+    c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, bytes);
+    torch::nn::Sequential layers;
+    for (int i = 0; i < 4; ++i) layers->push_back(torch::nn::Linear(256, 256));
+    auto model = prepare_model(
+        layers, {.group = group, .rank = seat.rank, .world_size = 2, .model = {.sharded = true}});
+    int64_t shares = bytes->now;
+    for (bool cache : {true, false}) {
+      Autocast autocast({.cache = cache});
+      for (int step = 0; step < 2; ++step) {
+        torch::Tensor loss = model->forward(torch::ones({2, 256})).sum();
+        demand(bytes->now - shares < 64'000, manta::str("forward leaves ", bytes->now - shares));
+        if (step == 0) continue;  // no backward: nothing is left of it either
+        loss.backward();
+        model->zero_grad();
+        demand(bytes->now - shares < 64'000, manta::str("backward leaves ", bytes->now - shares));
+      }
+    }
+  });
+  EXPECT_EQ(ranks.outcome(0), "");
+  EXPECT_EQ(ranks.outcome(1), "");
+}
+
+/// What is converted twice is converted to the same: split and copied models take the same steps.
+TEST(Sharded, MixedPrecisionTrainsLikeCopies) {
+  for (BackendKind kind : {BackendKind::kShm, BackendKind::kGloo}) {
+    RankProcesses ranks(2, [kind](const Seat& seat) {
+      auto group = make_process_group({}, join(kind, seat), seat.rank, seat.size);
+      SyncOptions options = {.group = group, .rank = seat.rank, .world_size = 2};
+      auto make = [] {
+        torch::manual_seed(1);
+        return torch::nn::Sequential(torch::nn::Conv1d(2, 4, 3), torch::nn::Flatten(),
+                                     torch::nn::Linear(16, 5), torch::nn::Tanh(),
+                                     torch::nn::Linear(5, 1));
+      };
+      torch::nn::Sequential copied = make(), split = make();
+      auto copies = prepare_model(copied, options);
+      options.model.sharded = true;
+      auto shards = prepare_model(split, options);
+      auto train = [&](auto& model) {
+        torch::optim::SGD optimizer(model->parameters(), 0.05);
+        for (int step = 0; step < 6; ++step) {
+          torch::manual_seed(10 * step + seat.rank);
+          torch::Tensor inputs = torch::randn({3, 2, 6}), loss;
+          optimizer.zero_grad();
+          {
+            Autocast autocast({.cache = step % 2 == 0});
+            // Twice the same weights, and a backward that goes through both.
+            loss = (model->forward(inputs) + model->forward(inputs * 2)).to(torch::kFloat).sum();
+          }
+          loss.backward();
+          optimizer.step();
+        }
+      };
+      train(copies);
+      train(shards);
+      auto expected = copied->named_parameters();
+      for (const auto& item : split->named_parameters()) {
+        demand(torch::allclose(whole(item.value()), expected[item.key()], 1e-5, 1e-6), item.key());
+      }
+    });
+    EXPECT_EQ(ranks.outcome(0), "");
+    EXPECT_EQ(ranks.outcome(1), "");
+  }
+}
+
+TEST(Sharded, AnOptimizerThatNeedsWholeGradientsIsRefused) {
+  RankProcesses ranks(2, [](const Seat& seat) {
+    auto group = make_process_group({}, join(BackendKind::kShm, seat), seat.rank, seat.size);
+    auto model = prepare_model(
+        torch::nn::Linear(4, 1),
+        {.group = group, .rank = seat.rank, .world_size = 2, .model = {.sharded = true}});
+    torch::optim::LBFGS optimizer(model->parameters());
+    optimizer.step([&] {
+      optimizer.zero_grad();
+      torch::Tensor loss = (model->forward(torch::ones({1, 4})) - 3).square().sum();
+      loss.backward();
+      return loss;
+    });
+  });
+  for (int rank : {0, 1}) {
+    EXPECT_THAT(ranks.outcome(rank),
+                testing::AllOf(HasSubstr("invalid argument"), HasSubstr("as LBFGS does"),
+                               HasSubstr("use an optimizer that treats every number by itself")));
+  }
+}
+
+/// Its converted weights are those from before the step.
+TEST(Sharded, AStepBetweenForwardAndBackwardIsSaid) {
+  RankProcesses ranks(2, [](const Seat& seat) {
+    auto group = make_process_group({}, join(BackendKind::kShm, seat), seat.rank, seat.size);
+    auto model = prepare_model(
+        torch::nn::Sequential(torch::nn::Linear(4, 4), torch::nn::Linear(4, 1)),
+        {.group = group, .rank = seat.rank, .world_size = 2, .model = {.sharded = true}});
+    torch::optim::SGD optimizer(model->parameters(), 0.1);
+    auto loss = [&] {
+      Autocast autocast;
+      return model->forward(torch::ones({1, 4})).to(torch::kFloat).sum();
+    };
+    torch::Tensor late = loss();
+    loss().backward();
+    optimizer.step();
+    late.backward();
+  });
+  for (int rank : {0, 1}) {
+    EXPECT_THAT(ranks.outcome(rank), HasSubstr("has changed since it was converted to BFloat16"));
   }
 }
 

@@ -1,6 +1,9 @@
 // Sharded models in runs: what one number of workers has written, another takes over.
 
 #include <gmock/gmock.h>
+#include <signal.h>
+
+#include <filesystem>
 
 #include "manta/base/error_of_internal.h"
 #include "manta/base/temporary_folder_internal.h"
@@ -19,10 +22,12 @@ using testing::UnorderedElementsAre;
 
 constexpr int64_t kGlobalRows = 12;
 
-torch::nn::Sequential sharded_layers() {
+torch::nn::Sequential sharded_layers(int64_t outputs = 1) {
   torch::manual_seed(1);
-  return torch::nn::Sequential(torch::nn::Linear(3, 5), torch::nn::BatchNorm1d(5),
-                               torch::nn::Tanh(), torch::nn::Linear(5, 1));
+  torch::nn::Sequential layers(torch::nn::Linear(3, 5), torch::nn::BatchNorm1d(5),
+                               torch::nn::Tanh(), torch::nn::Linear(5, outputs));
+  layers->register_parameter("nothing", torch::empty({0}));
+  return layers;
 }
 
 // Without batch statistics in the loss: they would be each worker's own.
@@ -39,7 +44,14 @@ void train_layers(const Json& config) {
     saved.load_optimizer(optimizer);
     step = saved.get("step");
   }
-  for (; step < config.at("until"); ++step) {
+  auto save = [&] {
+    train::report({{"step", step}},
+                  TorchCheckpoint::from_model(model, optimizer).set("step", step));
+  };
+  for (const int64_t begin = step; step < config.at("until"); ++step) {
+    if (step > begin && step % config.value("every", 1000) == 0) save();
+    if (step == config.value("kill_at", -1) && context.attempt == 0 && context.world_rank == 1)
+      ::raise(SIGKILL);
     torch::manual_seed(100 + step);
     torch::Tensor inputs = torch::randn({kGlobalRows, 3});
     int64_t rows = kGlobalRows / context.world_size;
@@ -50,20 +62,25 @@ void train_layers(const Json& config) {
     model->clip_grad_norm_(0.5);
     optimizer.step();
   }
-  train::report({{"step", step}}, TorchCheckpoint::from_model(model, optimizer).set("step", step));
+  save();
 }
 
 class ShardedTrainer : public testing::Test {
  protected:
-  Result run(int workers, bool sharded, int until, const Checkpoint& from = {}) {
+  TorchTrainerOptions options(int workers, TrainLoop loop, const Json& config,
+                              const Checkpoint& from = {}) {
     TorchTrainerOptions options;
-    options.train_loop_per_worker = train_layers;
-    options.train_loop_config = {{"sharded", sharded}, {"until", until}};
+    options.train_loop_per_worker = loop;
+    options.train_loop_config = config;
     options.scaling_config = {.num_workers = workers, .resources_per_worker = {.cpus = 0.25}};
     options.run_config = {.storage_path = folder_.path(), .verbose = false};
     options.run_config.name = "run-" + std::to_string(runs_++);
     options.resume_from_checkpoint = from;
-    return TorchTrainer(options).fit();
+    return options;
+  }
+  Result run(int workers, bool sharded, int until, const Checkpoint& from = {}) {
+    Json config = {{"sharded", sharded}, {"until", until}};
+    return TorchTrainer(options(workers, train_layers, config, from)).fit();
   }
   static void expect_same(const Checkpoint& got, const Checkpoint& expected) {
     std::map<std::string, torch::Tensor> tensors;
@@ -97,7 +114,7 @@ TEST_F(ShardedTrainer, LoadingMakesNoWholeCopyOfTheModel) {
   EXPECT_LE(bytes->peak, largest + 64);  // allocations are rounded up
   std::vector<std::string> names;
   for (const NamedTensor& item : saved.tensors()) names.push_back(item.name);
-  EXPECT_THAT(loaded, testing::ElementsAreArray(names));
+  EXPECT_THAT(loaded, testing::UnorderedElementsAreArray(names));
 }
 
 TEST_F(ShardedTrainer, AnyNumberOfWorkersTakesOver) {
@@ -119,6 +136,106 @@ TEST_F(ShardedTrainer, AnyNumberOfWorkersTakesOver) {
   EXPECT_THAT(message_of([&] { TorchCheckpoint(split.checkpoint).load_model(other); }),
               testing::AllOf(HasSubstr("0.weight: [5, 3] in the checkpoint, [4, 3] in the model"),
                              HasSubstr("not in the model: 3.bias")));
+}
+
+TEST_F(ShardedTrainer, GoesOnEqualAfterAWorkerWasKilled) {
+  Json config = {{"sharded", true}, {"until", 8}, {"every", 3}, {"kill_at", 5}};
+  auto killed = options(2, train_layers, config);
+  killed.run_config.failure_config.max_failures = 1;
+  Result result = TorchTrainer(killed).fit();
+  EXPECT_EQ(result.metrics_history.size(), 3u);
+  expect_same(result.checkpoint, run(1, false, 8).checkpoint);
+}
+
+// Nothing could go on from it; what was committed before stays the latest, also if no other is
+// kept.
+TEST_F(ShardedTrainer, ACheckpointThatNotEveryRankGivesIsRefused) {
+  auto loop = [](const Json& config) {
+    auto model = train::prepare_model(sharded_layers(), {.sharded = true});
+    torch::optim::AdamW optimizer(model->parameters());
+    train::report({{"n", 0}}, TorchCheckpoint::from_model(model, optimizer).set("step", 0));
+    if (train::get_context().world_rank == config.at("giver")) {
+      train::report({{"n", 1}}, TorchCheckpoint::from_model(model, optimizer).set("step", 1));
+    } else {
+      train::report({{"n", 1}});
+    }
+    train::report({{"n", 2}});
+  };
+  for (int giver : {0, 1}) {
+    auto some = options(2, loop, {{"giver", giver}});
+    // The second is given when the first is committed.
+    some.run_config.checkpoint_config = {.num_to_keep = 1, .max_in_flight = 1};
+    some.run_config.failure_config.max_failures = -1;  // it would happen again
+    EXPECT_THAT(
+        message_of([&] { TorchTrainer(some).fit(); }),
+        HasSubstr(manta::str("the checkpoint of report 1 needs a part of every rank, as that of a ",
+                             "sharded model does, but only rank ", giver, " gave one, not rank ",
+                             1 - giver)));
+    auto run = std::filesystem::path(folder_.path()) / some.run_config.name;
+    EXPECT_FALSE(std::filesystem::exists(run / "checkpoint_000001"));
+    torch::nn::Sequential model = sharded_layers();
+    TorchCheckpoint(Checkpoint::from_directory(run / "checkpoint_000000")).load_model(model);
+  }
+}
+
+TEST_F(ShardedTrainer, WhatWasLoadedIsWrittenAsAWhole) {
+  Checkpoint split = run(2, true, 4).checkpoint;
+  auto loop = [](const Json& config) {
+    TorchCheckpoint saved(train::get_checkpoint());
+    saved.set("again", true);
+    if (config.at("all") || train::get_context().world_rank == 0) {
+      train::report({{"n", 0}}, saved);
+    } else {
+      train::report({{"n", 0}});
+    }
+  };
+  for (int workers : {1, 2}) {
+    for (bool all : {true, false}) {
+      Result again = TorchTrainer(options(workers, loop, {{"all", all}}, split)).fit();
+      EXPECT_THAT(again.checkpoint.files(),
+                  UnorderedElementsAre("model.safetensors", "optimizer.safetensors", "state.json"));
+      EXPECT_EQ(TorchCheckpoint(again.checkpoint).get("again"), true);
+      expect_same(again.checkpoint, split);
+      expect_same(run(2, true, 6, again.checkpoint).checkpoint, run(2, true, 6, split).checkpoint);
+    }
+  }
+}
+
+// All but a changed head, from and into models that are split or not.
+TEST_F(ShardedTrainer, WhatFitsIsLoaded) {
+  auto loop = [](const Json& config) {
+    auto model = train::prepare_model(sharded_layers(2), {.sharded = config.at("sharded")});
+    TorchCheckpoint saved(train::get_checkpoint());
+    std::string strict = message_of([&] { saved.load_model(model); });
+    LoadReport report = saved.load_model(model, {.strict = false});
+    train::report({{"strict", strict},
+                   {"loaded", report.loaded},
+                   {"other_shape", report.other_shape},
+                   {"complete", report.complete()}},
+                  TorchCheckpoint::from_model(model));
+  };
+  for (bool from_sharded : {true, false}) {
+    for (bool sharded : {true, false}) {
+      SCOPED_TRACE(manta::str(from_sharded, sharded));
+      Checkpoint from = run(2, from_sharded, 2).checkpoint;
+      Result result = TorchTrainer(options(2, loop, {{"sharded", sharded}}, from)).fit();
+      EXPECT_THAT(result.metrics.at("strict").get<std::string>(),
+                  HasSubstr("3.weight: [1, 5] in the checkpoint, [2, 5] in the model"));
+      EXPECT_THAT(result.metrics.at("loaded").get<std::vector<std::string>>(),
+                  UnorderedElementsAre("nothing", "0.weight", "0.bias", "1.weight", "1.bias",
+                                       "1.running_mean", "1.running_var", "1.num_batches_tracked"));
+      EXPECT_THAT(result.metrics.at("other_shape").get<std::vector<std::string>>(),
+                  UnorderedElementsAre("3.weight", "3.bias"));
+      EXPECT_EQ(result.metrics.at("complete"), false);
+      torch::nn::Sequential got = sharded_layers(2), expected = sharded_layers();
+      TorchCheckpoint(result.checkpoint).load_model(got);
+      TorchCheckpoint(from).load_model(expected);
+      for (const char* name : {"0.weight", "0.bias", "1.weight", "1.bias"}) {
+        EXPECT_TRUE(torch::equal(got->named_parameters()[name], expected->named_parameters()[name]))
+            << name;
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -161,7 +161,7 @@ class ShmBackend final : public c10d::Backend {
   ShmBackend(UniqueFd region, int rank, int size, const GroupOptions& options)
       : Backend(rank, size), group_(std::move(region), rank, size, options) {}
 
-  const std::string getBackendName() const override { return "manta_shm"; }
+  const std::string getBackendName() const override { return kShmBackend; }
   void setSequenceNumberForGroup() override {}
   uint64_t getSequenceNumberForGroup() override { return group_.calls(); }
   void abort() override { group_.abort("the process group was aborted"); }

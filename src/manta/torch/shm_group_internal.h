@@ -9,6 +9,8 @@
 
 namespace manta::train {
 
+inline constexpr const char* kShmBackend = "manta_shm";  ///< Its name.
+
 /// A c10d backend over shared memory, for CPU tensors of workers on one host. `region` comes from
 /// create_shm_region(size) in the driver. Blocks until all ranks have joined.
 ///

@@ -25,41 +25,68 @@ std::vector<int64_t> all_but_features(const torch::Tensor& inputs) {
   return dims;
 }
 
+// Half precision has too few digits for statistics, and too small a range for squares.
+torch::ScalarType type_of_statistics(const torch::Tensor& inputs) {
+  return inputs.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
+}
+
 // [features] in a shape that fits the inputs.
 torch::Tensor by_feature(const torch::Tensor& values, const torch::Tensor& inputs) {
   std::vector<int64_t> shape(static_cast<size_t>(inputs.dim()), 1);
   shape[1] = values.numel();
-  return values.to(inputs.scalar_type()).view(shape);
+  return values.to(type_of_statistics(inputs)).view(shape);
 }
 
 struct NormalizeTogether : torch::autograd::Function<NormalizeTogether> {
-  // Without weight and bias. `mean`, `inverse` and `rows` are of the joined batch.
+  // `mean`, `inverse` and `rows` are of the joined batch. Without a weight there is no bias.
   static torch::Tensor forward(torch::autograd::AutogradContext* context,
-                               const torch::Tensor& inputs, const torch::Tensor& mean,
+                               const torch::Tensor& inputs, const torch::Tensor& weight,
+                               const torch::Tensor& bias, const torch::Tensor& mean,
                                const torch::Tensor& inverse, double rows,
                                const GroupOfBatch& group) {
-    torch::Tensor normal = (inputs - by_feature(mean, inputs)) * by_feature(inverse, inputs);
-    context->save_for_backward({normal, inverse});
+    context->save_for_backward({inputs, weight, mean, inverse});
     context->saved_data["rows"] = rows;
     context->saved_data["group"] = c10::IValue::make_capsule(group);
-    return normal;
+    torch::Tensor outputs = normalized(inputs, mean, inverse);
+    if (weight.defined()) {
+      outputs = outputs * by_feature(weight, inputs) + by_feature(bias, inputs);
+    }
+    return outputs.to(inputs.scalar_type());
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
     auto saved = context->get_saved_variables();
-    const torch::Tensor &normal = saved[0], &inverse = saved[1], &gradient = gradients[0];
-    auto dims = all_but_features(normal);
+    const torch::Tensor &inputs = saved[0], &weight = saved[1], &mean = saved[2],
+                        &inverse = saved[3];
+    auto dims = all_but_features(inputs);
     double rows = context->saved_data["rows"].toDouble();
     auto group = c10::static_intrusive_pointer_cast<c10d::ProcessGroup>(
         context->saved_data["group"].toCapsule());
-    torch::Tensor sums = sum_over_workers(
-        group, torch::stack({gradient.sum(dims, false, torch::kDouble),
-                             (gradient * normal).sum(dims, false, torch::kDouble)}));
-    torch::Tensor mean = by_feature(sums[0] / rows, normal);
-    torch::Tensor slope = by_feature(sums[1] / rows, normal);
-    torch::Tensor result = (gradient - mean - normal * slope) * by_feature(inverse, normal);
-    return {result, {}, {}, {}, {}};
+    torch::Tensor normal = normalized(inputs, mean, inverse);
+    torch::Tensor gradient = gradients[0].to(normal.scalar_type());
+    torch::Tensor of_bias = gradient.sum(dims, false, torch::kDouble);
+    torch::Tensor of_weight = (gradient * normal).sum(dims, false, torch::kDouble);
+    torch::Tensor sums = sum_over_workers(group, torch::stack({of_bias, of_weight}));
+    torch::Tensor scale = by_feature(inverse, inputs);
+    if (weight.defined()) scale = scale * by_feature(weight, inputs);
+    torch::Tensor result = (gradient - by_feature(sums[0] / rows, inputs) -
+                            normal * by_feature(sums[1] / rows, inputs)) *
+                           scale;
+    if (!weight.defined()) return {result.to(inputs.scalar_type()), {}, {}, {}, {}, {}, {}};
+    return {result.to(inputs.scalar_type()),
+            of_weight.to(weight.scalar_type()),
+            of_bias.to(weight.scalar_type()),
+            {},
+            {},
+            {},
+            {}};
+  }
+
+ private:
+  static torch::Tensor normalized(const torch::Tensor& inputs, const torch::Tensor& mean,
+                                  const torch::Tensor& inverse) {
+    return (inputs - by_feature(mean, inputs)) * by_feature(inverse, inputs);
   }
 };
 
@@ -103,13 +130,13 @@ torch::Tensor SyncBatchNormImpl::forward(const torch::Tensor& inputs) {
   bool use_batch = is_training() || !options_.track_running_stats;
   GroupOfBatch group;
   if (use_batch) group = options_.group ? options_.group : get_process_group();
-  torch::Tensor mean, variance, normal;
+  torch::Tensor mean, variance;
   double rows = 0;
   if (use_batch) {
     // Sums of doubles: the difference of two of them keeps a float's digits.
     auto dims = all_but_features(inputs);
     torch::NoGradGuard no_grad;
-    torch::Tensor values = inputs.detach();
+    torch::Tensor values = inputs.detach().to(type_of_statistics(inputs));
     torch::Tensor sum = values.sum(dims, false, torch::kDouble);
     double count = static_cast<double>(inputs.numel()) / static_cast<double>(features_);
     torch::Tensor center = count > 0 ? sum / count : torch::zeros_like(sum);
@@ -133,9 +160,7 @@ torch::Tensor SyncBatchNormImpl::forward(const torch::Tensor& inputs) {
   }
   if (group) {
     torch::Tensor inverse = (variance + options_.eps).rsqrt();
-    normal = NormalizeTogether::apply(inputs, mean, inverse, rows, group);
-    if (!options_.affine) return normal;
-    return normal * by_feature(weight, inputs) + by_feature(bias, inputs);
+    return NormalizeTogether::apply(inputs, weight, bias, mean, inverse, rows, group);
   }
   if (!use_batch) {
     return torch::batch_norm(inputs, weight, bias, running_mean, running_var, false, 0,

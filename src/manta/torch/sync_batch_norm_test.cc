@@ -102,6 +102,62 @@ TEST(SyncBatchNormTest, IsBatchNormOfTheJoinedBatch) {
   }
 }
 
+/// Two ranks in half precision, and BatchNorm of the joined batch in float: the same, but for the
+/// digits of what comes out. Between them lie a mean that is far from 0, which bfloat16 rounds, and
+/// a feature whose deviations have squares that float16 cannot hold.
+void normalize_half(const Seat& seat, torch::ScalarType type) {
+  constexpr int64_t kRows = 64;
+  auto group = make_process_group({}, join(BackendKind::kShm, seat), seat.rank, seat.size);
+  torch::manual_seed(1);
+  torch::Tensor all =
+      torch::randn({kRows, 2}) * torch::tensor({4.0F, 700.0F}) + torch::tensor({300.5F, -40.0F});
+  all = all.to(type);
+  torch::Tensor slopes = torch::randn({kRows, 2}).to(type);
+  SyncBatchNorm norm(2, SyncBatchNormOptions{.group = group});
+  torch::nn::BatchNorm1d plain(2);
+  {
+    torch::NoGradGuard no_grad;
+    for (auto& item : {norm->weight, plain->weight}) item.copy_(torch::tensor({1.5F, 0.5F}));
+    for (auto& item : {norm->bias, plain->bias}) item.copy_(torch::tensor({0.25F, -1.0F}));
+  }
+  int64_t begin = seat.rank == 0 ? 0 : 24, end = seat.rank == 0 ? 24 : kRows;
+  torch::Tensor inputs = all.slice(0, begin, end).clone().requires_grad_();
+  torch::Tensor outputs = norm(inputs);
+  outputs.backward(slopes.slice(0, begin, end));
+  torch::Tensor joined = all.to(torch::kFloat).requires_grad_();
+  torch::Tensor expected = plain(joined);
+  expected.backward(slopes.to(torch::kFloat));
+
+  auto demand_near = [](const char* name, const torch::Tensor& got, const torch::Tensor& wanted,
+                        double tolerance) {
+    double difference = (got.detach().to(torch::kFloat) - wanted).abs().max().item<double>();
+    double size = wanted.abs().max().item<double>();
+    if (difference <= tolerance * size) return;  // not if it is NaN
+    throw std::runtime_error(manta::str(name, " is\n", got, "\nnot\n", wanted));
+  };
+  if (outputs.scalar_type() != type) throw std::runtime_error("the type of the outputs");
+  double digits = type == torch::kHalf ? 0.001 : 0.01;
+  demand_near("running_mean", norm->running_mean, plain->running_mean, 1e-5);
+  for (int64_t i : {0, 1}) {
+    demand_near("running_var", norm->running_var[i], plain->running_var[i], 1e-5);
+    demand_near("outputs", outputs.select(1, i),
+                expected.detach().select(1, i).slice(0, begin, end), digits);
+    demand_near("gradients", inputs.grad().select(1, i),
+                joined.grad().select(1, i).slice(0, begin, end), digits);
+  }
+  std::vector<torch::Tensor> sums = {torch::stack({norm->weight.grad(), norm->bias.grad()})};
+  group->allreduce(sums)->wait();
+  demand_near("slope of the weight", sums[0][0], plain->weight.grad(), 1e-4);
+  demand_near("slope of the bias", sums[0][1], plain->bias.grad(), 1e-4);
+}
+
+TEST(SyncBatchNormTest, HalfPrecisionHasStatisticsInFloat) {
+  for (torch::ScalarType type : {torch::kBFloat16, torch::kHalf}) {
+    RankProcesses ranks(2, [&](const Seat& seat) { normalize_half(seat, type); });
+    for (int rank : {0, 1}) EXPECT_EQ(ranks.outcome(rank), "") << c10::toString(type) << rank;
+  }
+}
+
 TEST(SyncBatchNormTest, AloneItIsBatchNorm) {
   for (bool track : {true, false}) {
     torch::nn::BatchNorm2d plain(torch::nn::BatchNormOptions(3).track_running_stats(track));

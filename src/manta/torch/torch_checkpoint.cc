@@ -1,6 +1,8 @@
 #include "manta/torch/torch_checkpoint.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 #include <utility>
 
 #include "manta/base/error_internal.h"
@@ -202,6 +204,12 @@ TorchCheckpoint& TorchCheckpoint::add_optimizer(const std::string& slot,
                                                 const torch::optim::Optimizer& optimizer) {
   detail::OptimizerState state = detail::read_optimizer(optimizer);
   auto shards = detail::take_shards(optimizer, state.tensors);
+  for (const auto& group : optimizer.param_groups()) {
+    for (const torch::Tensor& parameter : group.params()) {
+      if (optimizer.state().count(parameter.unsafeGetTensorImpl()) > 0)
+        stepped_.push_back(parameter);
+    }
+  }
   new_slot(optimizers_, "optimizer", slot) = {std::move(state.description),
                                               std::move(state.tensors)};
   if (shards) optimizer_shards_[slot] = std::move(shards);
@@ -269,58 +277,42 @@ const std::vector<NamedTensor>& TorchCheckpoint::tensors(const std::string& slot
 
 LoadReport TorchCheckpoint::load_module(const std::string& slot, torch::nn::Module& module,
                                         const LoadModelOptions& options) const {
+  // Not of tensors(slot), which would put the whole model into this worker's memory.
   auto shards = model_shards_.find(slot);
-  if (shards != model_shards_.end() || detail::has_shards(module)) {
-    if (!options.strict) {
-      throw Error(ErrorKind::kInvalidArgument,
-                  str("slot '", slot, "': a sharded model, or a model of a sharded checkpoint, is ",
-                      "loaded as a whole; load without strict = false"));
-    }
-    const auto& stored = find_slot(models_, "model", slot).tensors;
-    detail::load_shards(slot, stored,
-                        shards == model_shards_.end() ? nullptr : shards->second.get(), module);
-    LoadReport report;
-    // Not of tensors(slot), which would put the whole model into this worker's memory.
-    for (const NamedTensor& each : stored) report.loaded.push_back(each.name);
-    if (shards != model_shards_.end()) {
-      for (const auto& [name, entry] : shards->second->tensors) report.loaded.push_back(name);
-    }
-    return report;
-  }
-  const std::vector<NamedTensor>& here = tensors(slot);
-  std::map<std::string, torch::Tensor> stored = by_name(here);
+  auto stored = detail::entries_of(find_slot(models_, "model", slot).tensors,
+                                   shards == model_shards_.end() ? nullptr : shards->second.get());
   std::vector<NamedTensor> expected = tensors_of(module);
   LoadReport report;
   std::string problems;
+  std::set<std::string> names;
   for (const NamedTensor& item : expected) {
+    names.insert(item.name);
     auto found = stored.find(item.name);
     if (found == stored.end()) {
       report.missing.push_back(item.name);
       problems += "\n  missing: " + item.name;
-    } else if (found->second.sizes() != item.tensor.sizes()) {
+    } else if (item.tensor.sizes() != found->second.sizes) {
       report.other_shape.push_back(item.name);
-      problems += manta::str("\n  ", item.name, ": ", found->second.sizes(), " in the checkpoint, ",
-                             item.tensor.sizes(), " in the model");
+      problems += manta::str("\n  ", item.name, ": ", c10::IntArrayRef(found->second.sizes),
+                             " in the checkpoint, ", item.tensor.sizes(), " in the model");
     } else {
       report.loaded.push_back(item.name);
     }
   }
-  std::map<std::string, torch::Tensor> names = by_name(expected);
-  for (const NamedTensor& item : here) {
-    if (names.contains(item.name)) continue;
-    report.unexpected.push_back(item.name);
-    problems += "\n  not in the model: " + item.name;
+  for (const auto& [name, entry] : stored) {
+    if (names.contains(name)) continue;
+    report.unexpected.push_back(name);
+    problems += "\n  not in the model: " + name;
   }
   bool nothing_fits = report.loaded.empty() && !expected.empty();
   if (!problems.empty() && (options.strict || nothing_fits)) {
     throw Error(ErrorKind::kInvalidArgument, manta::str("TorchCheckpoint: the weights of '", slot,
                                                         "' do not fit the model:", problems));
   }
-  torch::NoGradGuard no_grad;
-  for (NamedTensor& item : expected) {
+  for (const NamedTensor& item : expected) {
     auto found = stored.find(item.name);
-    if (found != stored.end() && found->second.sizes() == item.tensor.sizes())
-      item.tensor.copy_(found->second);
+    if (found != stored.end() && item.tensor.sizes() == found->second.sizes)
+      detail::load_entry(item.name, found->second, item.tensor);
   }
   return report;
 }
@@ -379,55 +371,62 @@ void TorchCheckpoint::load_scaler(train::GradScaler& scaler, const std::string& 
 
 std::shared_ptr<CheckpointSource> TorchCheckpoint::source(
     const TorchCheckpointOptions& options) const {
-  std::vector<NamedTensor> parameters;
+  detail::SourceParts parts;
   for (const auto& [slot, model] : models_) {
     auto end = model.tensors.begin() + static_cast<std::ptrdiff_t>(model.parameters);
-    parameters.insert(parameters.end(), model.tensors.begin(), end);
+    parts.parameters.insert(parts.parameters.end(), model.tensors.begin(), end);
   }
+  parts.stepped = stepped_;
   auto* session = train::Session::current_or_null();
   int rank = options.rank >= 0 || !session ? options.rank : session->begin().rank;
-  std::vector<detail::TensorFile> files;
   Json sharded = {{"models", Json::object()}, {"optimizers", Json::object()}};
-  auto add_shards = [&](const char* kind, const std::string& slot, const std::string& file,
-                        const detail::StoredShards& shards) {
+  // What was read has the shares of all workers: rank 0 writes it as a whole.
+  auto tensors_and_shares = [&](const char* kind, const std::string& slot, const std::string& file,
+                                const std::vector<NamedTensor>& plain, const Shards& all) {
+    auto found = all.find(slot);
+    if (found == all.end()) return plain;
+    const detail::StoredShards& shards = *found->second;
+    if (shards.is_read) return rank > 0 ? plain : detail::whole_tensors(plain, &shards);
     sharded[kind][slot] = shards.description();
-    files.push_back({detail::shard_file(file, shards.rank, shards.world), shards.parts()});
+    parts.files.push_back({detail::shard_file(file, shards.rank, shards.world), shards.parts()});
+    parts.is_share = true;
+    return plain;
   };
-  for (const auto& [slot, shards] : model_shards_)
-    add_shards("models", slot, model_file(slot), *shards);
-  for (const auto& [slot, shards] : optimizer_shards_)
-    add_shards("optimizers", slot, optimizer_file(slot), *shards);
-  if (rank > 0 && files.empty()) return detail::digest_only_source(std::move(parameters));
-  if (rank > 0) return detail::torch_source(std::move(files), std::move(parameters), {});
+  Json models = Json::array(), optimizers = Json::object();
+  std::vector<detail::TensorFile> of_rank_zero;
+  for (const auto& [slot, model] : models_) {
+    models.push_back(slot);
+    std::string file = model_file(slot);
+    of_rank_zero.push_back(
+        {file, tensors_and_shares("models", slot, file, model.tensors, model_shards_)});
+  }
+  for (const auto& [slot, optimizer] : optimizers_) {
+    optimizers[slot] = optimizer.description;
+    std::string file = optimizer_file(slot);
+    of_rank_zero.push_back(
+        {file, tensors_and_shares("optimizers", slot, file, optimizer.tensors, optimizer_shards_)});
+  }
+  if (rank > 0) return detail::torch_source(std::move(parts));
 
   Json set = state_;
   Json numbers = detail::take_odd_numbers(set);
   Json state = {{"format", kFormat},
                 {"state", std::move(set)},
-                {"models", Json::array()},
-                {"optimizers", Json::object()},
+                {"models", std::move(models)},
+                {"optimizers", std::move(optimizers)},
                 {"schedulers", Json(schedulers_)},
                 {"scalers", Json(scalers_)}};
   if (!numbers.empty()) state["numbers"] = std::move(numbers);
-  if (!files.empty()) state["sharded"] = std::move(sharded);
-  for (const auto& [slot, model] : models_) {
-    state["models"].push_back(slot);
-    files.push_back({model_file(slot), model.tensors});
-  }
-  for (const auto& [slot, optimizer] : optimizers_) {
-    state["optimizers"][slot] = optimizer.description;
-    files.push_back({optimizer_file(slot), optimizer.tensors});
-  }
+  if (parts.is_share) state["sharded"] = std::move(sharded);
   std::string text = state.dump(2);
   if (text.size() > kStateLimits.bytes) {
     throw Error(ErrorKind::kInvalidArgument,
                 manta::str("TorchCheckpoint: what was set takes ", text.size(), " bytes; at most ",
                            kStateLimits.bytes, " are read again: keep large tables in files"));
   }
-  bool has_steps = std::any_of(optimizers_.begin(), optimizers_.end(),
-                               [](const auto& one) { return !one.second.tensors.empty(); });
-  return detail::torch_source(std::move(files), std::move(parameters),
-                              {kStateFile, std::move(text)}, has_steps && !models_.empty());
+  std::move(of_rank_zero.begin(), of_rank_zero.end(), std::back_inserter(parts.files));
+  parts.state = {kStateFile, std::move(text)};
+  return detail::torch_source(std::move(parts));
 }
 
 }  // namespace manta

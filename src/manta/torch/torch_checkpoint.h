@@ -89,7 +89,9 @@ struct LoadReport {
 ///
 /// Of a sharded model (PrepareModelOptions::sharded) and its optimizer every worker writes its own
 /// share, to files such as model.shard-0-of-4.safetensors, and reads what it needs of all of them,
-/// however many there were; a model that is not sharded can load them, and the reverse.
+/// however many there were; a model that is not sharded can load them, and the reverse. So every
+/// worker must give such a checkpoint to report(). One that was loaded is written as a whole again,
+/// by rank 0.
 ///
 /// Adding to a slot that is taken is Error(kInvalidArgument). Loading a slot that does not exist is
 /// Error(kNotFound), which lists the existing ones. "Model" is a torch::nn module, its holder, a
@@ -240,8 +242,10 @@ class TorchCheckpoint {
   std::map<std::string, ModelTensors> models_;
   std::map<std::string, OptimizerData> optimizers_;
   /// The part of a sharded model or of its optimizer, by slot; beside what is not split.
-  std::map<std::string, std::shared_ptr<detail::StoredShards>> model_shards_;
-  std::map<std::string, std::shared_ptr<detail::StoredShards>> optimizer_shards_;
+  using Shards = std::map<std::string, std::shared_ptr<detail::StoredShards>>;
+  Shards model_shards_;
+  Shards optimizer_shards_;
+  std::vector<torch::Tensor> stepped_;  ///< Parameters that an optimizer keeps something of.
   mutable std::map<std::string, std::vector<NamedTensor>> whole_models_;  ///< See tensors().
 
   TorchCheckpoint& add_stateful(const std::string& slot, const StatefulScheduler& scheduler);

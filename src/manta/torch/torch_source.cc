@@ -1,9 +1,12 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <unordered_set>
 #include <utility>
 
+#include "manta/torch/gradient_sync.h"
 #include "manta/torch/parameter_digest_internal.h"
+#include "manta/torch/process_group_internal.h"
 #include "manta/torch/staging_internal.h"
 #include "manta/torch/torch_source_internal.h"
 #include "manta/train/session_internal.h"
@@ -50,20 +53,35 @@ class StagedTensors {
   std::vector<torch::Tensor> kept_;  // the originals, until they are copied
 };
 
-/// Rank 0's part.
+// How many numbers the largest of those parameters has that were trained here, and that no
+// prepare_model keeps equal on all ranks. 0 if there are none.
+int64_t largest_trained_alone(const SourceParts& parts) {
+  std::unordered_set<const void*> stepped;
+  for (const torch::Tensor& parameter : parts.stepped)
+    stepped.insert(parameter.unsafeGetTensorImpl());
+  int64_t largest = 0;
+  for (const NamedTensor& item : parts.parameters) {
+    const torch::Tensor& parameter = item.tensor;
+    bool trained = parameter.grad().defined() || stepped.contains(parameter.unsafeGetTensorImpl());
+    if (trained && !train::detail::was_prepared(parameter))
+      largest = std::max(largest, parameter.numel());
+  }
+  return largest;
+}
+
 class TorchSource final : public CheckpointSource {
  public:
-  TorchSource(std::vector<TensorFile> files, std::vector<NamedTensor> parameters, TextFile state,
-              bool has_steps)
-      : files_(std::move(files)),
-        parameters_(std::move(parameters)),
-        state_(std::move(state)),
-        is_trained_(has_steps) {}
+  explicit TorchSource(SourceParts parts)
+      // Whoever averages a model by hand, or its gradients, sends all of its largest tensor.
+      : was_trained_alone_(largest_trained_alone(parts) > train::largest_exchange_by_hand()),
+        is_share_(parts.is_share),
+        files_(std::move(parts.files)),
+        parameters_(std::move(parts.parameters)),
+        state_(std::move(parts.state)) {}
 
   void stage() override {
-    for (const NamedTensor& item : parameters_)
-      is_trained_ = is_trained_ || item.tensor.grad().defined();
     fingerprint_ = parameter_digest(std::exchange(parameters_, {}));
+    if (files_.empty()) return;
     std::vector<NamedTensor> all;
     for (TensorFile& file : files_)
       std::move(file.tensors.begin(), file.tensors.end(), std::back_inserter(all));
@@ -89,41 +107,23 @@ class TorchSource final : public CheckpointSource {
   }
 
   std::optional<uint64_t> fingerprint() const override { return fingerprint_; }
-  bool has_trained_model() const override { return is_trained_; }
+  bool was_trained_alone() const override { return was_trained_alone_; }
+  bool needs_all_ranks() const override { return is_share_; }
 
  private:
+  bool was_trained_alone_;
+  bool is_share_;
   std::vector<TensorFile> files_;
   std::vector<NamedTensor> parameters_;
   TextFile state_;
-  bool is_trained_;
   std::optional<uint64_t> fingerprint_;  // since stage(): then the loop may change the parameters
   StagedTensors staged_;
 };
 
-/// The other ranks' part: no files.
-class NoFiles final : public CheckpointSource {
- public:
-  explicit NoFiles(std::vector<NamedTensor> parameters) : parameters_(std::move(parameters)) {}
-  void stage() override { fingerprint_ = parameter_digest(std::exchange(parameters_, {})); }
-  void write(CheckpointFolder&) override {}
-  std::optional<uint64_t> fingerprint() const override { return fingerprint_; }
-
- private:
-  std::vector<NamedTensor> parameters_;
-  std::optional<uint64_t> fingerprint_;
-};
-
 }  // namespace
 
-std::shared_ptr<CheckpointSource> torch_source(std::vector<TensorFile> files,
-                                               std::vector<NamedTensor> parameters, TextFile state,
-                                               bool has_steps) {
-  return std::make_shared<TorchSource>(std::move(files), std::move(parameters), std::move(state),
-                                       has_steps);
-}
-
-std::shared_ptr<CheckpointSource> digest_only_source(std::vector<NamedTensor> parameters) {
-  return std::make_shared<NoFiles>(std::move(parameters));
+std::shared_ptr<CheckpointSource> torch_source(SourceParts parts) {
+  return std::make_shared<TorchSource>(std::move(parts));
 }
 
 }  // namespace manta::detail

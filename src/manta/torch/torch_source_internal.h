@@ -18,15 +18,20 @@ struct TextFile {
   std::string text;
 };
 
-/// What a TorchCheckpoint gives to report() on rank 0, and, without `state`, on the others if each
-/// has its share of a model. stage() copies the tensors; `parameters` are
-/// what its fingerprint is made of, and are let go there. The model is taken for trained if one of
-/// them has a gradient, or if an optimizer `has_steps`: keeps something of steps that it has taken.
-std::shared_ptr<CheckpointSource> torch_source(std::vector<TensorFile> files,
-                                               std::vector<NamedTensor> parameters, TextFile state,
-                                               bool has_steps = false);
+/// What a rank gives of a checkpoint. Others than rank 0 give their share of what is split, and
+/// otherwise no files.
+struct SourceParts {
+  std::vector<TensorFile> files;
+  TextFile state = {};
+  bool is_share = false;  ///< The checkpoint needs those of all ranks.
+  /// Of what the fingerprint is made. They are let go when the source is staged.
+  std::vector<NamedTensor> parameters;
+  /// Those of which an optimizer keeps something. They, and those that have a gradient, were
+  /// trained here.
+  std::vector<torch::Tensor> stepped = {};
+};
 
-/// The other ranks' part: no files, but the fingerprint.
-std::shared_ptr<CheckpointSource> digest_only_source(std::vector<NamedTensor> parameters);
+/// What a TorchCheckpoint gives to report(). stage() copies the tensors.
+std::shared_ptr<CheckpointSource> torch_source(SourceParts parts);
 
 }  // namespace manta::detail

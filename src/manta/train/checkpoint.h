@@ -170,9 +170,11 @@ class CheckpointSource {
   virtual void write(CheckpointFolder& folder) = 0;
   /// A digest of what all replicas should have in common; nothing if it cannot tell.
   virtual std::optional<uint64_t> fingerprint() const { return std::nullopt; }
-  /// Whether it is of a model that was trained in this process, as far as it can tell. Known once
-  /// `stage` has returned.
-  virtual bool has_trained_model() const { return false; }
+  /// Whether it is of a model that was trained in this process and that nothing has kept equal to
+  /// those of the other ranks, as far as it can tell. Known once `stage` has returned.
+  virtual bool was_trained_alone() const { return false; }
+  /// Whether it is this rank's part of what is a checkpoint only with a part of every rank.
+  virtual bool needs_all_ranks() const { return false; }
 };
 
 }  // namespace manta

@@ -114,8 +114,11 @@ void Controller::on(const Reported& event) {
   report.reported[event.rank] = event.has_checkpoint;
   if (event.fingerprint) report.fingerprints[event.rank] = *event.fingerprint;
   if (event.trained_alone) report.trained_alone = event.rank;
-  if (static_cast<int>(report.reported.size()) == num_workers_)
+  if (event.needs_all_ranks) report.parts.insert(event.rank);
+  if (static_cast<int>(report.reported.size()) == num_workers_) {
+    if (lacks_parts(event.index, report)) return;
     add(Gathered{event.attempt, event.index});
+  }
   commit_next();
 }
 
@@ -365,20 +368,33 @@ bool Controller::is_empty_checkpoint(const Pending& report) {
   return true;
 }
 
+// A checkpoint that could not be loaded, of which some ranks gave no part.
+bool Controller::lacks_parts(int64_t index, const Pending& report) {
+  if (report.parts.empty() || static_cast<int>(report.parts.size()) == num_workers_) return false;
+  std::vector<int> givers(report.parts.begin(), report.parts.end()), others;
+  for (int rank = 0; rank < num_workers_; ++rank)
+    if (!report.parts.contains(rank)) others.push_back(rank);
+  fail(
+      {others.front(), ErrorKind::kInvalidArgument,
+       str("the checkpoint of report ", index, " needs a part of every rank, as that of a sharded ",
+           "model does, but only ", name_ranks(givers), " gave one, not ", name_ranks(others),
+           "; every rank must give its own to train::report"),
+       false, true});
+  return true;
+}
+
 // Once a run: it would be said at every report. Where several ranks give their model, it is
 // compared. Of one that only one gives, nothing can be compared: then it is suspect if that rank
-// has trained it and has not exchanged anything with the others. Silent are runs of one worker;
-// those whose loop called prepare_model, or any collective; those of a model that was not trained,
-// or by means that leave no gradients and no optimizer in the checkpoint; and folders of files.
+// has trained it alone, as its source knows. Silent are runs of one worker, and folders of files.
 void Controller::warn_of_different_models(const Pending& report) {
   const auto& all = report.fingerprints;
   if (num_workers_ > 1 && all.size() <= 1 && report.trained_alone &&
       !std::exchange(warned_of_models_, true)) {
     return add(Warn{str("only rank ", *report.trained_alone, " of ", num_workers_,
                         " gives its model at report ", next_commit_,
-                        ", and it has exchanged nothing with the others: was prepare_model ",
-                        "forgotten? Without it each rank trains a model of its own, and what the ",
-                        "others learn is lost")});
+                        ", and has averaged neither it nor its gradients with the others: was ",
+                        "prepare_model forgotten? Without it each rank trains a model of its own, ",
+                        "and what the others learn is lost")});
   }
   auto other = std::find_if(all.begin(), all.end(),
                             [&](const auto& one) { return one.second != all.begin()->second; });

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -50,8 +51,8 @@ struct Reported {  ///< train::report was called.
   Json positions;  ///< Of the data sets; the same on every rank.
   bool has_checkpoint = false;
   std::optional<uint64_t> fingerprint = {};  ///< Of its checkpoint; see CheckpointSource.
-  /// Its checkpoint is of a model that was trained here, but nothing was exchanged with others.
-  bool trained_alone = false;
+  bool trained_alone = false;                ///< See CheckpointSource, as the next.
+  bool needs_all_ranks = false;              ///< Its checkpoint is a part of one.
 };
 struct Wrote {  ///< The files of a report with a checkpoint are on disk.
   int attempt = 0;
@@ -247,6 +248,7 @@ class Controller {
     std::map<int, std::vector<CheckpointFile>> written;
     std::map<int, uint64_t> fingerprints;
     std::optional<int> trained_alone;  // a rank
+    std::set<int> parts;               // ranks that gave one of what needs all of them
     bool has_checkpoint() const;
     bool complete(int num_workers) const;
   };
@@ -284,6 +286,7 @@ class Controller {
   bool stands_still();
   void take_stacks();
   bool is_empty_checkpoint(const Pending& report);
+  bool lacks_parts(int64_t index, const Pending& report);
   void warn_of_different_models(const Pending& report);
   void fail(Failure failure);
   void fail_in_driver(ErrorKind kind, const std::string& error, bool fatal);

@@ -408,6 +408,31 @@ TEST(ControllerTest, AnEmptyCheckpointIsNotCommitted) {
   }
 }
 
+// Refused before anything of it is written: what is there from before stays.
+TEST(ControllerTest, ACheckpointThatLacksPartsOfRanksIsRefused) {
+  auto part = [](int rank) {
+    Reported one = report(0, rank, 0, true);
+    one.needs_all_ranks = true;
+    return one;
+  };
+  for (bool gives_another : {false, true}) {
+    Story story(3, -1);
+    EXPECT_EQ(story(report(0, 2, 0, gives_another)), "");
+    EXPECT_EQ(story(part(1)), "");
+    EXPECT_EQ(story(report(0, 0, 0)), "stop 0");
+    EXPECT_EQ(story(GroupStopped{0}), "end failed");
+    EXPECT_EQ(story.end->failure->kind, ErrorKind::kInvalidArgument);
+    EXPECT_THAT(story.end->failure->message,
+                AllOf(HasSubstr("the checkpoint of report 0 needs a part of every rank"),
+                      HasSubstr("only rank 1 gave one, not ranks 0, 2")));
+  }
+  Story whole(2);
+  whole(part(0));
+  whole(part(1));
+  whole(Wrote{0, 0, 0, kFiles});
+  EXPECT_EQ(whole(Wrote{0, 1, 0, kFiles}), "commit 0 with checkpoint");
+}
+
 TEST(ControllerTest, DifferentModelsAreWarnedOfOnce) {
   Story story(3);
   for (int64_t index = 0; index < 3; ++index) {

@@ -119,7 +119,7 @@ void Group::on(size_t seat, SendReport& message) {
   if (rank == 0) pace_.add(Clock::now());
   events_.push(Reported{plan_.attempt, rank, message.index, std::move(message.metrics),
                         std::move(message.positions), message.has_checkpoint, message.fingerprint,
-                        message.trained_alone});
+                        message.trained_alone, message.needs_all_ranks});
 }
 
 void Group::on(size_t seat, SendFiles& message) {

@@ -44,10 +44,11 @@ struct SendReport {
   Json positions;  // by data set
   bool has_checkpoint = false;
   std::optional<uint64_t> fingerprint;
-  bool trained_alone = false;  // the checkpoint is of a model, of which no other rank has heard
+  bool trained_alone = false;    // the checkpoint is of a model, of which no other rank has heard
+  bool needs_all_ranks = false;  // the checkpoint is this rank's part of one
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(index, metrics, positions, has_checkpoint, fingerprint, trained_alone);
+    archive(index, metrics, positions, has_checkpoint, fingerprint, trained_alone, needs_all_ranks);
   }
 };
 struct SendFiles {  // the checkpoint of that report is on disk

@@ -114,9 +114,8 @@ void Session::send_report(int64_t index, const Json& metrics, const CheckpointSo
   static const std::string kEmptyObject = "\xa0";  // in CBOR
   std::optional<uint64_t> fingerprint;
   if (checkpoint) fingerprint = checkpoint->fingerprint();
-  // To join the group that prepare_model makes, and all that goes through it, begins a collective:
-  // whoever has begun one may average by hand.
-  bool trained_alone = checkpoint && checkpoint->has_trained_model() && watch_.collectives() == 0;
+  bool trained_alone = checkpoint && checkpoint->was_trained_alone();
+  bool needs_all_ranks = checkpoint && checkpoint->needs_all_ranks();
   channel_->send([&](OutBuffer& out) {
     OutArchive archive(out.begin(message_type<FromMember, SendReport>()));
     archive(index, metrics);
@@ -125,7 +124,7 @@ void Session::send_report(int64_t index, const Json& metrics, const CheckpointSo
     } else {
       archive(positions());
     }
-    archive(checkpoint != nullptr, fingerprint, trained_alone);
+    archive(checkpoint != nullptr, fingerprint, trained_alone, needs_all_ranks);
     out.end(std::move(archive.fds));
   });
 }
