@@ -1,5 +1,6 @@
 #include <arrow/api.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "manta/data/cell_internal.h"
@@ -7,20 +8,25 @@
 namespace manta::data {
 namespace {
 
-// The length of the UTF-8 character that the text begins with; 0 if it begins with none.
-size_t character_length(std::string_view text) {
+// The UTF-8 character that a text begins with: its length, 0 if it begins with none, and its code.
+struct Character {
+  size_t length = 0;
+  uint32_t code = 0;
+};
+Character first_character(std::string_view text) {
   auto byte = static_cast<unsigned char>(text[0]);
   size_t length = byte < 0x80 ? 1 : byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc2 ? 2 : 0;
-  if (length == 0 || byte > 0xf4 || length > text.size()) return 0;
+  if (length == 0 || byte > 0xf4 || length > text.size()) return {};
   uint32_t code = length == 1 ? byte : byte & (0x7fu >> length);
   for (size_t i = 1; i < length; ++i) {
     auto next = static_cast<unsigned char>(text[i]);
-    if ((next & 0xc0) != 0x80) return 0;
+    if ((next & 0xc0) != 0x80) return {};
     code = code << 6 | (next & 0x3f);
   }
   bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
   bool surrogate = code >= 0xd800 && code < 0xe000;
-  return overlong || surrogate || code > 0x10ffff ? 0 : length;
+  if (overlong || surrogate || code > 0x10ffff) return {};
+  return {length, code};
 }
 
 // C1 controls, and marks that change the direction of what follows: a terminal would obey them.
@@ -120,7 +126,11 @@ std::string text_of(const arrow::Array& column, int64_t row) {
 
 size_t width_of(std::string_view text) {
   size_t width = 0;
-  for (unsigned char byte : text) width += (byte & 0xc0) != 0x80;
+  while (!text.empty()) {
+    auto [length, code] = first_character(text);
+    width += length == 0 ? 1 : width_of_character(code);
+    text.remove_prefix(std::max<size_t>(length, 1));
+  }
   return width;
 }
 
@@ -128,11 +138,11 @@ std::string printable(std::string_view text, size_t widest) {
   std::string result;
   size_t width = 0, before_dots = 0;  // how much of it leaves room for the dots
   while (!text.empty()) {
-    size_t length = character_length(text);
+    auto [length, code] = first_character(text);
     auto character = text.substr(0, length == 0 ? 1 : length);
     bool plain = length > 0 && !is_control(character);
     std::string shown = plain ? std::string(character) : escaped(character);
-    width += plain ? 1 : shown.size();
+    width += plain ? width_of_character(code) : shown.size();
     if (width > widest) return result.substr(0, before_dots) + "...";
     result += shown;
     if (width <= widest - 3) before_dots = result.size();

@@ -42,6 +42,34 @@ TEST(CellTest, TextIsPrintableAndCut) {
   EXPECT_EQ(printable(std::string(20, '\n')), "\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n...");
 }
 
+// As many columns as terminals give them.
+TEST(CellTest, WidthsAreThoseOfATerminal) {
+  const std::pair<const char*, size_t> cases[] = {
+      {"", 0},
+      {"plain", 5},
+      {"Zürich", 6},
+      {"Zu\u0308rich", 6},  // a combining mark
+      {"日本語", 6},
+      {"ｱｲｳ", 3},   // half width
+      {"ＡＢ", 4},  // full width
+      {"한국", 4},
+      {"\u1112\u1161\u11ab", 2},  // one syllable of three letters
+      {"👍", 2},
+      {"👍🏽", 4},
+      {"a\u200db", 2},  // a joiner
+      {"\u05d0\u05b8", 1},
+      {"\u00ad", 1},
+      {"\U00020000\U0003fffd", 4},  // ideographs, also those that are not assigned yet
+      {"→é", 2},
+      {"\xff\xc3", 2},
+  };
+  for (const auto& [text, width] : cases) EXPECT_EQ(width_of(text), width) << text;
+  std::string wide;
+  for (int i = 0; i < 20; ++i) wide += "日";
+  EXPECT_EQ(printable(wide), wide.substr(0, 3 * 14) + "...");
+  EXPECT_EQ(printable(wide.substr(0, 3 * 16)), wide.substr(0, 3 * 16));
+}
+
 TEST(CellTest, ValuesOfEveryTypeAreShort) {
   auto of = [](const std::shared_ptr<arrow::DataType>& type, const char* json) {
     auto array = arrow::json::ArrayFromJSONString(type, json).ValueOrDie();

@@ -50,20 +50,27 @@ TypePtr common_type(const TypePtr& a, const TypePtr& b) {
   }
 }
 
-// Whether a type holds a constant as it is.
-bool holds(const arrow::DataType& type, const arrow::Scalar& constant) {
+// A constant as one of a type that holds it as it is; null if it does not.
+std::shared_ptr<arrow::Scalar> held_in(const arrow::DataType& type, const arrow::Scalar& constant) {
   Meaning meaning = meaning_of(type);
-  if (meaning != meaning_of(*constant.type)) return false;
-  if (meaning == Meaning::kBytes) return is_text_type(type) == is_text_type(*constant.type);
-  if (meaning == Meaning::kNumber) {
-    if (type.id() == Type::HALF_FLOAT) return false;
-    auto value = arrow::MakeArrayFromScalar(constant, 1);
-    if (!value.ok()) return false;
-    ExactNumber number = exact_value(**value, 0);
-    if (number.kind != ExactNumber::Kind::kFinite) return arrow::is_floating(type.id());
-    return floor_in(number, type, unit_of(type)).exact;
+  if (meaning != meaning_of(*constant.type)) return nullptr;
+  if (meaning == Meaning::kBytes && is_text_type(type) != is_text_type(*constant.type)) {
+    return nullptr;
   }
-  return cp::Cast(Datum(constant.GetSharedPtr()), type.GetSharedPtr()).ok();
+  if (meaning == Meaning::kNumber) {
+    if (type.id() == Type::HALF_FLOAT) return nullptr;
+    auto value = arrow::MakeArrayFromScalar(constant, 1);
+    if (!value.ok()) return nullptr;
+    ExactNumber number = exact_value(**value, 0);
+    if (number.kind == ExactNumber::Kind::kFinite) {
+      // Not by a cast: that of an integer wants room for all of its type in a decimal.
+      Floor floor = floor_in(number, type, unit_of(type));
+      return floor.exact ? floor.value : nullptr;
+    }
+    if (!arrow::is_floating(type.id())) return nullptr;
+  }
+  auto cast = cp::Cast(Datum(constant.GetSharedPtr()), type.GetSharedPtr());
+  return cast.ok() ? cast->scalar() : nullptr;
 }
 
 }  // namespace
@@ -74,9 +81,14 @@ std::vector<Datum> Evaluator::as_one_type(const ExpressionNode& node, std::vecto
   }
   TypePtr type = arrow::null();
   for (bool columns : {true, false}) {
-    for (const auto& value : values) {
+    for (auto& value : values) {
       if (value.is_array() != columns) continue;
-      if (!columns && value.scalar()->is_valid && holds(*type, *value.scalar())) continue;
+      if (!columns && value.scalar()->is_valid) {
+        if (auto held = held_in(*type, *value.scalar())) {
+          value = Datum(std::move(held));
+          continue;
+        }
+      }
       require_same_zones(*this, node, *type, *value.type());
       type = common_type(type, value.type());
       if (!type) {

@@ -237,6 +237,56 @@ inline std::vector<std::pair<Expression, Known>> duration_constants() {
   return constants;
 }
 
+/// Constants where types end, and what they are.
+inline std::vector<std::pair<Expression, Known>> number_constants() {
+  std::vector<std::pair<Expression, Known>> constants;
+  for (const auto& value :
+       edges(std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max())) {
+    if (value) constants.emplace_back(static_cast<int64_t>(*value), known(Fraction(*value)));
+  }
+  for (uint64_t value : {uint64_t{1} << 63, (uint64_t{1} << 63) + 1, ~uint64_t{0}}) {
+    constants.emplace_back(value, known(Fraction(value)));
+  }
+  for (double value : edge_doubles()) constants.emplace_back(value, known(value));
+  return constants;
+}
+
+/// Constants that a column's values may be compared with, where types end and near its values.
+inline std::vector<std::pair<Expression, Known>> constants_for(const KnownColumn& column) {
+  std::vector<std::pair<Expression, Known>> constants;
+  if (column.family == "number") return number_constants();
+  if (column.family == "duration") return duration_constants();
+  // Seconds since 1970, or since midnight.
+  Fraction tiny(1, 1000000000);
+  if (column.family == "bytes") {
+    for (const char* text : {"", "a", "b", "ab", "\xc3\xa9", "a long text, out of line", "zz"}) {
+      constants.emplace_back(text, known(std::string(text)));
+    }
+  } else if (column.family == "bool") {
+    constants = {{true, known(Fraction(1))}, {false, known(Fraction(0))}};
+  } else if (column.family == "time" || column.family == "instant") {
+    const std::pair<std::string, Fraction> times[] = {
+        {"1970-01-01", 0},
+        {"1970-01-01 00:00:01", 1},
+        {"1970-01-01 00:00:00.000000001", tiny},
+        {"1970-01-01 00:00:00.0000005", 500 * tiny},
+        {"1969-12-31 23:59:59.999999999", -tiny},
+        {"1970-01-02 00:00:00.5", Fraction(172801, 2)},
+        {"9999-12-31", Fraction(253402214400)}};
+    for (const auto& [text, value] : times) {
+      std::string zone = column.family == "time" ? "" : text.size() == 10 ? " 00:00Z" : "+00:00";
+      constants.emplace_back(text + zone, known(value));
+    }
+  } else if (column.family == "time of day") {
+    constants = {{"00:00:00", known(Fraction(0))},
+                 {"00:00:00.000000127", known(127 * tiny)},
+                 {"00:00:00.0000005", known(500 * tiny)},
+                 {"00:00:01", known(Fraction(1))},
+                 {"23:59:59.999999999", known(Fraction(86400) - tiny)}};
+  }
+  return constants;
+}
+
 inline KnownColumn texts(const std::shared_ptr<arrow::DataType>& type) {
   KnownColumn result{type->ToString(), "bytes", nullptr, {}};
   auto builder = check(arrow::MakeBuilder(type), "a builder");

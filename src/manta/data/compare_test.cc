@@ -118,20 +118,6 @@ TEST(CompareTest, WhatSaysDifferentThingsIsRefused) {
   }
 }
 
-/// Constants where types end, and what they are.
-std::vector<std::pair<Expression, Known>> number_constants() {
-  std::vector<std::pair<Expression, Known>> constants;
-  for (const auto& value :
-       edges(std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max())) {
-    if (value) constants.emplace_back(static_cast<int64_t>(*value), known(Fraction(*value)));
-  }
-  for (uint64_t value : {uint64_t{1} << 63, (uint64_t{1} << 63) + 1, ~uint64_t{0}}) {
-    constants.emplace_back(value, known(Fraction(value)));
-  }
-  for (double value : edge_doubles()) constants.emplace_back(value, known(value));
-  return constants;
-}
-
 void expect_is_in(const KnownColumn& column,
                   const std::vector<std::pair<Expression, Known>>& constants);
 
@@ -192,47 +178,8 @@ void expect_is_in(const KnownColumn& column,
 }
 
 TEST(CompareTest, ColumnsWithConstants) {
-  const std::pair<Expression, Known> texts[] = {
-      {"", known(std::string())},
-      {"a", known("a")},
-      {"ab", known("ab")},
-      {"\xc3\xa9", known("\xc3\xa9")},
-      {"a long text, out of line", known("a long text, out of line")}};
-  const std::pair<Expression, Known> flags[] = {{true, known(Fraction(1))},
-                                                {false, known(Fraction(0))}};
-  // Seconds since 1970, or since midnight.
-  Fraction tiny(1, 1000000000);
-  const std::pair<Expression, Known> times[] = {
-      {"1970-01-01", known(Fraction(0))},
-      {"1970-01-01 00:00:01", known(Fraction(1))},
-      {"1970-01-01 00:00:00.000000001", known(tiny)},
-      {"1969-12-31 23:59:59.999999999", known(-tiny)},
-      {"1970-01-02 00:00:00.5", known(Fraction(172801, 2))},
-      {"9999-12-31", known(Fraction(253402214400))}};
-  const std::pair<Expression, Known> times_of_day[] = {
-      {"00:00:00", known(Fraction(0))},
-      {"00:00:00.000000127", known(127 * tiny)},
-      {"00:00:01", known(Fraction(1))},
-      {"23:59:59.999999999", known(Fraction(86400) - tiny)}};
-  std::vector<std::pair<Expression, Known>> instants;
-  for (const auto& [text, value] : times) {
-    auto written = std::get<std::string>(text.node().literal);
-    instants.emplace_back(written + (written.size() == 10 ? " 00:00Z" : "+00:00"), value);
-  }
-  auto numbers = number_constants();
   for (const auto& column : known_columns()) {
-    if (column.family == "number") expect_with_constants(column, numbers);
-    if (column.family == "bytes")
-      expect_with_constants(column, {std::begin(texts), std::end(texts)});
-    if (column.family == "bool")
-      expect_with_constants(column, {std::begin(flags), std::end(flags)});
-    if (column.family == "time")
-      expect_with_constants(column, {std::begin(times), std::end(times)});
-    if (column.family == "instant") expect_with_constants(column, instants);
-    if (column.family == "duration") expect_with_constants(column, duration_constants());
-    if (column.family == "time of day") {
-      expect_with_constants(column, {std::begin(times_of_day), std::end(times_of_day)});
-    }
+    expect_with_constants(column, constants_for(column));
     if (HasFatalFailure()) return;
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <arrow/csv/options.h>
+#include <arrow/result.h>
 
 #include <memory>
 #include <vector>
@@ -21,9 +22,20 @@ arrow::csv::ParseOptions parse_options(const CsvFormat& format);
 
 // ---- csv_fit.cc: from texts to values of a type.
 
-arrow::csv::ConvertOptions convert_options(const CsvFormat& format);
-std::shared_ptr<arrow::csv::Converter> make_converter(const std::shared_ptr<arrow::DataType>& type,
-                                                      const arrow::csv::ConvertOptions& options);
+/// Makes values of one type of texts. Those of a type that Arrow's converters do not make, by way
+/// of one that they do.
+class CsvConverter {
+ public:
+  CsvConverter(std::shared_ptr<arrow::DataType> type, const CsvFormat& format);
+  /// Invalid if a text is none of the type.
+  arrow::Result<std::shared_ptr<arrow::Array>> convert(const arrow::csv::BlockParser& parser,
+                                                       int column) const;
+
+ private:
+  const std::shared_ptr<arrow::DataType> type_;
+  std::unique_ptr<arrow::csv::ConvertOptions> options_;  // which the converter refers to
+  std::shared_ptr<arrow::csv::Converter> converter_;
+};
 
 /// The first of these types that the values of a column fit; the last one if none does. Integers of
 /// more than 64 bits do not fit float64, unless there are fractions beside them.

@@ -1,7 +1,9 @@
 #include <arrow/api.h>
+#include <arrow/compute/api.h>
 #include <arrow/csv/api.h>
 #include <arrow/csv/converter.h>
 #include <arrow/csv/parser.h>
+#include <arrow/util/decimal.h>
 
 #include <algorithm>
 #include <charconv>
@@ -9,6 +11,8 @@
 #include "manta/base/error_internal.h"
 #include "manta/data/csv_arrow_internal.h"
 #include "manta/data/csv_internal.h"
+#include "manta/data/expression_internal.h"
+#include "manta/data/float_overflow_internal.h"
 #include "manta/io/arrow_status_internal.h"
 
 namespace manta::data {
@@ -45,18 +49,43 @@ bool has_long_integers(const BlockParser& parser, int column, const CsvFormat& f
 
 }  // namespace
 
-ConvertOptions convert_options(const CsvFormat& format) {
-  auto options = ConvertOptions::Defaults();
-  options.null_values = format.null_values;
-  options.strings_can_be_null = format.strings_can_be_null;
-  options.quoted_strings_can_be_null = format.quoted_can_be_null;
-  return options;
+CsvConverter::CsvConverter(std::shared_ptr<arrow::DataType> type, const CsvFormat& format)
+    : type_(std::move(type)),
+      options_(std::make_unique<ConvertOptions>(ConvertOptions::Defaults())) {
+  options_->null_values = format.null_values;
+  options_->strings_can_be_null = format.strings_can_be_null;
+  options_->quoted_strings_can_be_null = format.quoted_can_be_null;
+  auto made = type_;
+  if (type_->id() == arrow::Type::HALF_FLOAT) made = arrow::float64();
+  if (arrow::is_decimal(type_->id()) && type_->id() != arrow::Type::DECIMAL128) {
+    made = arrow::utf8();
+    options_->strings_can_be_null = true;  // which is for columns of texts
+  }
+  converter_ = check(Converter::Make(made, *options_),
+                     str("read_csv: making values of ", type_->ToString()));
 }
 
-std::shared_ptr<Converter> make_converter(const std::shared_ptr<arrow::DataType>& type,
-                                          const ConvertOptions& options) {
-  return check(Converter::Make(type, options),
-               str("read_csv: making values of ", type->ToString()));
+arrow::Result<std::shared_ptr<arrow::Array>> CsvConverter::convert(const BlockParser& parser,
+                                                                   int column) const {
+  ARROW_ASSIGN_OR_RAISE(auto values, converter_->Convert(parser, column));
+  if (type_->id() == arrow::Type::DECIMAL128) {  // which Arrow does not compare with its digits
+    const auto& decimals = static_cast<const arrow::Decimal128Array&>(*values);
+    int32_t precision = static_cast<const arrow::Decimal128Type&>(*type_).precision();
+    for (int64_t i = 0; i < decimals.length(); ++i) {
+      if (decimals.IsNull(i)) continue;
+      if (!arrow::Decimal128(decimals.GetValue(i)).FitsInPrecision(precision)) {
+        return arrow::Status::Invalid("too large");
+      }
+    }
+  }
+  if (values->type()->Equals(*type_)) return values;
+  start_compute();
+  ARROW_ASSIGN_OR_RAISE(auto cast, arrow::compute::Cast(*values, type_));
+  // Arrow makes an infinity of what is too large.
+  if (arrow::is_floating(type_->id()) && first_overflow(values, cast)) {
+    return arrow::Status::Invalid("too large");
+  }
+  return cast;
 }
 
 CsvTypes wider_types(const arrow::DataType& type) {
@@ -88,9 +117,8 @@ CsvTypes wider_types(const arrow::DataType& type) {
 
 std::shared_ptr<arrow::DataType> first_that_fits(const CsvTypes& types, const BlockParser& parser,
                                                  int column, const CsvFormat& format) {
-  auto convert = convert_options(format);
   for (const auto& type : types) {
-    if (!make_converter(type, convert)->Convert(parser, column).ok()) continue;
+    if (!CsvConverter(type, format).convert(parser, column).ok()) continue;
     if (type->id() == arrow::Type::DOUBLE && has_long_integers(parser, column, format)) continue;
     return type;
   }

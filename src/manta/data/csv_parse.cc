@@ -18,7 +18,6 @@ namespace manta::data {
 namespace {
 
 using arrow::csv::BlockParser;
-using arrow::csv::Converter;
 
 constexpr int64_t kSampleBytes = 1 << 20;
 constexpr size_t kWidestLine = 80;
@@ -70,13 +69,12 @@ CsvRecords::CsvRecords(CsvFormat format, std::shared_ptr<arrow::Schema> schema,
 void CsvRecords::parse(std::string_view text, const CsvFile& file, int64_t offset,
                        const std::vector<std::string>& columns, int64_t piece_rows,
                        const TakeBatch& take) const {
-  auto convert = convert_options(format_);
-  std::vector<std::pair<int, std::shared_ptr<Converter>>> converters;
+  std::vector<std::pair<int, CsvConverter>> converters;
   arrow::FieldVector fields;
   for (const auto& name : columns) {
     int index = schema_->GetFieldIndex(name);
     fields.push_back(schema_->field(index));
-    converters.emplace_back(index, make_converter(fields.back()->type(), convert));
+    converters.emplace_back(index, CsvConverter(fields.back()->type(), format_));
   }
   auto batch_schema = arrow::schema(fields);
   auto rows_at_most =
@@ -90,7 +88,7 @@ void CsvRecords::parse(std::string_view text, const CsvFile& file, int64_t offse
     size_t parsed = parse_block(parser, text, file, offset, bad_record);
     arrow::ArrayVector arrays;
     for (const auto& [index, converter] : converters) {
-      auto array = converter->Convert(parser, index);
+      auto array = converter.convert(parser, index);
       if (array.status().IsInvalid()) {
         throw_bad_value(text.substr(0, parsed), file, offset, index);
       }
@@ -108,8 +106,7 @@ void CsvRecords::parse(std::string_view text, const CsvFile& file, int64_t offse
 void CsvRecords::throw_bad_value(std::string_view text, const CsvFile& file, int64_t offset,
                                  int column) const {
   const auto& field = *schema_->field(column);
-  auto convert = convert_options(format_);
-  auto converter = make_converter(field.type(), convert);
+  CsvConverter converter(field.type(), format_);
   while (!text.empty()) {
     // Empty lines before a record are parsed with it.
     size_t empty = std::min(text.find_first_not_of("\r\n"), text.size());
@@ -118,7 +115,7 @@ void CsvRecords::throw_bad_value(std::string_view text, const CsvFile& file, int
     BlockParser parser(parse_options(format_), schema_->num_fields(), -1, 1);
     uint32_t parsed = 0;
     if (!parser.ParseFinal(text, &parsed).ok() || parsed == 0) break;
-    if (parser.num_rows() == 1 && !converter->Convert(parser, column).ok()) {
+    if (parser.num_rows() == 1 && !converter.convert(parser, column).ok()) {
       std::string value;
       auto take = [&](const uint8_t* data, uint32_t size, bool, bool) {
         value.assign(reinterpret_cast<const char*>(data), size);

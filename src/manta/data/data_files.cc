@@ -72,17 +72,12 @@ void add_sorted(std::vector<FoundFile> found, std::vector<FoundFile>& files) {
 
 void add_folder(const FileKind& kind, const std::string& folder, std::vector<FoundFile>& files) {
   std::vector<FoundFile> found;
-  for (auto at = fs::recursive_directory_iterator(folder); at != fs::end(at); ++at) {
-    const auto& entry = *at;
-    std::string name = entry.path().filename();
-    bool hidden = name.starts_with(".") || name.starts_with("_");
-    if (hidden) at.disable_recursion_pending();  // _delta_log, _temporary, .ipynb_checkpoints
-    if (hidden || !has_extension(kind.extensions, name) || entry.is_directory()) continue;
+  for_files_below(folder, kind.extensions, [&](const fs::path& path) {
     struct stat info {};
-    if (::stat(entry.path().c_str(), &info) != 0) throw_cannot_open(kind, entry.path(), errno);
-    require_regular(kind, entry.path(), info);
-    found.push_back({absolute(kind, entry.path()), info.st_size, modified(info)});
-  }
+    if (::stat(path.c_str(), &info) != 0) throw_cannot_open(kind, path, errno);
+    require_regular(kind, path, info);
+    found.push_back({absolute(kind, path), info.st_size, modified(info)});
+  });
   if (found.empty()) {
     throw Error(ErrorKind::kNotFound,
                 str(kind.reader, ": folder '", folder, "' holds no file",
@@ -211,10 +206,45 @@ void add_remote(const FileKind& kind, const RemoteAddress& address, std::vector<
 
 }  // namespace
 
+namespace {
+
+// `inside`: the folders that this one is in.
+void walk_below(const fs::path& folder, std::string_view extensions,
+                std::vector<std::pair<dev_t, ino_t>>& inside,
+                const std::function<void(const fs::path&)>& take) {
+  struct stat info {};
+  if (::stat(folder.c_str(), &info) != 0) {
+    throw fs::filesystem_error("looking at it", folder,
+                               std::error_code(errno, std::generic_category()));
+  }
+  std::pair<dev_t, ino_t> id{info.st_dev, info.st_ino};
+  if (std::find(inside.begin(), inside.end(), id) != inside.end()) return;
+  inside.push_back(id);
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    std::string name = entry.path().filename();
+    if (name.starts_with(".") || name.starts_with("_")) continue;  // _delta_log, .ipynb_checkpoints
+    if (entry.is_directory()) {
+      walk_below(entry.path(), extensions, inside, take);
+    } else if (has_extension(extensions, name)) {
+      take(entry.path());
+    }
+  }
+  inside.pop_back();
+}
+
+}  // namespace
+
+void for_files_below(const std::string& folder, std::string_view extensions,
+                     const std::function<void(const fs::path&)>& take) {
+  std::vector<std::pair<dev_t, ino_t>> inside;
+  walk_below(folder, extensions, inside, take);
+}
+
 bool has_extension(std::string_view extensions, const std::string& name) {
   if (extensions.empty()) return true;
   std::string extension = fs::path(name).extension();
   if (extension.empty()) return false;
+  for (char& c : extension) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   for (size_t at = 0; at < extensions.size();) {
     size_t end = std::min(extensions.find(' ', at), extensions.size());
     if (extensions.substr(at, end - at) == extension) return true;

@@ -2,6 +2,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,11 +18,17 @@ namespace manta::data {
 /// What sort of files a source reads.
 struct FileKind {
   const char* reader;  ///< How messages begin: "read_parquet".
-  /// Of the files of a folder that are read, with spaces between: ".json .jsonl". Empty: all files.
+  /// Of the files of a folder that are read, with spaces between: ".json .jsonl", which stands for
+  /// ".JSON", too. Empty: all files.
   const char* extensions;
 };
 /// Whether a folder's file of this name is read.
 bool has_extension(std::string_view extensions, const std::string& name);
+/// Calls for each file below a folder that is read, in any order; for other things with such a
+/// name, too. Links to folders are followed, except to one that they are in. Throws
+/// std::filesystem::filesystem_error.
+void for_files_below(const std::string& folder, std::string_view extensions,
+                     const std::function<void(const std::filesystem::path&)>& take);
 
 /// A file that is there.
 struct FoundFile {
@@ -33,7 +41,8 @@ struct FoundFile {
 };
 
 /// The files that paths mean. A path is a file, a folder (all files of this kind below
-/// it, sorted, without files and folders whose names begin with '.' or '_') or a pattern such as
+/// it, sorted, also behind links to folders, without files and folders whose names begin with '.'
+/// or '_') or a pattern such as
 /// `data/2020-*.parquet` (all that match, sorted); or the same as an address
 /// (remote_files_internal.h, where '?' begins the query, so that patterns have * and [] only).
 /// Throws Error(kNotFound) if there is none, Error(kInvalidArgument) for what is no regular file:

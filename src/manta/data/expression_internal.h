@@ -77,6 +77,13 @@ std::string to_string(const ExpressionNode& node);
 /// Error(kInvalidArgument) with the names that there are, beginning with `doing`.
 std::shared_ptr<arrow::DataType> type_by_name(const std::string& name, const std::string& doing);
 
+/// The same; null if there is none of that name.
+std::shared_ptr<arrow::DataType> find_type(const std::string& name);
+/// Their names, for errors.
+std::string known_types();
+/// By which `find_type` finds it; what Arrow calls it if nothing does.
+std::string name_of_type(const arrow::DataType& type);
+
 /// Makes those of Arrow's functions known that it does not have from the start; again costs
 /// nothing.
 void start_compute();

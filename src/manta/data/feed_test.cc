@@ -345,15 +345,30 @@ TEST_F(FeedTest, PositionsThatTheDataDoesNotHaveAreSaid) {
       {{0, 50, 0, 10}, "window 0 begins with row 0"},
       {{0, 50, 1, 60}, "must begin before the last row taken"},
   };
-  for (const auto& one : cases) {
-    std::string message =
-        message_of(ErrorKind::kCorrupt, [&] { walk(dataset, 2, {.from = one.from}); });
-    EXPECT_THAT(message, HasSubstr("data set 'train' cannot go on at the position " +
-                                   one.from.to_json().dump()));
-    EXPECT_THAT(message, HasSubstr(one.why));
+  for (int hosts : {1, 2, 3}) {
+    for (const auto& one : cases) {
+      SCOPED_TRACE(testing::Message() << hosts << " hosts, " << one.from.to_json().dump());
+      Walk options{.from = one.from, .hosts = hosts};
+      std::string message = message_of(ErrorKind::kCorrupt, [&] { walk(dataset, 3, options); });
+      EXPECT_THAT(message, HasSubstr("data set 'train' cannot go on at the position " +
+                                     one.from.to_json().dump()));
+      EXPECT_THAT(message, HasSubstr(one.why));
+    }
+    // The end of an epoch is a position like any other.
+    Walk options{.from = {0, 1243, 15, 1188}, .hosts = hosts};
+    EXPECT_TRUE(walk(dataset, 3, options).steps.empty());
   }
-  // The end of an epoch is a position like any other.
-  EXPECT_TRUE(walk(dataset, 2, {.from = {0, 1243, 15, 1188}}).steps.empty());
+}
+
+TEST_F(FeedTest, APositionOfLargerDataIsSaid) {
+  Dataset large = rows(), small = read_parquet(folder_.write_rows("small.parquet", 0, 200, 100));
+  for (int hosts : {1, 2}) {
+    Walk options{.options = {.global_batch_size = 50}, .hosts = hosts};
+    auto positions = walk(large, 2, options).positions;
+    options.from = positions[positions.size() / 2];
+    std::string message = message_of(ErrorKind::kCorrupt, [&] { walk(small, 2, options); });
+    EXPECT_THAT(message, HasSubstr("has the windows 0 to 1")) << hosts << " hosts";
+  }
 }
 
 TEST_F(FeedTest, WorkersThatWantDifferentThingsAreTold) {

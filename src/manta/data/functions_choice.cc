@@ -1,14 +1,14 @@
 #include <arrow/api.h>
-#include <arrow/compute/api.h>
 
+#include "manta/data/choose_rows_internal.h"
 #include "manta/data/compare_internal.h"
 #include "manta/data/expression_function_internal.h"
+#include "manta/data/gather_internal.h"
 
 namespace manta {
 namespace data {
 namespace {
 
-namespace cp = arrow::compute;
 using arrow::Datum;
 using arrow::Type;
 using ArrayPtr = std::shared_ptr<arrow::Array>;
@@ -43,7 +43,7 @@ Datum among(Evaluator& evaluator, const ExpressionNode& node) {
 Datum first_valid(Evaluator& evaluator, const ExpressionNode& node) {
   std::vector<Datum> values;
   for (size_t i = 0; i < node.arguments.size(); ++i) values.push_back(evaluator.operand(node, i));
-  return evaluator.call("coalesce", evaluator.as_one_type(node, std::move(values)));
+  return first_valid_rows(evaluator.as_one_type(node, std::move(values)), evaluator.rows());
 }
 
 // The first where `op` holds between the two, or it is NaN; else the second.
@@ -57,7 +57,7 @@ Datum chosen_of_two(Evaluator& evaluator, const ExpressionNode& node, Expression
   if (arrow::is_floating(values[0].type()->id()) && values[0].type()->id() != Type::HALF_FLOAT) {
     first = evaluator.call("or_kleene", {*first, evaluator.call("is_nan", {values[0]})});
   }
-  return evaluator.call("if_else", {*first, values[0], values[1]});
+  return if_else_rows(*first, values[0], values[1], evaluator.rows());
 }
 
 // The rows of a piece at these places, with the columns that the node looks at.
@@ -68,7 +68,7 @@ Piece rows_at(Evaluator& evaluator, const ExpressionNode& node, const ArrayPtr& 
   collect_columns(node, names);
   for (const auto& name : names) {
     auto* column = evaluator.piece().find(name);
-    if (column) some.set(name, evaluator.get(cp::Take(Datum(*column), places)).make_array());
+    if (column) some.set(name, take_rows(**column, *places));
   }
   return some;
 }
@@ -87,7 +87,7 @@ Datum on_own_rows(Evaluator& evaluator, const ExpressionNode& node, size_t index
   Piece some = rows_at(evaluator, branch, evaluator.get(places.Finish()));
   Evaluator own(evaluator.expression(), some);
   auto values = own.as_array(own.operand(node, index));
-  return evaluator.get(cp::Take(Datum(values), Datum(evaluator.get(back.Finish()))));
+  return Datum(take_rows(*values, *evaluator.get(back.Finish())));
 }
 
 Datum chosen(Evaluator& evaluator, const ExpressionNode& node) {
@@ -123,8 +123,8 @@ Datum chosen(Evaluator& evaluator, const ExpressionNode& node) {
   arrow::Int64Builder builder;
   auto added = builder.AppendValues(choices);
   evaluator.get(arrow::Result<bool>(added.ok() ? arrow::Result<bool>(true) : added));
-  values.insert(values.begin(), Datum(evaluator.get(builder.Finish())));
-  return evaluator.call("choose", values);
+  auto places = evaluator.get(builder.Finish());
+  return choose_rows(static_cast<const arrow::Int64Array&>(*places), values);
 }
 
 constexpr ExpressionFunction kChoiceFunctions[] = {

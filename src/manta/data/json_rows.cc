@@ -1,4 +1,6 @@
 #include <arrow/api.h>
+#include <arrow/util/decimal.h>
+#include <arrow/util/float16.h>
 
 #include <unordered_map>
 
@@ -58,16 +60,56 @@ bool append_number(ColumnNode& node, std::string_view text) {
          append_as<typename arrow::TypeTraits<Type>::BuilderType>(node, value);
 }
 
+// A decimal of as many digits as the type has, or fewer.
+template <class Type>
+bool append_decimal(ColumnNode& node, std::string_view text) {
+  using Builder = typename arrow::TypeTraits<Type>::BuilderType;
+  using Value = typename Builder::ValueType;
+  const auto& type = static_cast<const Type&>(node.type());
+  Value value;
+  int32_t precision = 0, scale = 0;
+  if (!Value::FromString(text, &value, &precision, &scale).ok()) return false;
+  auto scaled = value.Rescale(scale, type.scale());
+  return scaled.ok() && scaled->FitsInPrecision(type.precision()) &&
+         append_as<Builder>(node, *scaled);
+}
+
+bool append_half(ColumnNode& node, std::string_view text) {
+  double value = 0;
+  if (!parse_number(text, value)) return false;
+  auto half = arrow::util::Float16::FromDouble(value);
+  return half.is_finite() && append_as<arrow::HalfFloatBuilder>(node, half.bits());
+}
+
+// Texts and bytes, of any length.
+bool is_text(const ColumnNode& node) {
+  return node.type().id() == arrow::Type::STRING || node.type().id() == arrow::Type::LARGE_STRING;
+}
+
 bool append_text(ColumnNode& node, std::string_view text) {
-  if (node.type().id() == arrow::Type::STRING) return append_as<arrow::StringBuilder>(node, text);
-  if (node.type().id() == arrow::Type::BINARY) return append_as<arrow::BinaryBuilder>(node, text);
+  switch (node.type().id()) {
+    case arrow::Type::STRING:
+      return append_as<arrow::StringBuilder>(node, text);
+    case arrow::Type::LARGE_STRING:
+      return append_as<arrow::LargeStringBuilder>(node, text);
+    case arrow::Type::BINARY:
+      return append_as<arrow::BinaryBuilder>(node, text);
+    case arrow::Type::LARGE_BINARY:
+      return append_as<arrow::LargeBinaryBuilder>(node, text);
+    default:
+      break;
+  }
   int64_t time = 0;
   if (!parse_time(node.type(), text, time)) return false;
   switch (node.type().id()) {
     case arrow::Type::DATE32:
       return append_as<arrow::Date32Builder>(node, static_cast<int32_t>(time));
+    case arrow::Type::DATE64:
+      return append_as<arrow::Date64Builder>(node, time);
     case arrow::Type::TIME32:
       return append_as<arrow::Time32Builder>(node, static_cast<int32_t>(time));
+    case arrow::Type::TIME64:
+      return append_as<arrow::Time64Builder>(node, time);
     default:
       return append_as<arrow::TimestampBuilder>(node, time);
   }
@@ -92,6 +134,14 @@ bool append_number(ColumnNode& node, std::string_view text) {
       return append_number<arrow::UInt32Type>(node, text);
     case arrow::Type::UINT64:
       return append_number<arrow::UInt64Type>(node, text);
+    case arrow::Type::HALF_FLOAT:
+      return append_half(node, text);
+    case arrow::Type::DURATION:
+      return append_number<arrow::DurationType>(node, text);
+    case arrow::Type::DECIMAL128:
+      return append_decimal<arrow::Decimal128Type>(node, text);
+    case arrow::Type::DECIMAL256:
+      return append_decimal<arrow::Decimal256Type>(node, text);
     case arrow::Type::FLOAT:
       return append_number<arrow::FloatType>(node, text);
     case arrow::Type::DOUBLE:
@@ -215,7 +265,7 @@ class RowBuilder final : public JsonTokens {
 
   // Numbers and booleans are texts where the type is string: ids of both sorts, for example.
   static bool append_as_text(ColumnNode& node, std::string_view text) {
-    return node.type().id() == arrow::Type::STRING && append_text(node, text);
+    return is_text(node) && append_text(node, text);
   }
 
   std::string path(const ColumnNode& node) const {

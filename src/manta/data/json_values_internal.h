@@ -25,6 +25,11 @@ inline bool parse_time(const arrow::DataType& type, std::string_view text, int64
       value = days;
       return fits;
     }
+    case arrow::Type::DATE64:
+      return arrow::internal::ParseValue<arrow::Date64Type>(text.data(), text.size(), &value);
+    case arrow::Type::TIME64:
+      return arrow::internal::ParseValue(static_cast<const arrow::Time64Type&>(type), text.data(),
+                                         text.size(), &value);
     case arrow::Type::TIME32: {
       int32_t time = 0;
       bool fits = arrow::internal::ParseValue(static_cast<const arrow::Time32Type&>(type),

@@ -1,4 +1,6 @@
 #include <arrow/api.h>
+#include <arrow/compute/api.h>
+#include <arrow/extension_type.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -63,16 +65,86 @@ class FillNa final : public RowOperation {
     require_columns(names_, piece.names, *this);
     for (const auto& name : std::vector(names_.empty() ? piece.names : names_)) {
       if (live && !contains(*live, name)) continue;
-      auto type = (*piece.find(name))->type();
-      if (names_.empty() && !can_fill(name, type)) {
-        require_no_float(name, *type);
-        continue;
+      auto column = *piece.find(name);
+      const auto& type = column->type();
+      auto inner = values_type(type);
+      bool stays = can_fill(name, inner);
+      if (names_.empty() && !stays) {
+        require_no_float(name, *inner);
+      } else if (stays && inner != type) {
+        piece.set(name, fill_encoded(name, *column));
+      } else {
+        piece.set(name, evaluate_kept(filled(name, *inner), piece, mask));
       }
-      piece.set(name, evaluate_kept(filled(name, *type), piece, mask));
     }
   }
 
  private:
+  using TypePtr = std::shared_ptr<arrow::DataType>;
+  using ArrayPtr = std::shared_ptr<arrow::Array>;
+
+  // That of the values in dictionaries, runs and extension types.
+  static TypePtr values_type(const TypePtr& type) {
+    switch (type->id()) {
+      case arrow::Type::DICTIONARY:
+        return values_type(static_cast<const arrow::DictionaryType&>(*type).value_type());
+      case arrow::Type::RUN_END_ENCODED:
+        return values_type(static_cast<const arrow::RunEndEncodedType&>(*type).value_type());
+      case arrow::Type::EXTENSION:
+        return values_type(static_cast<const arrow::ExtensionType&>(*type).storage_type());
+      default:
+        return type;
+    }
+  }
+
+  // Fills the values inside of the encodings, which stay.
+  ArrayPtr fill_encoded(const std::string& name, const arrow::Array& column) const {
+    switch (column.type_id()) {
+      case arrow::Type::DICTIONARY:
+        return fill_dictionary(name, static_cast<const arrow::DictionaryArray&>(column));
+      case arrow::Type::RUN_END_ENCODED: {
+        const auto& runs = static_cast<const arrow::RunEndEncodedArray&>(column);
+        return check(
+            arrow::RunEndEncodedArray::Make(runs.length(), runs.run_ends(),
+                                            fill_encoded(name, *runs.values()), runs.offset()),
+            "filling runs");
+      }
+      case arrow::Type::EXTENSION: {
+        const auto& storage = *static_cast<const arrow::ExtensionArray&>(column).storage();
+        return arrow::ExtensionType::WrapArray(column.type(), fill_encoded(name, storage));
+      }
+      default: {
+        Piece piece;
+        piece.rows = column.length();
+        piece.set(name, arrow::MakeArray(column.data()));
+        return evaluate(filled(name, *column.type()), piece);
+      }
+    }
+  }
+
+  // The constant becomes one more of its values.
+  ArrayPtr fill_dictionary(const std::string& name, const arrow::DictionaryArray& column) const {
+    constexpr const char* kDoing = "filling a dictionary";
+    auto values = fill_encoded(name, *column.dictionary());
+    auto indices = column.indices();
+    if (indices->null_count() > 0) {
+      auto null = check(arrow::MakeArrayOfNull(values->type(), 1), kDoing);
+      auto place = arrow::Scalar::Parse(indices->type(), str(values->length()));
+      if (!place.ok()) {
+        throw Error(ErrorKind::kInvalidArgument,
+                    str("in ", to_string(), ": column '", name, "' of type ",
+                        column.type()->ToString(), " has ", values->length(),
+                        " values already, and no number for another one; cast it to ",
+                        values->type()->ToString(), " before"));
+      }
+      values = check(arrow::Concatenate({values, fill_encoded(name, *null)}), kDoing);
+      start_compute();
+      indices =
+          check(arrow::compute::CallFunction("coalesce", {indices, *place}), kDoing).make_array();
+    }
+    return check(arrow::DictionaryArray::FromArrays(column.type(), indices, values), kDoing);
+  }
+
   Expression filled(const std::string& name, const arrow::DataType& type) const {
     Expression column = col(name);
     if (!arrow::is_floating(type.id())) return column.fill_null(value_);
@@ -130,12 +202,12 @@ class FillNa final : public RowOperation {
   // Of a column that was not named, its own, whether it is filled or not.
   std::shared_ptr<arrow::DataType> filled_type(const std::string& name,
                                                const std::shared_ptr<arrow::DataType>& type) const {
-    if (names_.empty()) {
-      if (!can_fill(name, type)) require_no_float(name, *type);
-      return type;
-    }
+    auto inner = values_type(type);
+    bool stays = can_fill(name, inner);
+    if (names_.empty() && !stays) require_no_float(name, *inner);
+    if (names_.empty() || stays) return type;
     try {
-      return type_of(filled(name, *type), *arrow::schema({arrow::field(name, type)}));
+      return type_of(filled(name, *inner), *arrow::schema({arrow::field(name, inner)}));
     } catch (const Error& error) {
       throw Error(error.kind(), str("in ", to_string(), ": column '", name, "' of type ",
                                     type->ToString(), " cannot be filled: ", error.what()));

@@ -52,13 +52,9 @@ class LocalOutputFolder final : public OutputFolder {
   std::vector<std::string> existing(const char* extensions) const override {
     std::vector<std::string> files;
     try {
-      for (auto at = fs::recursive_directory_iterator(path_); at != fs::end(at); ++at) {
-        std::string name = at->path().filename();
-        bool hidden = name.starts_with(".") || name.starts_with("_");
-        if (hidden) at.disable_recursion_pending();
-        if (hidden || !has_extension(extensions, name) || at->is_directory()) continue;
-        files.push_back(at->path().lexically_relative(path_));
-      }
+      for_files_below(path_, extensions, [&](const fs::path& file) {
+        files.push_back(file.lexically_relative(path_));
+      });
     } catch (const fs::filesystem_error& error) {
       throw Error(ErrorKind::kIo, str("listing '", path_, "': ", error.what()));
     }

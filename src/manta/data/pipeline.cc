@@ -13,11 +13,22 @@
 namespace manta::data {
 namespace {
 
-constexpr int64_t kSmallBatchRows = 2048;
+// Batches of fewer rows and fewer bytes, on average, are put together, so many at a time.
+constexpr int64_t kTinyRows = 2048;
+constexpr int64_t kTinyBytes = 1 << 20;
+constexpr size_t kMostTiny = 16;
 constexpr int kMostWaitingThreads = 64;
 // A fragment that could not be read, as a server or a network file system may say, is tried again.
 constexpr int kReadTries = 3;
 constexpr std::chrono::milliseconds kReadPause{50};
+
+bool are_tiny(const Batches& batches) {
+  auto count = static_cast<int64_t>(batches.size());
+  if (count_rows(batches) >= kTinyRows * count) return false;
+  int64_t bytes = 0;
+  for (const auto& batch : batches) bytes += bytes_of_batch(*batch);
+  return bytes < kTinyBytes * count;
+}
 
 }  // namespace
 
@@ -115,8 +126,32 @@ std::vector<std::vector<size_t>> Pipeline::windows(int64_t epoch) const {
   return windows;
 }
 
-Batches Pipeline::run(const std::vector<size_t>& fragments, int64_t epoch, int64_t window,
-                      std::atomic<int64_t>& rows_decoded) const {
+void Pipeline::run(const std::vector<size_t>& fragments, int64_t epoch, int64_t window,
+                   std::atomic<int64_t>& rows_decoded, const TakeBatch& take) const {
+  if (window_operation_ || next_barrier(0, finish_at_) < finish_at_) {
+    for (auto& batch : run_window(fragments, epoch, window, rows_decoded)) take(std::move(batch));
+    return;
+  }
+  for (size_t fragment : fragments) {
+    if (skips(fragment)) continue;
+    Batches waiting;
+    auto give = [&] {
+      for (auto& batch : waiting) take(std::move(batch));
+      waiting.clear();
+    };
+    decode(fragment, finish_at_, rows_decoded, [&](auto batch) {
+      waiting.push_back(std::move(batch));
+      if (are_tiny(waiting) && waiting.size() < kMostTiny) return;
+      waiting = without_tiny(std::move(waiting), fragment);
+      give();
+    });
+    waiting = without_tiny(std::move(waiting), fragment);
+    give();
+  }
+}
+
+Batches Pipeline::run_window(const std::vector<size_t>& fragments, int64_t epoch, int64_t window,
+                             std::atomic<int64_t>& rows_decoded) const {
   Batches batches;
   for (size_t fragment : fragments) {
     Batches more = run_fragment(fragment, rows_decoded);
@@ -140,42 +175,55 @@ Batches Pipeline::run_fragment(size_t fragment, std::atomic<int64_t>& rows_decod
   if (skips(fragment)) return batches;
   size_t end = std::min(windows_at_, finish_at_);
   size_t first_barrier = next_barrier(0, end);
-  int64_t decoded_rows = 0;
-  auto take = [&](const std::shared_ptr<arrow::RecordBatch>& decoded) {
-    decoded_rows += decoded->num_rows();
-    count_work(work_);
-    try {
-      compute_in_parts(*decoded, 0, first_barrier, most_rows_at_a_time(0, first_barrier),
-                       [&](auto batch) { batches.push_back(std::move(batch)); });
-    } catch (const Error& error) {
-      throw Error(error.kind(), str(place(fragment).describe(), ": ", error.what()));
-    }
-  };
+  decode(fragment, first_barrier, rows_decoded,
+         [&](auto batch) { batches.push_back(std::move(batch)); });
+  return run_from(first_barrier, end, without_tiny(std::move(batches), fragment), fragment);
+}
+
+// What the operations before `end` make of a fragment's rows.
+void Pipeline::decode(size_t fragment, size_t end, std::atomic<int64_t>& rows_decoded,
+                      const TakeBatch& take) const {
+  int64_t taken = 0;      // batches that were read, and went on
+  bool may_retry = true;  // what failed is the reading
   for (int again = 1;; ++again) {
+    int64_t number = 0;  // of the batch, in this try
+    auto take_next = [&](const std::shared_ptr<arrow::RecordBatch>& decoded) {
+      if (number++ < taken) return;
+      may_retry = false;
+      count_work(work_);
+      Batches made;
+      try {
+        compute_in_parts(*decoded, 0, end, most_rows_at_a_time(0, end),
+                         [&](auto batch) { made.push_back(std::move(batch)); });
+      } catch (const Error& error) {
+        throw Error(error.kind(), str(place(fragment).describe(), ": ", error.what()));
+      }
+      for (auto& batch : made) take(std::move(batch));
+      rows_decoded += decoded->num_rows();
+      ++taken;
+      may_retry = true;
+    };
     try {
-      read(fragment, take);
-      break;
+      return read(fragment, take_next);
     } catch (const Error& error) {
-      // Nothing that it gave has left this function, and no function of the user's has seen it.
-      if (error.kind() != ErrorKind::kIo) throw;
+      // A fragment is cut in the same way each time that it is read.
+      if (error.kind() != ErrorKind::kIo || !may_retry) throw;
       if (again == kReadTries) {
         throw Error(ErrorKind::kIo, str(error.what(), " (tried ", kReadTries, " times)"));
       }
-      batches.clear();
-      decoded_rows = 0;
       std::this_thread::sleep_for(again * kReadPause);
     }
   }
-  rows_decoded += decoded_rows;
-  // Few rows are left: many tiny batches would cost whoever takes them more than one copy.
-  if (count_rows(batches) < kSmallBatchRows * static_cast<int64_t>(batches.size())) {
-    try {
-      batches = rechunk(batches, kPieceRows);
-    } catch (const Error& error) {
-      throw Error(error.kind(), str(place(fragment).describe(), ": ", error.what()));
-    }
+}
+
+// Few rows are left: many tiny batches would cost whoever takes them more than one copy.
+Batches Pipeline::without_tiny(Batches batches, size_t fragment) const {
+  if (!are_tiny(batches)) return batches;
+  try {
+    return rechunk(batches, kPieceRows);
+  } catch (const Error& error) {
+    throw Error(error.kind(), str(place(fragment).describe(), ": ", error.what()));
   }
-  return run_from(first_barrier, end, std::move(batches), fragment);
 }
 
 size_t Pipeline::next_barrier(size_t operation, size_t end) const {

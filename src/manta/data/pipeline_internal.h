@@ -31,9 +31,10 @@ class Pipeline {
   /// The windows of an epoch, in order: each a list of indices of fragments.
   std::vector<std::vector<size_t>> windows(int64_t epoch) const;
   /// The rows that a window gives, in order, none of the batches empty; those that `finish` makes
-  /// its rows of, if `finishes`. Adds what it decodes to `rows_decoded`.
-  Batches run(const std::vector<size_t>& fragments, int64_t epoch, int64_t window,
-              std::atomic<int64_t>& rows_decoded) const;
+  /// its rows of, if `finishes`. Adds what it decodes to `rows_decoded`. They are given as soon as
+  /// they are made, unless an operation needs all of a fragment or of the window at once.
+  void run(const std::vector<size_t>& fragments, int64_t epoch, int64_t window,
+           std::atomic<int64_t>& rows_decoded, const TakeBatch& take) const;
 
   /// Whether the last operations, which give a row for each, make rows so wide (vectors of
   /// thousands of numbers) that all those of a window may not fit into memory; or whether that is
@@ -49,7 +50,12 @@ class Pipeline {
   const SchemaPtr& schema_before_finish() const { return schemas_[finish_at_]; }
 
  private:
+  Batches run_window(const std::vector<size_t>& fragments, int64_t epoch, int64_t window,
+                     std::atomic<int64_t>& rows_decoded) const;
   Batches run_fragment(size_t fragment, std::atomic<int64_t>& rows_decoded) const;
+  void decode(size_t fragment, size_t end, std::atomic<int64_t>& rows_decoded,
+              const TakeBatch& take) const;
+  Batches without_tiny(Batches batches, size_t fragment) const;
   Batches run_from(size_t operation, size_t end, Batches batches, size_t fragment) const;
   size_t next_barrier(size_t operation, size_t end) const;
   void set_finish();

@@ -102,7 +102,52 @@ DataPtr decoded(const DataPtr& data) {
   return result;
 }
 
+TypePtr with_field_types(const arrow::DataType& type, bool of_map);
+
+arrow::FieldVector nullable_fields(const arrow::DataType& type, bool of_map) {
+  arrow::FieldVector fields = type.fields();
+  for (size_t i = 0; i < fields.size(); ++i) {
+    bool is_map = type.id() == Type::MAP;  // whose entries, and their keys, are never null
+    auto inner =
+        is_map ? with_field_types(*fields[i]->type(), true) : with_nulls_allowed(fields[i]->type());
+    fields[i] = fields[i]->WithType(inner)->WithNullable(!is_map && !(of_map && i == 0));
+  }
+  return fields;
+}
+
+TypePtr with_field_types(const arrow::DataType& type, bool of_map) {
+  return with_fields(type, nullable_fields(type, of_map));
+}
+
+DataPtr as_type(const DataPtr& data, const TypePtr& type) {
+  if (data->type->Equals(*type)) return data;
+  auto result = data->Copy();
+  result->type = type;
+  for (size_t i = 0; i < result->child_data.size(); ++i) {
+    result->child_data[i] = as_type(data->child_data[i], type->field(static_cast<int>(i))->type());
+  }
+  return result;
+}
+
 }  // namespace
+
+TypePtr with_nulls_allowed(const TypePtr& type) {
+  bool has_fields = arrow::is_nested(type->id()) && type->id() != Type::RUN_END_ENCODED;
+  return has_fields && !type->fields().empty() ? with_field_types(*type, false) : type;
+}
+
+std::shared_ptr<arrow::RecordBatch> with_nulls_allowed(const arrow::RecordBatch& batch) {
+  arrow::FieldVector fields;
+  arrow::ArrayVector columns;
+  for (int i = 0; i < batch.num_columns(); ++i) {
+    auto type = with_nulls_allowed(batch.column(i)->type());
+    fields.push_back(arrow::field(batch.column_name(i), type));
+    columns.push_back(batch.column(i)->type()->Equals(*type)
+                          ? batch.column(i)
+                          : arrow::MakeArray(as_type(batch.column_data(i), type)));
+  }
+  return arrow::RecordBatch::Make(arrow::schema(fields), batch.num_rows(), std::move(columns));
+}
 
 std::shared_ptr<arrow::Array> plain_column(std::shared_ptr<arrow::Array> column) {
   while (true) {

@@ -4,6 +4,7 @@
 
 namespace arrow {
 class Array;
+class DataType;
 class RecordBatch;
 }  // namespace arrow
 
@@ -20,5 +21,11 @@ std::shared_ptr<arrow::Array> plain_column(std::shared_ptr<arrow::Array> column)
 /// possible.
 std::shared_ptr<arrow::RecordBatch> without_shared_values(
     const std::shared_ptr<arrow::RecordBatch>& batch);
+
+/// The same type where lists, structs and maps of it allow nulls at every level, except in the keys
+/// of maps, which never do. Files of the same data may differ in that.
+std::shared_ptr<arrow::DataType> with_nulls_allowed(const std::shared_ptr<arrow::DataType>& type);
+/// The same columns as such types.
+std::shared_ptr<arrow::RecordBatch> with_nulls_allowed(const arrow::RecordBatch& batch);
 
 }  // namespace manta::data

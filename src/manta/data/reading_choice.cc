@@ -33,13 +33,13 @@ MeasuredReading measure_reading(const std::shared_ptr<const Plan>& plan, const P
        ++i) {
     const auto& fragments = windows[static_cast<size_t>(i)];
     auto count_bytes = [&](const auto& batch) { measured.bytes += bytes_of_batch(*batch); };
-    for (const auto& batch : pipeline.run(fragments, from.epoch, i, rows_decoded)) {
+    pipeline.run(fragments, from.epoch, i, rows_decoded, [&](const auto& batch) {
       if (pipeline.finishes()) {
         pipeline.finish(*batch, fragments, count_bytes);
       } else {
         count_bytes(batch);
       }
-    }
+    });
     measured.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     ++measured.windows;
   }

@@ -8,6 +8,7 @@
 #include "manta/base/names_internal.h"
 #include "manta/data/cell_internal.h"
 #include "manta/data/expression_internal.h"
+#include "manta/data/gather_internal.h"
 #include "manta/data/operation_internal.h"
 #include "manta/data/row_batch_internal.h"
 #include "manta/data/row_function.h"
@@ -116,9 +117,7 @@ class RowColumn {
     if (as_it_is) return before_;
     arrow::Int64Builder indices;
     check(indices.AppendValues(places_), kOfRows);
-    auto taken = arrow::compute::Take(arrow::Datum(before_), check(indices.Finish(), kOfRows),
-                                      arrow::compute::TakeOptions::NoBoundsCheck());
-    return check(std::move(taken), kOfRows).make_array();
+    return take_rows(*before_, *check(indices.Finish(), kOfRows));
   }
 
   void read_kept(const arrow::DataType& type) {

@@ -9,7 +9,9 @@
 #include <optional>
 
 #include "manta/data/dataset.h"
+#include "manta/data/expression_internal.h"
 #include "manta/data/parquet_fixture_internal.h"
+#include "manta/data/plain_columns_internal.h"
 #include "manta/data/plan_internal.h"
 #include "manta/data/sources.h"
 #include "manta/data/wide_fixture_internal.h"
@@ -118,6 +120,67 @@ TEST(RowOperationsTest, FillNaFillsNullsAndNaN) {
   EXPECT_EQ(files.filter(col("half") == 1000).count(),
             7);  // no row group is ruled out by its statistics
   EXPECT_TRUE(stored_and_loaded(files).to_table()->Equals(*files.to_table()));
+}
+
+// Encodings and types without kernels of Arrow's are filled as others are.
+TEST(RowOperationsTest, FillNaFillsEveryTypeOfTheConstantsKind) {
+  struct {
+    std::shared_ptr<arrow::DataType> type;
+    Json values, filled;
+    Expression value;
+  } cases[] = {
+      {arrow::utf8_view(), {"a", nullptr}, {"a", "?"}, "?"},
+      {arrow::dictionary(arrow::int8(), arrow::utf8()), {"a", nullptr, "?"}, {"a", "?", "?"}, "?"},
+      {arrow::dictionary(arrow::int32(), arrow::utf8_view()), {nullptr, "b"}, {"?", "b"}, "?"},
+      {arrow::dictionary(arrow::uint8(), arrow::int16()), {3, nullptr}, {3, 7}, 7},
+      {arrow::decimal32(5, 2), {"1.50", nullptr}, {"1.50", "7.00"}, 7},
+      {arrow::decimal64(9, 2), {"1.50", nullptr}, {"1.50", "0.25"}, 0.25},
+      {arrow::decimal128(4, 1), {nullptr, "1.5"}, {"7.0", "1.5"}, 7},
+      {arrow::date32(), {nullptr, 1}, {2, 1}, "1970-01-03"},
+  };
+  for (const auto& one : cases) {
+    SCOPED_TRACE(one.type->ToString());
+    Dataset rows = from_arrow(arrow::Table::Make(arrow::schema({arrow::field("x", one.type)}),
+                                                 {array_from_json(one.type, one.values)}));
+    auto expected = array_from_json(one.type, one.filled);
+    for (const auto& options : {FillNaOptions{}, FillNaOptions{.columns = {"x"}}}) {
+      auto filled = rows.fill_na(one.value, options);
+      EXPECT_TRUE(filled.schema()->field(0)->type()->Equals(*one.type));
+      auto column = filled.to_table()->column(0)->chunk(0);
+      EXPECT_TRUE(column->type()->Equals(*one.type));
+      EXPECT_TRUE(column->ValidateFull().ok());
+      EXPECT_TRUE(plain_column(column)->Equals(*plain_column(expected))) << column->ToString();
+    }
+  }
+  start_compute();
+  auto runs =
+      check(arrow::compute::RunEndEncode(array_from_json(arrow::utf8(), {"a", "a", nullptr})),
+            "runs")
+          .make_array();
+  auto filled =
+      from_arrow(arrow::Table::Make(arrow::schema({arrow::field("x", runs->type())}), {runs}))
+          .fill_na("?")
+          .to_table();
+  EXPECT_TRUE(plain_column(filled->column(0)->chunk(0))
+                  ->Equals(*array_from_json(arrow::utf8(), {"a", "a", "?"})));
+}
+
+TEST(RowOperationsTest, ADictionaryWithoutRoomForTheConstantIsSaid) {
+  arrow::StringBuilder words;
+  arrow::Int8Builder codes;
+  for (int i = 0; i < 128; ++i) {
+    check(words.Append(str("w", i)), "a word");
+    check(codes.Append(static_cast<int8_t>(i)), "a code");
+  }
+  check(codes.AppendNull(), "a null");
+  auto type = arrow::dictionary(arrow::int8(), arrow::utf8());
+  auto column = check(arrow::DictionaryArray::FromArrays(type, check(codes.Finish(), "codes"),
+                                                         check(words.Finish(), "words")),
+                      "a dictionary");
+  Dataset rows = from_arrow(arrow::Table::Make(arrow::schema({arrow::field("x", type)}), {column}));
+  EXPECT_THAT(message_of(ErrorKind::kInvalidArgument, [&] { rows.fill_na("?").to_table(); }),
+              AllOf(HasSubstr("column 'x'"), HasSubstr("128 values"), HasSubstr("cast it")));
+  EXPECT_EQ(rows.limit(128).fill_na("?").count(), 128);
 }
 
 TEST(RowOperationsTest, CastAndAddColumn) {

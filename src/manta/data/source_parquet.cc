@@ -4,6 +4,7 @@
 #include <parquet/arrow/schema.h>
 #include <parquet/exception.h>
 #include <parquet/file_reader.h>
+#include <parquet/size_statistics.h>
 
 #include <algorithm>
 #include <cstring>
@@ -17,6 +18,7 @@
 #include "manta/data/open_files_internal.h"
 #include "manta/data/part_files_internal.h"
 #include "manta/data/partitions_internal.h"
+#include "manta/data/plain_columns_internal.h"
 #include "manta/data/plan_limits_internal.h"
 #include "manta/data/recycling_pool_internal.h"
 #include "manta/data/source_internal.h"
@@ -26,6 +28,28 @@ namespace manta::data {
 namespace {
 
 constexpr FileKind kParquet = {"read_parquet", ".parquet"};
+// Of the rows that are decoded at a time.
+constexpr int64_t kPieceBytes = 32 << 20;
+// A column of a row group with more is read in parts of kReadBytes, and not at once.
+constexpr int64_t kLargeChunk = 64 << 20;
+constexpr int64_t kReadBytes = 4 << 20;
+
+// About as many as its values take, without encodings if the file says that.
+int64_t bytes_of_chunk(const parquet::ColumnChunkMetaData& chunk) {
+  auto sizes = chunk.size_statistics();
+  int64_t plain = sizes ? sizes->unencoded_byte_array_data_bytes.value_or(0) : 0;
+  return std::max(chunk.total_uncompressed_size(), plain);
+}
+
+bool has_large_chunks(const parquet::FileMetaData& footer) {
+  for (int group = 0; group < footer.num_row_groups(); ++group) {
+    auto row_group = footer.RowGroup(group);
+    for (int i = 0; i < row_group->num_columns(); ++i) {
+      if (row_group->ColumnChunk(i)->total_compressed_size() > kLargeChunk) return true;
+    }
+  }
+  return false;
+}
 
 /// What a plan knows of a file, and by which it sees that the file has changed.
 struct FileContent {
@@ -205,7 +229,8 @@ std::shared_ptr<arrow::Schema> ParquetSource::schema_of_file(int file,
                                              footer.key_value_metadata(), &all);
   });
   if (!status.ok()) throw read_error(status, doing);
-  // Only what can differ between rows counts: files may say differently whether nulls are allowed.
+  // Only what can differ between rows counts: files may say differently whether nulls are allowed,
+  // in a column and inside of its lists and structs.
   arrow::FieldVector fields;
   for (const auto& name : columns_.empty() ? all->field_names() : columns_) {
     auto found = all->GetAllFieldsByName(name);
@@ -214,7 +239,8 @@ std::shared_ptr<arrow::Schema> ParquetSource::schema_of_file(int file,
                   str("read_parquet: '", path, "' has ", found.size(), " columns named '", name,
                       "'; write it with distinct names, or name the .columns to read without it"));
     }
-    if (found.size() == 1) fields.push_back(arrow::field(name, found[0]->type()));
+    if (found.size() == 1)
+      fields.push_back(arrow::field(name, with_nulls_allowed(found[0]->type())));
     if (found.empty() && file == 0) {
       throw Error(ErrorKind::kNotFound,
                   str("read_parquet: in '", path, "' ", no_such_column(name, all->field_names())));
@@ -327,9 +353,6 @@ void ParquetSource::read(size_t index, const std::vector<std::string>& columns, 
     const std::string& root = schema.GetColumnRoot(i)->name();
     if (std::find(columns.begin(), columns.end(), root) != columns.end()) leaves.push_back(i);
   }
-  parquet::ArrowReaderProperties properties(/*use_threads=*/false);
-  // Few large requests, instead of one for each column.
-  properties.set_pre_buffer(is_remote(files_[static_cast<size_t>(fragment.file)]));
   std::string doing = str("reading ", describe(index));
   auto get = [&](auto call) {
     auto result = reading(doing, call);
@@ -340,19 +363,35 @@ void ParquetSource::read(size_t index, const std::vector<std::string>& columns, 
   if (!reader) {
     auto file = open_unchanged(fragment.file).file;
     auto* pool = &RecyclingPool::instance();
-    auto parquet_reader = reading(doing, [&] {
-      return parquet::ParquetFileReader::Open(file, parquet::ReaderProperties(pool), footer);
-    });
+    parquet::ReaderProperties file_properties(pool);
+    parquet::ArrowReaderProperties properties(/*use_threads=*/false);
+    if (reading(doing, [&] { return has_large_chunks(*footer); })) {
+      file_properties.enable_buffered_stream();
+      file_properties.set_buffer_size(kReadBytes);
+      properties.set_pre_buffer(false);
+    } else {
+      // Few large requests, instead of one for each column.
+      properties.set_pre_buffer(is_remote(files_[static_cast<size_t>(fragment.file)]));
+    }
+    auto parquet_reader = reading(
+        doing, [&] { return parquet::ParquetFileReader::Open(file, file_properties, footer); });
     reader = get([&] {
       return parquet::arrow::FileReader::Make(pool, std::move(parquet_reader), properties);
     });
   }
-  reader->set_batch_size(piece_rows);
+  int64_t bytes = 0;
+  reading(doing, [&] {
+    auto row_group = footer->RowGroup(fragment.number);
+    for (int leaf : leaves) bytes += bytes_of_chunk(*row_group->ColumnChunk(leaf));
+    return true;
+  });
+  int64_t row_bytes = std::max<int64_t>(bytes / std::max<int64_t>(fragment.rows, 1), 1);
+  reader->set_batch_size(std::clamp<int64_t>(kPieceBytes / row_bytes, 1, piece_rows));
   auto batches = get([&] { return reader->GetRecordBatchReader({fragment.number}, leaves); });
   int64_t rows = 0;
   while (auto batch = get([&] { return batches->Next(); })) {
     rows += batch->num_rows();
-    if (rows <= fragment.rows) take(std::move(batch));
+    if (rows <= fragment.rows) take(with_nulls_allowed(*batch));
   }
   if (rows != fragment.rows) {
     throw Error(ErrorKind::kCorrupt,

@@ -13,6 +13,7 @@
 #include "manta/data/dataset.h"
 #include "manta/data/parquet_fixture_internal.h"
 #include "manta/data/source_internal.h"
+#include "manta/data/sources.h"
 
 namespace manta::data {
 namespace {
@@ -64,6 +65,43 @@ TEST(SourceTest, AFooterThatDoesNotFitTheRowsIsDamage) {
     EXPECT_THAT(message_of(ErrorKind::kCorrupt, [&] { dataset.to_table(); }),
                 AllOf(HasSubstr("row group 0 of '" + path),
                       HasSubstr("says that it has 5 rows, and it has 2"), HasSubstr("damaged")));
+  }
+}
+
+TEST(SourceTest, FilesMayDifferInWhetherNullsAreAllowedAtAnyLevel) {
+  auto types = [](bool nulls) {
+    auto number = arrow::field("element", arrow::int32(), nulls);
+    auto inner = arrow::struct_({number, arrow::field("l", arrow::list(number), nulls)});
+    return arrow::schema(
+        {arrow::field("list", arrow::list(number), nulls), arrow::field("struct", inner, nulls),
+         arrow::field("map", arrow::map(arrow::utf8(), arrow::field("value", inner, nulls)), nulls),
+         arrow::field("lists",
+                      arrow::large_list(arrow::field("element", arrow::list(number), nulls)),
+                      nulls)});
+  };
+  ParquetFolder folder;
+  Json inner = {{"element", 1}, {"l", {2, 3}}};
+  Json rows = {{1, 2}}, structs = Json::array({inner});
+  Json maps = Json::array({Json::array({Json::array({"a", inner})})});
+  Json lists = Json::array({Json::array({Json::array({4}), Json::array({5, 6})})});
+  for (bool nulls : {false, true}) {
+    auto schema = types(nulls);
+    auto table = arrow::Table::Make(schema, {array_from_json(schema->field(0)->type(), rows),
+                                             array_from_json(schema->field(1)->type(), structs),
+                                             array_from_json(schema->field(2)->type(), maps),
+                                             array_from_json(schema->field(3)->type(), lists)});
+    folder.write_with_schema(nulls ? "b.parquet" : "a.parquet", *table, 10);
+  }
+  auto both = read_parquet(folder.path());
+  EXPECT_EQ(both.count(), 2);
+  auto table =
+      both.map_batches([](const std::shared_ptr<arrow::RecordBatch>& batch) { return batch; })
+          .to_table();
+  EXPECT_TRUE(table->ValidateFull().ok());
+  EXPECT_TRUE(table->schema()->Equals(*both.schema()));
+  EXPECT_TRUE(table->Slice(0, 1)->Equals(*table->Slice(1, 1)));
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_TRUE(table->schema()->field(i)->type()->Equals(*types(true)->field(i)->type()));
   }
 }
 
@@ -168,6 +206,40 @@ TEST(SourceTest, LinksToFilesAreRead) {
   std::filesystem::create_symlink(folder.file("none"), folder.file("c.parquet"));
   EXPECT_THAT(message_of(ErrorKind::kNotFound, [&] { read_parquet(folder.path()); }),
               HasSubstr(folder.file("c.parquet")));
+}
+
+TEST(SourceTest, LinksToFoldersAreFollowedButNotInCircles) {
+  ParquetFolder folder, elsewhere;
+  std::filesystem::create_directory(folder.file("year=2019"));
+  folder.write_rows("year=2019/a.parquet", 0, 2, 10);
+  elsewhere.write_rows("b.parquet", 10, 3, 10);
+  std::filesystem::create_directory(elsewhere.file("deeper"));
+  elsewhere.write_rows("deeper/c.parquet", 20, 4, 10);
+  std::filesystem::create_directory_symlink(elsewhere.path(), folder.file("year=2020"));
+  std::filesystem::create_directory_symlink(elsewhere.path(), folder.file("_hidden"));
+  EXPECT_EQ(read_parquet(folder.path()).count(), 9);
+  EXPECT_EQ(read_parquet(folder.path()).filter(col("year") == 2020).count(), 7);
+  for (const char* circle : {".", "..", "deeper/../../year=2020"}) {
+    auto link = folder.file("year=2020/deeper/circle");
+    std::filesystem::create_directory_symlink(
+        std::filesystem::path(folder.file("year=2020/deeper")) / circle, link);
+    EXPECT_EQ(read_parquet(folder.path()).count(), 9) << circle;
+    std::filesystem::remove(link);
+  }
+  // Named twice by links, it is read twice, as two copies are.
+  std::filesystem::create_directory_symlink(elsewhere.path(), folder.file("year=2021"));
+  EXPECT_EQ(read_parquet(folder.path()).count(), 16);
+}
+
+TEST(SourceTest, ExtensionsAreReadInAnyCase) {
+  ParquetFolder folder;
+  folder.write_rows("a.parquet", 0, 2, 10);
+  folder.write_rows("b.PARQUET", 2, 3, 10);
+  folder.write_rows("c.Parquet", 5, 4, 10);
+  folder.write_rows("d.parquet1", 9, 4, 10);
+  EXPECT_EQ(read_parquet(folder.path()).count(), 9);
+  for (const char* name : {"a.csv", "b.CSV"}) std::ofstream(folder / name) << "id\n1\n";
+  EXPECT_EQ(read_csv(folder.path()).count(), 2);
 }
 
 TEST(SourceTest, AddressesThatNobodyUnderstandsAreRefused) {

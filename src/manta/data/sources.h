@@ -19,8 +19,7 @@ namespace manta::data {
 struct ReadCsvOptions {
   std::vector<std::string> columns = {};  ///< In this order. None: all columns of the files.
   /// Types by column, instead of those that are inferred: {{"zip", "string"}}. Names as for `cast`,
-  /// and "null", "binary", "date32", "time32[s]", "timestamp[s]" to "timestamp[ns]", each also as
-  /// "timestamp[s, tz=UTC]".
+  /// and "null". Durations are integers in their unit.
   std::map<std::string, std::string> column_types = {};
   /// Of files without a header line.
   std::vector<std::string> column_names = {};
@@ -60,7 +59,8 @@ struct ReadJsonOptions {
   std::vector<std::string> columns = {};  ///< In this order; other fields are skipped. None: all.
   /// Types by column, instead of those that are inferred: names as for read_csv, or nested ones as
   /// {{"list", type}} and {{"struct", {{name, type}, ...}}}. Where the type is "string", numbers
-  /// and booleans are taken, too, as they are written. A column that no line has is one of nulls.
+  /// and booleans are taken, too, as they are written. Decimals are numbers that have no more
+  /// digits than the type. A column that no line has is one of nulls.
   std::map<std::string, Json> column_types = {};
   /// Skip fields that the first lines do not have, in objects within lines, too. Default: an error.
   bool ignore_unknown_fields = false;

@@ -28,15 +28,36 @@ namespace {
 
 constexpr std::chrono::milliseconds kBetweenUpdates{100};
 
+// Nobody wants what a thread makes any more.
+struct Stopped : std::exception {};
+
 // A window that threads have begun, up to the moment when its last block is taken.
 struct Window {
   bool done = false;
   bool to_finish = false;  // its blocks go through Pipeline::finish when they are taken
   std::exception_ptr error;
-  std::deque<std::shared_ptr<arrow::RecordBatch>> blocks;
+  std::deque<std::shared_ptr<arrow::RecordBatch>> blocks;  // that were not taken yet
   std::deque<int64_t> block_bytes;
-  int64_t bytes = 0;  // that it counts for in the budget: a guess until it is done
+  int64_t guess = 0;  // of the bytes of all its blocks, until it is done
+  int64_t made = 0, taken = 0;
+
+  // In the budget.
+  int64_t counted() const { return (done ? made : std::max(guess, made)) - taken; }
 };
+
+// Halves what has too many bytes, unless they are those of a few rows, or of something that all
+// rows share.
+template <class Take>
+void cut_by_bytes(std::shared_ptr<arrow::RecordBatch> block, int64_t bytes, int64_t most_bytes,
+                  Take& take) {
+  int64_t half = block->num_rows() / 2;
+  if (bytes <= most_bytes || half == 0) return take(std::move(block), bytes);
+  auto first = block->Slice(0, half), second = block->Slice(half);
+  int64_t first_bytes = bytes_of_batch(*first), second_bytes = bytes_of_batch(*second);
+  if (std::max(first_bytes, second_bytes) > bytes / 4 * 3) return take(std::move(block), bytes);
+  cut_by_bytes(std::move(first), first_bytes, most_bytes, take);
+  cut_by_bytes(std::move(second), second_bytes, most_bytes, take);
+}
 
 // By the types of what is read, or of what comes out if that is known and wider.
 int64_t guess_row_bytes(const Pipeline& pipeline) {
@@ -197,16 +218,23 @@ struct Stream::Impl {
       if (stopping || next_to_read >= window_count()) return;
       int64_t index = next_to_read;
       next_to_read += options.parts;
-      Window& window = begun[index];
-      window.bytes = guess_bytes(index);
-      bytes_held += window.bytes;
+      Window& window = begun[index];  // stays: it is done before it goes
+      window.guess = guess_bytes(index);
+      bytes_held += window.counted();
       lock.unlock();
-      Window result = run(index);
+      std::exception_ptr error;
+      try {
+        run(index, window);
+      } catch (...) {
+        error = std::current_exception();
+      }
       lock.lock();
-      bytes_held += result.bytes - window.bytes;
-      learn_row_bytes(index, result.bytes);
-      window = std::move(result);
-      if (window.error) next_to_read = window_count();
+      learn_row_bytes(index, window.made);
+      bytes_held -= window.counted();
+      window.done = true;
+      bytes_held += window.counted();
+      window.error = error;
+      if (error) next_to_read = window_count();
       bool is_next = index == next_to_give;
       pass_over_empty();
       changed.notify_all();
@@ -217,54 +245,70 @@ struct Stream::Impl {
     }
   }
 
-  Window run(int64_t index) {
-    Window window;
-    window.done = true;
-    try {
-      const auto& fragments_of_window = windows[static_cast<size_t>(index)];
-      for (const auto& batch :
-           pipeline.run(fragments_of_window, start.epoch, index, rows_decoded)) {
-        int64_t most = options.max_block_rows;
-        if (!pipeline.finishes()) {
-          add(window, index, batch, most);
-          continue;
-        }
-        int64_t wide = pipeline.rows_to_finish(*batch->schema());
-        window.to_finish = wide < INT64_MAX && !options.consume && !options.by_window;
-        if (window.to_finish) {
-          add(window, index, batch, std::min(most, wide));
-        } else {
-          pipeline.finish(*batch, fragments_of_window,
-                          [&](const auto& rows) { add(window, index, rows, most); });
-        }
-      }
-    } catch (...) {
-      window.error = std::current_exception();
-    }
-    return window;
+  void run(int64_t index, Window& window) {
+    const auto& fragments_of_window = windows[static_cast<size_t>(index)];
+    auto take = [&](const auto& batch) {
+      int64_t most = options.max_block_rows;
+      if (!pipeline.finishes()) return add(window, index, batch, most, false);
+      int64_t wide = pipeline.rows_to_finish(*batch->schema());
+      bool later = wide < INT64_MAX && !options.consume && !options.by_window;
+      if (later) return add(window, index, batch, std::min(most, wide), true);
+      pipeline.finish(*batch, fragments_of_window,
+                      [&](const auto& rows) { add(window, index, rows, most, false); });
+    };
+    pipeline.run(fragments_of_window, start.epoch, index, rows_decoded, take);
   }
 
-  // In blocks of so many rows at most.
+  // In blocks of so many rows at most. `to_finish`: of rows of which Pipeline::finish makes others.
   void add(Window& window, int64_t index, const std::shared_ptr<arrow::RecordBatch>& batch,
-           int64_t most) {
-    int64_t batch_bytes = bytes_of_batch(*batch);
+           int64_t most, bool to_finish) {
     if (options.consume) {
       {
         std::lock_guard lock(mutex);
         require_same_columns(*batch, index);
         consumed_rows += batch->num_rows();
-        consumed_bytes += batch_bytes;
+        consumed_bytes += bytes_of_batch(*batch);
       }
       options.consume(batch);
       return;
     }
+    int64_t batch_bytes = bytes_of_batch(*batch);
+    auto take = [&](auto block, int64_t bytes) {
+      add_block(window, index, std::move(block), bytes, to_finish);
+    };
     for (int64_t row = 0; row < batch->num_rows(); row += most) {
       auto block = batch->Slice(row, most);
       int64_t bytes = batch_bytes * block->num_rows() / batch->num_rows();
-      window.blocks.push_back(std::move(block));
-      window.block_bytes.push_back(bytes);
-      window.bytes += bytes;
+      cut_by_bytes(std::move(block), bytes, options.max_block_bytes, take);
     }
+  }
+
+  // Waits until there is room for more, so that a window of many rows need not be there as a whole.
+  // The window whose turn it is always gives something.
+  void add_block(Window& window, int64_t index, std::shared_ptr<arrow::RecordBatch> block,
+                 int64_t bytes, bool to_finish) {
+    std::unique_lock lock(mutex);
+    if (stopping) throw Stopped();
+    bytes_held -= window.counted();
+    window.to_finish = to_finish;
+    window.blocks.push_back(std::move(block));
+    window.block_bytes.push_back(bytes);
+    window.made += bytes;
+    bytes_made += bytes;
+    bytes_held += window.counted();
+    if (options.by_window) return;  // whoever takes it needs all of it
+    if (index == next_to_give && window.blocks.size() == 1) {
+      changed.notify_all();
+      if (on_ready) {
+        lock.unlock();
+        on_ready();
+        lock.lock();
+      }
+    }
+    changed.wait(lock, [&] {
+      bool is_needed = index == next_to_give && window.blocks.empty();
+      return stopping || is_needed || bytes_made <= options.byte_budget;
+    });
   }
 
   // A block is cut so that this makes one batch of it.
@@ -292,7 +336,8 @@ struct Stream::Impl {
   bool is_ready() const {
     if (next_to_give >= window_count()) return true;
     auto found = begun.find(next_to_give);
-    return found != begun.end() && found->second.done;
+    if (found == begun.end()) return false;
+    return found->second.done || (!options.by_window && !found->second.blocks.empty());
   }
 
   bool ready() {
@@ -305,11 +350,14 @@ struct Stream::Impl {
     wait_until_ready(lock);
     if (next_to_give >= window_count()) return std::nullopt;
     Window& window = begun.at(next_to_give);
-    if (window.error) std::rethrow_exception(window.error);
+    if (window.blocks.empty()) std::rethrow_exception(window.error);
     StreamBlock block{std::move(window.blocks.front()), window.block_bytes.front(), first_row,
                       next_to_give, window_first_row};
     bool to_finish = window.to_finish;
-    bytes_held -= block.bytes;
+    bytes_held -= window.counted();
+    window.taken += block.bytes;
+    bytes_made -= block.bytes;
+    bytes_held += window.counted();
     window.blocks.pop_front();
     window.block_bytes.pop_front();
     first_row += block.batch->num_rows();
@@ -332,8 +380,9 @@ struct Stream::Impl {
     if (next_to_give >= window_count()) return std::nullopt;
     Window& window = begun.at(next_to_give);
     if (window.error) std::rethrow_exception(window.error);
-    StreamWindow given{next_to_give, {window.blocks.begin(), window.blocks.end()}, window.bytes};
-    bytes_held -= window.bytes;
+    StreamWindow given{next_to_give, {window.blocks.begin(), window.blocks.end()}, window.made};
+    bytes_made -= window.made;
+    bytes_held -= window.counted();
     begun.erase(next_to_give);
     next_to_give += options.parts;
     changed.notify_all();
@@ -426,7 +475,8 @@ struct Stream::Impl {
   int64_t next_to_give = 0;
   int64_t first_row = 0;
   int64_t window_first_row = 0;
-  int64_t bytes_held = 0;
+  int64_t bytes_held = 0;                         // with those that windows are expected to have
+  int64_t bytes_made = 0;                         // of blocks that were not taken
   int64_t expected_given = 0;                     // rows, of the windows before next_to_give
   int64_t consumed_rows = 0, consumed_bytes = 0;  // that `progress` has not been told of
   bool waiting = false;                           // somebody, in next()

@@ -30,16 +30,19 @@ struct StreamStart {
 
 struct StreamOptions {
   int threads = 1;  ///< That decode and compute.
-  /// Read ahead and not yet taken; one window always fits. Windows that are being read count as the
-  /// types of their columns say, or as the largest one so far if that is more. Arrow's allocator
-  /// takes up to as much again for what is freed on another thread than it came from.
+  /// Read ahead and not yet taken; one block always fits, and one window if it is read by
+  /// `next_window`. Windows that are being read count as the types of their columns say, or as the
+  /// largest one so far if that is more, or as what they have given. Arrow's allocator takes up to
+  /// as much again for what is freed on another thread than it came from.
   int64_t byte_budget = 256 << 20;
   /// Once there is a window for each thread, and one more, reading stops at so many bytes: for who
   /// takes blocks more slowly than they are read. Memory that is used again costs less than new
   /// one.
   int64_t enough_bytes = std::numeric_limits<int64_t>::max();
-  int64_t max_block_rows = 64 * 1024;  ///< Blocks are cut to at most so many rows.
-  bool read_ahead = true;              ///< False: a window is begun when somebody waits for it.
+  int64_t max_block_rows = 64 * 1024;  ///< Blocks are cut to at most so many rows,
+  /// and to at most about so many bytes, unless a row has more.
+  int64_t max_block_bytes = 128 << 20;
+  bool read_ahead = true;  ///< False: a window is begun when somebody waits for it.
   /// Whether it is read by `next_window`: then only the windows w with w mod `parts` = `part`.
   bool by_window = false;
   int64_t part = 0, parts = 1;

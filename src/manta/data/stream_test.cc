@@ -13,7 +13,9 @@
 
 #include "manta/data/dataset.h"
 #include "manta/data/generator_internal.h"
+#include "manta/data/operation_internal.h"
 #include "manta/data/parquet_fixture_internal.h"
+#include "manta/data/sources.h"
 #include "manta/data/stream_internal.h"
 
 namespace manta::data {
@@ -208,6 +210,86 @@ TEST(StreamTest, WhatAUserFunctionThrowsNamesItAndTheRowGroup) {
   auto nothing = several_files(folder).map_batches(give_nothing);
   EXPECT_THAT(message_of(ErrorKind::kUserCode, [&] { nothing.to_table(); }),
               HasSubstr("returned no batch"));
+}
+
+// 200,000 rows in one row group: 7 pieces are decoded of it.
+TEST(StreamTest, AWindowIsGivenBeforeAllOfItIsRead) {
+  constexpr int64_t kRows = 200'000;
+  ParquetFolder folder;
+  auto rows = read_parquet(folder.write_rows("a.parquet", 0, kRows, kRows)).filter(col("id") >= 0);
+  for (int threads : {1, 3}) {
+    Stream stream(rows.plan(), {}, {.threads = threads, .byte_budget = 1});
+    std::vector<int64_t> ids;
+    while (auto block = stream.next()) {
+      // The piece that was taken, and the next one.
+      EXPECT_LE(stream.rows_decoded(), block->first_row + 3 * kPieceRows);
+      EXPECT_EQ(block->window, 0);
+      auto more = ints(*block->batch, "id");
+      ids.insert(ids.end(), more.begin(), more.end());
+    }
+    EXPECT_EQ(ids, from_to(0, kRows));
+  }
+  // Rows before an error are given, however the threads ran.
+  auto failing = rows.with_column("x", (col("id") - 150'000).cast("uint32").cast("string"));
+  auto bad = rows.with_column("x", (lit(150'000) - col("id")).cast("uint32"));
+  Stream stream(bad.plan(), {}, {.threads = 2, .byte_budget = 1 << 20});
+  int64_t given = 0;
+  auto message = message_of([&] {
+    while (auto block = stream.next()) given += block->batch->num_rows();
+  });
+  EXPECT_EQ(given, 150'000 / kPieceRows * kPieceRows);
+  EXPECT_THAT(message, HasSubstr("row group 0"));
+  EXPECT_EQ(message_of([&] { stream.next(); }), message);
+  EXPECT_THAT(message_of([&] { Stream(failing.plan(), {}, {}).next(); }), HasSubstr("row group 0"));
+}
+
+TEST(StreamTest, WindowsThatAreFarLargerThanExpectedWaitForTheirTurn) {
+  ParquetFolder folder;
+  arrow::Int64Builder ids;
+  arrow::StringBuilder texts;
+  constexpr int64_t kRows = 2'000, kBytes = 4'000;
+  for (int64_t i = 0; i < kRows; ++i) {
+    check(ids.Append(i), "id");
+    check(texts.Append(std::string(kBytes, static_cast<char>('a' + i % 26))), "text");
+  }
+  auto table = arrow::Table::Make(
+      arrow::schema({arrow::field("id", arrow::int64()), arrow::field("t", arrow::utf8())}),
+      {check(ids.Finish(), "ids"), check(texts.Finish(), "texts")});
+  auto plan = read_parquet(folder.write("a.parquet", *table, 100)).plan();
+  for (int threads : {1, 4}) {
+    StreamOptions options{.threads = threads, .byte_budget = 100 * kBytes};
+    EXPECT_EQ(read_ids(plan, {}, options), from_to(0, kRows));
+    options.max_block_bytes = 10 * kBytes;
+    Stream stream(plan, {}, options);
+    int64_t row = 0, blocks = 0;
+    for (; auto block = stream.next(); ++blocks) {
+      EXPECT_LE(block->bytes, options.max_block_bytes);
+      EXPECT_EQ(block->first_row, row);
+      EXPECT_EQ(block->window, row / 100);
+      EXPECT_EQ(block->window_first_row, row / 100 * 100);
+      row += block->batch->num_rows();
+    }
+    EXPECT_EQ(row, kRows);
+    EXPECT_GE(blocks, kRows / 10);
+  }
+}
+
+// What all rows share is not cut, however large it is.
+TEST(StreamTest, ADictionaryThatIsLargeDoesNotMakeBlocksSmall) {
+  arrow::StringBuilder words;
+  arrow::Int32Builder codes;
+  for (int i = 0; i < 1'000; ++i) {
+    check(words.Append(std::string(1'000, 'w') + std::to_string(i)), "a word");
+    check(codes.Append(i), "a code");
+  }
+  auto column = check(arrow::DictionaryArray::FromArrays(check(codes.Finish(), "codes"),
+                                                         check(words.Finish(), "words")),
+                      "a dictionary");
+  auto rows =
+      from_arrow(arrow::Table::Make(arrow::schema({arrow::field("w", column->type())}), {column}));
+  Stream stream(rows.plan(), {}, {.max_block_bytes = 10'000});
+  EXPECT_EQ(stream.next()->batch->num_rows(), 1'000);
+  EXPECT_FALSE(stream.next());
 }
 
 TEST(StreamTest, ADamagedFileIsNamed) {

@@ -80,18 +80,31 @@ TypePtr decimal_type(const std::string& name) {
 
 }  // namespace
 
-TypePtr type_by_name(const std::string& name, const std::string& doing) {
+TypePtr find_type(const std::string& name) {
   auto found = plain_types().find(name);
   if (found != plain_types().end()) return found->second;
   if (auto type = zoned_type(name)) return type;
-  if (auto type = decimal_type(name)) return type;
+  return decimal_type(name);
+}
+
+std::string known_types() {
   std::string known;
   for (const auto& [type, unused] : plain_types()) known += type + ", ";
-  throw Error(
-      ErrorKind::kInvalidArgument,
-      str(doing, ": no such type; there are ", known,
-          "timestamp[us, tz=UTC], decimal128(10, 2) and decimal256(50, 2) with other units, "
-          "zones and digits"));
+  return known +
+         "timestamp[us, tz=UTC], decimal128(10, 2) and decimal256(50, 2) with other units, zones "
+         "and digits";
+}
+
+std::string name_of_type(const arrow::DataType& type) {
+  for (const auto& [name, other] : plain_types()) {
+    if (other->Equals(type)) return name;
+  }
+  return type.ToString();
+}
+
+TypePtr type_by_name(const std::string& name, const std::string& doing) {
+  if (auto type = find_type(name)) return type;
+  throw Error(ErrorKind::kInvalidArgument, str(doing, ": no such type; there are ", known_types()));
 }
 
 }  // namespace manta::data

@@ -10,11 +10,14 @@
 #include <thread>
 
 #include "manta/base/error_internal.h"
+#include "manta/base/error_of_internal.h"
+#include "manta/data/compare_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/data/expression_internal.h"
 #include "manta/data/parquet_fixture_internal.h"
 #include "manta/data/piece_internal.h"
 #include "manta/data/plain_columns_internal.h"
+#include "manta/data/row_function.h"
 #include "manta/data/shard_internal.h"
 
 namespace manta::data {
@@ -245,6 +248,96 @@ void walk_all_paths(const Dataset& dataset, const TypeCase& test, const std::str
   }
 }
 
+// A constant that columns of the type may be compared with; nothing if there is none.
+std::optional<Expression> constant_for(const arrow::DataType& type) {
+  switch (meaning_of(type)) {
+    case Meaning::kNumber:
+      return Expression(7);
+    case Meaning::kLocalTime:
+      return Expression("2020-01-31");
+    case Meaning::kInstant:
+      return Expression("2020-01-31 00:00Z");
+    case Meaning::kTimeOfDay:
+      return Expression("00:00:00.007");
+    case Meaning::kDuration:
+      return Expression(std::chrono::milliseconds(7));
+    case Meaning::kBool:
+      return Expression(true);
+    case Meaning::kBytes:
+      if (type.id() == arrow::Type::STRING_VIEW || arrow::is_string(type.id()))
+        return Expression("?");
+      return std::nullopt;
+    default:
+      return std::nullopt;
+  }
+}
+
+// What functions give that choose among values: those of the type, or an error that names the
+// column; never other values.
+void walk_choices(const Dataset& dataset, const TypeCase& test, const std::string& where) {
+  auto plain = plain_column(test.column);
+  TypeCase bare = test;
+  bare.column = plain;
+  bool comparable = meaning_of(*plain->type()) != Meaning::kNone;
+  const std::pair<const char*, Expression> choices[] = {
+      {"coalesce", coalesce({col("x"), col("x")})},
+      {"if_else", if_else(col("id") % 2 == 0, col("x"), col("x"))},
+      {"when", when(col("id") < 5, col("x")).when(col("id") < 9, col("x")).otherwise(col("x"))},
+      {"min_of", min_of(col("x"), col("x"))},
+      {"max_of", max_of(col("x"), col("x"))}};
+  for (const auto& [name, choice] : choices) {
+    std::string what = str(test.name, " ", where, ", ", name);
+    bool orders = std::string_view(name).ends_with("_of");
+    if (orders && !comparable) {
+      Error error =
+          error_of([&, &choice = choice] { dataset.with_column("y", choice).to_table(); });
+      EXPECT_THAT(error.what(), testing::HasSubstr("'x'")) << what;
+      continue;
+    }
+    auto chosen = dataset.with_column("y", choice).to_table();
+    expect_column(*chosen, bare, bare.column, what, "y");
+  }
+  auto constant = constant_for(*plain->type());
+  if (!constant) return;
+  std::string what = str(test.name, " ", where, ", filled");
+  std::vector<int64_t> holes, valid = valid_rows(*plain);
+  for (int64_t i = 0; i < kTypeRows; ++i) {
+    if (!std::binary_search(valid.begin(), valid.end(), i)) holes.push_back(i);
+  }
+  for (const Dataset& filled :
+       {dataset.fill_na(*constant), dataset.fill_na(*constant, {.columns = {"x"}}),
+        dataset.with_column("x", col("x").fill_null(*constant))}) {
+    EXPECT_EQ(filled.drop_na({"x"}).count(), kTypeRows) << what;
+    EXPECT_EQ(
+        ints(*filled.filter(col("x") == *constant && !col("x").is_null()).to_table(), "id").size(),
+        holes.size() + static_cast<size_t>(dataset.filter(col("x") == *constant).count()))
+        << what;
+  }
+  for (const auto& options : {FillNaOptions{}, FillNaOptions{.columns = {"x"}}}) {
+    auto filled = dataset.fill_na(*constant, options);
+    EXPECT_TRUE(filled.to_table()->GetColumnByName("x")->type()->Equals(
+        *dataset.to_table()->GetColumnByName("x")->type()))
+        << what;
+    expect_column(
+        *filled.filter(!col("id").is_in(std::vector<Expression>(holes.begin(), holes.end())))
+             .to_table(),
+        test, test.column, what);
+  }
+}
+
+Row same_row(const Row& row) { return row; }
+std::vector<Row> twice(const Row& row) { return {row, row}; }
+
+void walk_row_functions(const Dataset& dataset, const TypeCase& test, const std::string& where) {
+  std::string what = str(test.name, " ", where);
+  expect_column(*dataset.map(same_row).to_table(), test, test.column, what + ", row by row");
+  auto doubled = dataset.filter(col("id") < 20).flat_map(twice).to_table();
+  EXPECT_EQ(doubled->num_rows(), 40);
+  expect_column(*doubled, test, test.column, what + ", each row twice");
+  auto odd = dataset.filter([](const Row& row) { return row.get<int64_t>("id") % 2 == 1; });
+  expect_column(*odd.to_table(), test, test.column, what + ", some rows");
+}
+
 TEST(TypesTest, EveryTypeThroughEveryPathFromAFunction) {
   ParquetFolder folder;
   arrow::Int64Builder ids;
@@ -256,6 +349,10 @@ TEST(TypesTest, EveryTypeThroughEveryPathFromAFunction) {
     attached = test.column;
     walk_all_paths(read_parquet(path).map_batches(attach, {.batch_size = 5}), test,
                    "from a function");
+    walk_choices(read_parquet(path).map_batches(attach, {.batch_size = 5}), test,
+                 "from a function");
+    walk_row_functions(read_parquet(path).map_batches(attach, {.batch_size = 5}), test,
+                       "from a function");
     if (testing::Test::HasFatalFailure()) return;
   }
   attached = nullptr;
@@ -285,6 +382,8 @@ TEST(TypesTest, EveryTypeThroughEveryPathFromAFile) {
     test.column = test.plain;
     test.compare_decoded = true;
     walk_all_paths(read_parquet(path), test, "from a file");
+    walk_choices(read_parquet(path), test, "from a file");
+    walk_row_functions(read_parquet(path), test, "from a file");
     if (testing::Test::HasFatalFailure()) return;
   }
 }

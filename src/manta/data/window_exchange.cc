@@ -81,6 +81,12 @@ WindowExchange::WindowExchange(const OpenPass& open, int64_t windows,
       known_(open.from.window_first_row),
       window_(open.from.window),
       row_(open.from.rows) {
+  // Else the pass would end at once, as one whose rows have all been taken.
+  if (int64_t last = std::max<int64_t>(windows - 1, 0); open.from.window > last) {
+    throw_bad_position(from_, dataset_,
+                       str("there is no window ", from_.window, " in epoch ", from_.epoch,
+                           ", which has the windows 0 to ", last));
+  }
   int world = 0;
   for (const auto& each : ranks) world += static_cast<int>(each.size());
   StepRule rule{open.global_batch, open.smallest_rest, world, open.drop_last};

@@ -49,6 +49,7 @@ class WindowExchange {
   };
 
   /// `ranks`: of each node. `windows`: of the epoch; the pass begins in the one of `open.from`.
+  /// Throws Error(kCorrupt) if there is no such window.
   WindowExchange(const OpenPass& open, int64_t windows, std::vector<std::vector<int32_t>> ranks,
                  const ExchangeOptions& options);
 

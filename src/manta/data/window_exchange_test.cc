@@ -265,5 +265,22 @@ TEST(WindowExchangeTest, APositionBehindItsWindowIsRefused) {
   EXPECT_THAT(error.what(), HasSubstr("window 1 has the rows before row 80 only"));
 }
 
+TEST(WindowExchangeTest, AWindowThatThereIsNotIsRefused) {
+  OpenPass open;
+  open.dataset = "train";
+  open.global_batch = 10;
+  open.smallest_rest = 5;
+  for (int64_t window : {4, 5, 1'000'000'000}) {
+    open.from = {0, 5, window, 2};
+    Error error = error_of([&] { WindowExchange(open, 4, {{0}, {1}}, {0, 2}); });
+    EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
+    EXPECT_THAT(error.what(), HasSubstr("which has the windows 0 to 3"));
+  }
+  open.from = {0, 5, 3, 2};
+  EXPECT_FALSE(WindowExchange(open, 4, {{0}, {1}}, {0, 2}).at_end());
+  open.from = {};
+  EXPECT_TRUE(WindowExchange(open, 0, {{0}, {1}}, {0, 2}).at_end());
+}
+
 }  // namespace
 }  // namespace manta::data

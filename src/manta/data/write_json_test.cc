@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "manta/base/error_internal.h"
+#include "manta/data/expression_internal.h"
 #include "manta/data/parquet_fixture_internal.h"
 #include "manta/data/sources.h"
 
@@ -41,6 +42,75 @@ TEST(WriteJsonTest, WhatIsWrittenIsReadAgain) {
   EXPECT_EQ(read_json(folder / "out").count(), 5);
   EXPECT_EQ(rows.filter(col("id") < 0).write_json(folder / "none"), 0);
   EXPECT_EQ(text_of(folder / "none/part-00000.jsonl"), "");
+}
+
+// With .column_types, what is written comes back as it was.
+TEST(WriteJsonTest, EveryTypeThatHasANameIsReadAgainAlsoFromCsv) {
+  struct {
+    const char* type;
+    Json values;
+  } cases[] = {
+      {"bool", {true, nullptr}},
+      {"int8", {-128, nullptr}},
+      {"uint64", {UINT64_MAX, nullptr}},
+      {"float16", {1.5, nullptr, -65504}},
+      {"float32", {0.5, nullptr}},
+      {"decimal128(10, 2)", {"-12345678.90", nullptr, "0.05"}},
+      {"decimal128(38, 0)", {"12345678901234567890123456789012345678", nullptr}},
+      {"decimal256(60, 2)",
+       {"1234567890123456789012345678901234567890123456789012345678.90", nullptr, "-0.01"}},
+      {"string", {"a", nullptr}},
+      {"large_string", {"a", nullptr}},
+      {"large_binary", {"a", nullptr}},
+      {"date32", {18262, nullptr}},
+      {"date64", {86400000, nullptr}},
+      {"time32[s]", {7, nullptr}},
+      {"time32[ms]", {7, nullptr}},
+      {"time64[us]", {7, nullptr}},
+      {"time64[ns]", {7, nullptr}},
+      {"timestamp[us]", {"2020-01-31 08:30:00.5", nullptr}},
+      {"timestamp[ns, tz=UTC]", {"2020-01-31 08:30:00.5", nullptr}},
+      {"timestamp[ms, tz=Europe/Berlin]", {"2020-01-31 08:30:00.5", nullptr}},
+      {"duration[s]", {-90, nullptr}},
+      {"duration[ns]", {90, nullptr}}};
+  ParquetFolder folder;
+  int number = 0;
+  for (const auto& one : cases) {
+    SCOPED_TRACE(one.type);
+    auto type = type_by_name(one.type, "a test");
+    auto column = array_from_json(type, one.values);
+    std::vector<int64_t> id(static_cast<size_t>(column->length()), 1);
+    auto table = arrow::Table::Make(
+        arrow::schema({arrow::field("x", type), arrow::field("id", arrow::int64())}),
+        {column, array_from_json(arrow::int64(), id)});
+    std::string json = folder / str("json", number), csv = folder / str("csv", number++);
+    from_arrow(table).write_json(json);
+    Dataset lines = read_json(json, {.column_types = {{"x", one.type}}});
+    EXPECT_TRUE(lines.to_table()->Equals(*table)) << lines.to_table()->ToString();
+    EXPECT_TRUE(Dataset::from_json(lines.to_json()).to_table()->Equals(*table));
+    from_arrow(table).write_csv(csv);
+    bool text = std::string_view(one.type).find("string") != std::string_view::npos ||
+                std::string_view(one.type).find("binary") != std::string_view::npos;
+    Dataset records =
+        read_csv(csv, {.column_types = {{"x", one.type}}, .strings_can_be_null = text});
+    EXPECT_TRUE(records.to_table()->Equals(*table)) << records.to_table()->ToString();
+    EXPECT_TRUE(Dataset::from_json(records.to_json()).to_table()->Equals(*table));
+  }
+  // What does not fit is not rounded.
+  const std::pair<const char*, const char*> bad[] = {
+      {"decimal128(5, 2)", "1.505"}, {"decimal128(5, 2)", "1000"}, {"float16", "70000"},
+      {"decimal256(50, 1)", "0.25"}, {"duration[s]", "1.5"},       {"time32[ms]", "0.5"}};
+  for (const auto& [type, value] : bad) {
+    SCOPED_TRACE(type);
+    std::ofstream(folder / "bad.json") << "{\"x\": " << value << "}\n";
+    std::ofstream(folder / "bad.csv") << "x\n" << value << "\n";
+    auto refused = [&](const Dataset& rows) {
+      EXPECT_THAT(message_of(ErrorKind::kInvalidArgument, [&] { rows.to_table(); }),
+                  AllOf(HasSubstr("'x'"), HasSubstr(value), HasSubstr(type)));
+    };
+    refused(read_json(folder / "bad.json", {.column_types = {{"x", type}}}));
+    refused(read_csv(folder / "bad.csv", {.column_types = {{"x", type}}}));
+  }
 }
 
 // Each value as JSON has it.

@@ -44,6 +44,7 @@ std::optional<CategoryKind> scalar_kind(const arrow::DataType& type) {
       return CategoryKind::kInteger;
     case arrow::Type::UINT64:
       return CategoryKind::kUnsigned;
+    case arrow::Type::HALF_FLOAT:
     case arrow::Type::FLOAT:
     case arrow::Type::DOUBLE:
       return CategoryKind::kFloat;
@@ -65,7 +66,7 @@ std::optional<CategoryKind> scalar_kind(const arrow::DataType& type) {
   throw Error(ErrorKind::kInvalidArgument,
               str(who, ": column '", column, "' is of type ", type.ToString(),
                   ", whose values cannot be categories; these can: texts, integers, booleans, "
-                  "float32 and float64, and lists of them. Cast it to string or int64 before"));
+                  "floating-point numbers, and lists of them. Cast it to string or int64 before"));
 }
 
 }  // namespace

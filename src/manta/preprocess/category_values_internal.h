@@ -1,6 +1,7 @@
 #pragma once
 
 #include <arrow/api.h>
+#include <arrow/util/float16.h>
 
 #include <bit>
 #include <cmath>
@@ -8,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/json.h"
 
 /// Columns whose values can be categories, value by value.
@@ -109,6 +111,8 @@ void each_float(const arrow::Array& column, int64_t begin, int64_t end, Take& ta
   for (int64_t i = begin; i < end; ++i) {
     if (column.IsNull(i)) {
       take.null(i);
+    } else if constexpr (std::is_same_v<ArrowType, arrow::HalfFloatType>) {
+      take_float(i, arrow::util::Float16::FromBits(values[i]).ToDouble(), take);
     } else {
       take_float(i, static_cast<double>(values[i]), take);
     }
@@ -162,6 +166,8 @@ void for_each_value(const arrow::Array& column, int64_t begin, int64_t end, Take
       return each_integer<arrow::UInt32Type>(column, begin, end, take);
     case arrow::Type::UINT64:
       return each_integer<arrow::UInt64Type>(column, begin, end, take);
+    case arrow::Type::HALF_FLOAT:
+      return each_float<arrow::HalfFloatType>(column, begin, end, take);
     case arrow::Type::FLOAT:
       return each_float<arrow::FloatType>(column, begin, end, take);
     case arrow::Type::DOUBLE:
@@ -173,7 +179,7 @@ void for_each_value(const arrow::Array& column, int64_t begin, int64_t end, Take
     case arrow::Type::STRING_VIEW:
       return each_text<arrow::StringViewArray>(column, begin, end, take);
     default:
-      return;  // kind_of has refused it
+      MANTA_CHECK(false, "values of a type that kind_of refuses");
   }
 }
 

@@ -226,6 +226,30 @@ TEST(FamilyTest, ValuesThatCannotBeAreErrorsThatNameThem) {
               HasSubstr("cannot hold"));
 }
 
+TEST(FamilyTest, ImputersFillColumnsOfEveryTextTypeAndOfNullsOnly) {
+  auto batch =
+      batch_of({{"v", arrow::utf8_view(), {"a", nullptr, "a"}},
+                {"w", arrow::large_utf8(), {"a", nullptr, "a"}},
+                {"d", arrow::dictionary(arrow::int8(), arrow::utf8_view()), {"a", nullptr, "a"}}});
+  for (const char* column : {"v", "w", "d"}) {
+    auto most = learned(SimpleImputer({column}, {.strategy = "most_frequent"}), batch);
+    EXPECT_EQ(text_of(*most.transform_batch(batch), column), "a a a");
+    auto constant = SimpleImputer({column}, {.strategy = "constant", .fill_value = "?"});
+    EXPECT_EQ(text_of(*constant.transform_batch(batch), column), "a ? a");
+  }
+  auto nulls = batch_of({{"x", arrow::null(), {nullptr, nullptr}}});
+  const std::pair<Json, const char*> fills[] = {
+      {"?", "string"}, {true, "bool"}, {7, "int64"}, {2.5, "double"}, {UINT64_MAX, "uint64"}};
+  for (const auto& [value, type] : fills) {
+    auto imputer = SimpleImputer({"x"}, {.strategy = "constant", .fill_value = value});
+    auto filled = all_of(imputer.transform(rows_of(nulls)));
+    EXPECT_EQ(filled->schema()->field(0)->type()->ToString(), type);
+    EXPECT_EQ(filled->column(0)->null_count(), 0);
+    EXPECT_EQ(imputer.transform_batch(nulls->Slice(0, 0))->schema()->field(0)->type()->ToString(),
+              type);
+  }
+}
+
 TEST(FamilyTest, NullAndNaNOfWhatLearnsNothing) {
   arrow::DoubleBuilder builder;
   for (double x : {3.0, 0.0, double(NAN), double(INFINITY)}) {
@@ -384,6 +408,18 @@ TEST(FamilyTest, CategoriesAreExact) {
   EXPECT_THAT(data::ints(*coded, "t"), testing::UnorderedElementsAre(0, 1, 2, 3, 4, 5, 6));
   auto back = dynamic_cast<const Invertible&>(*same).inverse_transform_batch(coded);
   EXPECT_TRUE(back->Equals(*batch)) << back->ToString();
+  // Codes of any numeric type.
+  for (const auto& type : {arrow::float16(), arrow::float32(), arrow::float64(), arrow::uint8()}) {
+    auto codes = batch_of({{"t", type, {4, 0, nullptr}},
+                           {"i", type, {6, 1, 0}},
+                           {"u", type, {0, 1, 6}},
+                           {"f", type, {5, 6, 0}}});
+    auto values = dynamic_cast<const Invertible&>(*same).inverse_transform_batch(codes);
+    EXPECT_EQ(text_of(*values, "i"), str(INT64_MAX, " -1 ", INT64_MIN)) << type->ToString();
+    EXPECT_EQ(text_of(*values, "f"), "2 1e+300 -7") << type->ToString();
+    EXPECT_FALSE(values->GetColumnByName("t")->IsNull(0));
+    EXPECT_TRUE(values->GetColumnByName("t")->IsNull(2));
+  }
   // Other types with the same numbers; and numbers that are near, which are others.
   auto floats = batch_of({{"t", arrow::large_utf8(), {"", "?"}},
                           {"i", arrow::float64(), {0, 0.5}},

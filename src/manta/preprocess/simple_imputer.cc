@@ -7,6 +7,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/base/json_input_internal.h"
+#include "manta/data/choose_rows_internal.h"
 #include "manta/data/expression_internal.h"
 #include "manta/data/plain_columns_internal.h"
 #include "manta/io/arrow_status_internal.h"
@@ -54,6 +55,16 @@ std::shared_ptr<arrow::Scalar> fill_of(const Json& value,
                   ", which cannot hold ", short_text(value), ", with which its nulls are filled"));
 }
 
+// That of a column in which nothing else is.
+std::shared_ptr<arrow::DataType> type_of_fill(const Json& value) {
+  if (value.is_string()) return arrow::utf8();
+  if (value.is_boolean()) return arrow::boolean();
+  if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX}) {
+    return arrow::uint64();
+  }
+  return value.is_number_integer() ? arrow::int64() : arrow::float64();
+}
+
 bool has_missing(const arrow::Array& column) {
   if (column.null_count() > 0) return true;
   auto is_nan = [](auto x) { return std::isnan(x); };
@@ -75,9 +86,7 @@ std::shared_ptr<arrow::Array> filled(const std::shared_ptr<arrow::Array>& column
   arrow::compute::NullOptions nan_too(true);
   auto missing =
       check(arrow::compute::CallFunction("is_null", {column}, &nan_too), "looking for nulls");
-  auto result =
-      check(arrow::compute::CallFunction("if_else", {missing, fill, column}), "filling nulls");
-  return result.make_array();
+  return data::if_else_rows(missing, fill, column, column->length()).make_array();
 }
 
 }  // namespace
@@ -150,6 +159,13 @@ data::BatchPtr SimpleImputer::transform_batch(const data::BatchPtr& batch) const
     const std::string& column = columns_.inputs()[i];
     arrays[i] = strategy_ == "mean" ? preprocess::numbers_of(arrays[i], column, name())
                                     : data::plain_column(arrays[i]);
+    if (arrays[i]->type_id() == arrow::Type::NA) {
+      auto type = type_of_fill(fills_[i]);
+      arrays[i] =
+          check(arrow::MakeArrayFromScalar(*fill_of(fills_[i], type, column), arrays[i]->length()),
+                "filling nulls");
+      continue;
+    }
     arrays[i] = filled(arrays[i], fill_of(fills_[i], arrays[i]->type(), column));
   }
   return columns_.with(batch, std::move(arrays));

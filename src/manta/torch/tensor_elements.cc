@@ -1,8 +1,11 @@
 #include <arrow/array.h>
+#include <arrow/extension/fixed_shape_tensor.h>
+#include <arrow/extension_type.h>
 #include <arrow/type.h>
 #include <arrow/type_traits.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "manta/base/error_internal.h"
@@ -16,6 +19,27 @@ constexpr int64_t kUnknownLength = -1;  // no row has told it yet
 int64_t product(const std::vector<int64_t>& shape, size_t dimensions) {
   auto end = shape.begin() + static_cast<std::ptrdiff_t>(dimensions);
   return std::accumulate(shape.begin(), end, int64_t{1}, std::multiplies<>());
+}
+
+// Extension types as what they are stored as.
+std::shared_ptr<arrow::Array> stored(std::shared_ptr<arrow::Array> array) {
+  while (array->type_id() == arrow::Type::EXTENSION) {
+    array = static_cast<const arrow::ExtensionArray&>(*array).storage();
+  }
+  return array;
+}
+
+const arrow::DataType& stored(const arrow::DataType& type) {
+  const arrow::DataType* inner = &type;
+  while (inner->id() == arrow::Type::EXTENSION) {
+    inner = static_cast<const arrow::ExtensionType&>(*inner).storage_type().get();
+  }
+  return *inner;
+}
+
+// Null: it is another type.
+const arrow::extension::FixedShapeTensorType* tensor_type(const arrow::DataType& type) {
+  return dynamic_cast<const arrow::extension::FixedShapeTensorType*>(&type);
 }
 
 // The bytes of a buffer as an array of numbers.
@@ -63,11 +87,20 @@ class Descent {
   // Of a column without rows nobody knows the lengths; its tensor has no numbers anyway.
   void finish() {
     std::replace(column_.shape.begin(), column_.shape.end(), kUnknownLength, int64_t{0});
+    for (auto tensors = shapes_.rbegin(); tensors != shapes_.rend(); ++tensors) {
+      auto at = column_.shape.begin() + static_cast<std::ptrdiff_t>(tensors->first);
+      at = column_.shape.erase(at);
+      column_.shape.insert(at, tensors->second.begin(), tensors->second.end());
+    }
   }
 
  private:
   // `count` lists of `array`, from `offset`, become what is in them.
   void descend(std::shared_ptr<arrow::Array>& array, int64_t& offset, int64_t count, size_t depth) {
+    while (array->type_id() == arrow::Type::EXTENSION) {
+      if (auto* tensors = tensor_type(*array->type())) shapes_[depth] = tensors->shape();
+      array = static_cast<const arrow::ExtensionArray&>(*array).storage();
+    }
     auto list = array;  // outlives what it is replaced with
     bool fixed = list->type_id() == arrow::Type::FIXED_SIZE_LIST ||
                  list->type_id() == arrow::Type::FIXED_SIZE_BINARY;
@@ -116,6 +149,7 @@ class Descent {
   }
 
   TensorColumn& column_;
+  std::map<size_t, std::vector<int64_t>> shapes_;  // by depth, of tensors that are stored as lists
 };
 
 // The row whose list has the element.
@@ -151,7 +185,8 @@ RaggedColumn ragged(const std::string& name, const std::shared_ptr<arrow::DataTy
   RaggedColumn result{described(name, type), {0}};
   result.elements.row_of = [&](int64_t element) { return row_with(result.offsets, element); };
   Descent descent(result.elements);
-  for (const auto& [array, offset, rows] : parts) {
+  for (const auto& [column, offset, rows] : parts) {
+    auto array = stored(column);
     int64_t first = 0;
     std::shared_ptr<arrow::Array> values;
     bool lists = with_lengths(*array, [&, offset = offset, rows = rows](const auto& each) {
@@ -180,11 +215,27 @@ RaggedColumn ragged(const std::string& name, const std::shared_ptr<arrow::DataTy
   return result;
 }
 
+namespace {
+
+void require_plain_order(const arrow::extension::FixedShapeTensorType& tensors,
+                         const arrow::DataType& type, const std::string& column) {
+  if (std::is_sorted(tensors.permutation().begin(), tensors.permutation().end())) return;
+  throw Error(ErrorKind::kInvalidArgument,
+              str("column '", column, "' is of type ", type.ToString(),
+                  ", whose dimensions are stored in another order; store them in their order, or "
+                  "take the storage of the column in a map_batches and permute the tensor"));
+}
+
+}  // namespace
+
 const arrow::DataType& number_type(const arrow::DataType& type, const std::string& column) {
   const arrow::DataType* inner = &type;
   while (inner->id() == arrow::Type::LIST || inner->id() == arrow::Type::LARGE_LIST ||
-         inner->id() == arrow::Type::FIXED_SIZE_LIST) {
-    inner = static_cast<const arrow::BaseListType&>(*inner).value_type().get();
+         inner->id() == arrow::Type::FIXED_SIZE_LIST || inner->id() == arrow::Type::EXTENSION) {
+    if (auto* tensors = tensor_type(*inner)) require_plain_order(*tensors, type, column);
+    inner = inner->id() == arrow::Type::EXTENSION
+                ? &stored(*inner)
+                : static_cast<const arrow::BaseListType&>(*inner).value_type().get();
   }
   arrow::Type::type id = inner->id();
   if (id == arrow::Type::BINARY || id == arrow::Type::LARGE_BINARY ||

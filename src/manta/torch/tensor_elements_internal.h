@@ -39,7 +39,8 @@ struct TensorColumn {
   int64_t width() const;  ///< Numbers in a row.
 };
 
-/// The numbers in lists, large lists, fixed-size lists, at any depth, and binary values, as bytes.
+/// The numbers in lists, large lists, fixed-size lists, at any depth, and binary values, as bytes;
+/// of extension types those that they are stored as, of arrow.fixed_shape_tensor in its shape.
 /// Copies nothing. Throws Error(kInvalidArgument) naming the column and the row if a list is null,
 /// if lists are not of equal length, or if the column is of another type than numbers in the end.
 TensorColumn rectangular(const std::string& name, const std::shared_ptr<arrow::DataType>& type,

@@ -1,6 +1,9 @@
 // Lists, arrays, images and bytes as tensors.
 
 #include <arrow/api.h>
+#include <arrow/extension/fixed_shape_tensor.h>
+#include <arrow/extension/uuid.h>
+#include <arrow/extension_type.h>
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -38,6 +41,34 @@ Json nested(const std::vector<int64_t>& shape, int64_t& next, size_t depth = 0) 
   Json values = Json::array();
   for (int64_t i = 0; i < shape[depth]; ++i) values.push_back(nested(shape, next, depth + 1));
   return values;
+}
+
+TEST(TensorShapesTest, ExtensionTypesAreWhatTheyAreStoredAs) {
+  int64_t next = 0;
+  auto storage = array_from_json(arrow::fixed_size_list(arrow::float32(), 6), nested({4, 6}, next));
+  auto type = arrow::extension::fixed_shape_tensor(arrow::float32(), {2, 3});
+  auto tensors = arrow::ExtensionType::WrapArray(type, storage);
+  auto whole = TorchBatch(one_column(tensors))["c"];
+  EXPECT_TRUE(torch::equal(whole, counted({4, 2, 3}, torch::kFloat32)));
+  auto some = TorchBatch(one_column(tensors)->Slice(1, 2))["c"];
+  EXPECT_TRUE(torch::equal(some, counted({2, 2, 3}, torch::kFloat32, 6)));
+  auto none = TorchBatch(one_column(tensors)->Slice(0, 0))["c"];
+  EXPECT_THAT(none.sizes(), ElementsAre(0, 2, 3));
+  auto lists = check(arrow::ListArray::FromArrays(*array_from_json(arrow::int32(), {0, 2, 4}),
+                                                  *tensors),
+                     "test data");
+  EXPECT_TRUE(torch::equal(TorchBatch(one_column(lists))["c"],
+                           counted({2, 2, 2, 3}, torch::kFloat32)));
+  EXPECT_THAT(TorchBatch(one_column(lists)).ragged("c").values.sizes(), ElementsAre(4, 2, 3));
+  auto permuted = arrow::extension::fixed_shape_tensor(arrow::float32(), {2, 3}, {1, 0});
+  EXPECT_THAT(message_of([&] {
+                TorchBatch(one_column(arrow::ExtensionType::WrapArray(permuted, storage)))["c"];
+              }),
+              AllOf(HasSubstr("'c'"), HasSubstr("another order")));
+  auto ids = arrow::ExtensionType::WrapArray(
+      arrow::extension::uuid(),
+      array_from_json(arrow::fixed_size_binary(16), {"0123456789abcdef"}));
+  EXPECT_THAT(TorchBatch(one_column(ids))["c"].sizes(), ElementsAre(1, 16));
 }
 
 TEST(TensorShapesTest, NestedFixedSizeListsHaveTheShapeOfTheirType) {

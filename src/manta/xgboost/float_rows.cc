@@ -3,10 +3,14 @@
 #include <arrow/util/float16.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <type_traits>
 
 #include "manta/base/error_internal.h"
+#include "manta/base/log_internal.h"
 #include "manta/data/operation_internal.h"
 #include "manta/data/unknown_column_internal.h"
 #include "manta/xgboost/float_rows_internal.h"
@@ -97,6 +101,37 @@ void write_vectors(const arrow::ArrayData& column, int64_t offset, int64_t rows,
   }
 }
 
+// Where, from `offset` on, the first integer is that float32 does not hold.
+template <class T>
+std::optional<int64_t> first_rounded_of(const arrow::ArrayData& data, int64_t offset,
+                                        int64_t count) {
+  const T* values = data.GetValues<T>(1) + offset;
+  for (int64_t i = 0; i < count; ++i) {
+    // What has 24 digits behind its zeros at the end, or fewer, is exact.
+    using Unsigned = std::make_unsigned_t<T>;
+    auto distance = values[i] < 0 ? Unsigned{0} - static_cast<Unsigned>(values[i])
+                                  : static_cast<Unsigned>(values[i]);
+    if (distance >> 24 == 0) continue;
+    bool exact = (distance >> std::countr_zero(distance)) >> 24 == 0;
+    if (!exact && data.IsValid(offset + i)) return i;
+  }
+  return std::nullopt;
+}
+std::optional<int64_t> first_rounded(const arrow::ArrayData& data, int64_t offset, int64_t count) {
+  switch (data.type->id()) {
+    case arrow::Type::INT32:
+      return first_rounded_of<int32_t>(data, offset, count);
+    case arrow::Type::INT64:
+      return first_rounded_of<int64_t>(data, offset, count);
+    case arrow::Type::UINT32:
+      return first_rounded_of<uint32_t>(data, offset, count);
+    case arrow::Type::UINT64:
+      return first_rounded_of<uint64_t>(data, offset, count);
+    default:
+      return std::nullopt;
+  }
+}
+
 }  // namespace
 
 FeatureColumn feature_column(const arrow::Schema& schema, const std::string& name) {
@@ -160,8 +195,8 @@ void write_floats(const arrow::ArrayData& column, int64_t offset, int64_t rows, 
   }
 }
 
-FloatRows::FloatRows(const std::vector<FeatureColumn>& columns, std::string where)
-    : columns_(columns), where_(std::move(where)) {
+FloatRows::FloatRows(const std::vector<FeatureColumn>& columns, std::string where, bool warns)
+    : columns_(columns), where_(std::move(where)), to_warn_of_(columns.size(), warns) {
   for (const auto& column : columns_) width_ += std::max<int64_t>(column.width, 1);
 }
 
@@ -184,6 +219,27 @@ void FloatRows::look_up(const arrow::Schema& schema) {
     }
     places_.push_back(place);
   }
+}
+
+void FloatRows::warn_of_rounded(size_t column, const arrow::Array& values, int64_t offset,
+                                int64_t rows, int64_t first_row) {
+  if (!to_warn_of_[column]) return;
+  int64_t width = std::max<int64_t>(columns_[column].width, 1);
+  const arrow::ArrayData* numbers = values.data().get();
+  int64_t first = offset;
+  if (columns_[column].width > 0) {
+    first = (numbers->offset + offset) * width;
+    numbers = numbers->child_data[0].get();
+  }
+  auto place = first_rounded(*numbers, first, rows * width);
+  if (!place) return;
+  to_warn_of_[column] = false;
+  log_warning(str("the column '", columns_[column].name, "' of ", where_, " has ",
+                  values.GetScalar(offset + *place / width).ValueOrDie()->ToString(), " in row ",
+                  first_row + *place / width,
+                  ", which is rounded to float32, in which trees are trained; others may become "
+                  "the same number: drop_columns it if it only names things, or make categories of "
+                  "it with a preprocessor"));
 }
 
 // realloc moves large pieces of memory by their pages, without a copy.
@@ -220,6 +276,7 @@ void FloatRows::append(const arrow::RecordBatch& batch, int64_t offset, int64_t 
     } else {
       write_vectors(column, offset, rows, begin, width_, width);
     }
+    warn_of_rounded(k, *batch.column(place), offset, rows, first_row);
     for (int64_t i = 0; may_be_infinite(*column.type) && i < rows; ++i) {
       const float* values = begin + i * width_;
       if (std::none_of(values, values + std::max<int64_t>(width, 1),

@@ -40,8 +40,9 @@ void require_number_columns(const arrow::Schema& schema, const std::vector<std::
 /// values as NaN. Grows without copying what is there.
 class FloatRows {
  public:
-  /// `columns` must outlive it. `where` is for errors.
-  FloatRows(const std::vector<FeatureColumn>& columns, std::string where);
+  /// `columns` must outlive it. `where` is for errors. `warns`: once for each column of integers of
+  /// which one is rounded, since two identifiers may become one then.
+  FloatRows(const std::vector<FeatureColumn>& columns, std::string where, bool warns = false);
 
   /// Adds the rows from `offset` on. `first_row` is the number of the first, for errors. Throws
   /// Error(kInvalidArgument) for a column of another type, and for an infinite value or one beyond
@@ -61,7 +62,11 @@ class FloatRows {
   void look_up(const arrow::Schema& schema);
 
   const std::vector<FeatureColumn>& columns_;
+  void warn_of_rounded(size_t column, const arrow::Array& values, int64_t offset, int64_t rows,
+                       int64_t first_row);
+
   const std::string where_;
+  std::vector<bool> to_warn_of_;  // by column
   int64_t width_ = 0;
   std::shared_ptr<arrow::Schema> schema_;  // of the batch before
   std::vector<int> places_;                // of the columns in it

@@ -21,7 +21,7 @@ std::string named_set(const std::string& dataset) { return "data set '" + datase
 // A worker's rows, as the library takes them: all in one batch, as many times as it likes.
 struct Rows {
   Rows(const TrainingColumns& columns, std::string dataset)
-      : features(columns.features, named_set(dataset)),
+      : features(columns.features, named_set(dataset), /*warns=*/true),
         label(columns.label),
         name(std::move(dataset)) {}
 
