@@ -13,7 +13,7 @@
 namespace manta {
 namespace {
 
-constexpr std::chrono::milliseconds kJoinDeadline{20'000};
+constexpr std::chrono::milliseconds kFindDeadline{20'000};
 constexpr std::chrono::seconds kOrderDeadline{60};
 // Of one try: an address of a driver that is gone may not answer at all.
 constexpr std::chrono::seconds kOneTry{5};
@@ -33,7 +33,7 @@ FoundDriver connect_by(const std::string& text, Deadline deadline) {
 
 struct JoinFile {
   std::string path;
-  std::chrono::milliseconds wait = kJoinDeadline;
+  std::chrono::milliseconds wait = kFindDeadline;
 };
 
 JoinFile parse_file(const std::string& from) {
@@ -74,7 +74,7 @@ std::string read_file(const std::string& path) {
 FoundDriver find_driver(const std::string& from) {
   if (from == "stdin" || from == kHeldByInput) {
     std::string text = AgentOrder::read_line(STDIN_FILENO, kOrderDeadline);
-    return connect_by(text, Deadline::after(kJoinDeadline));
+    return connect_by(text, Deadline::after(kFindDeadline));
   }
   JoinFile file = parse_file(from);
   Deadline deadline = Deadline::after(file.wait);
