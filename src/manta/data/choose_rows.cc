@@ -15,6 +15,8 @@ constexpr const char* kChoosing = "choosing values";
 
 // Nothing if Arrow has no kernel for values of this type; it may take one for a wider type.
 std::optional<Datum> by_kernel(const char* function, const std::vector<Datum>& arguments) {
+  // Those for unions give other values.
+  if (arrow::is_nested(arguments.back().type()->id())) return std::nullopt;
   auto result = arrow::compute::CallFunction(function, arguments);
   if (result.status().IsNotImplemented()) return std::nullopt;
   Datum made = check(std::move(result), kChoosing);
@@ -80,7 +82,7 @@ Datum first_valid_rows(const std::vector<Datum>& values, int64_t rows) {
       bool valid = arrays[i] ? arrays[i]->IsValid(row) : values[i].scalar()->is_valid;
       if (valid) return static_cast<int64_t>(i);
     }
-    return -1;
+    return static_cast<int64_t>(values.size()) - 1;  // a null, too; those of unions are of a kind
   });
 }
 

@@ -54,11 +54,11 @@ TEST(TensorShapesTest, ExtensionTypesAreWhatTheyAreStoredAs) {
   EXPECT_TRUE(torch::equal(some, counted({2, 2, 3}, torch::kFloat32, 6)));
   auto none = TorchBatch(one_column(tensors)->Slice(0, 0))["c"];
   EXPECT_THAT(none.sizes(), ElementsAre(0, 2, 3));
-  auto lists = check(arrow::ListArray::FromArrays(*array_from_json(arrow::int32(), {0, 2, 4}),
-                                                  *tensors),
-                     "test data");
-  EXPECT_TRUE(torch::equal(TorchBatch(one_column(lists))["c"],
-                           counted({2, 2, 2, 3}, torch::kFloat32)));
+  auto lists =
+      check(arrow::ListArray::FromArrays(*array_from_json(arrow::int32(), {0, 2, 4}), *tensors),
+            "test data");
+  EXPECT_TRUE(
+      torch::equal(TorchBatch(one_column(lists))["c"], counted({2, 2, 2, 3}, torch::kFloat32)));
   EXPECT_THAT(TorchBatch(one_column(lists)).ragged("c").values.sizes(), ElementsAre(4, 2, 3));
   auto permuted = arrow::extension::fixed_shape_tensor(arrow::float32(), {2, 3}, {1, 0});
   EXPECT_THAT(message_of([&] {
