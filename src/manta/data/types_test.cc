@@ -327,12 +327,12 @@ void walk_choices(const Dataset& dataset, const TypeCase& test, const std::strin
   }
 }
 
-Row same_row(const Row& row) { return row; }
+Row row_as_it_is(const Row& row) { return row; }
 std::vector<Row> twice(const Row& row) { return {row, row}; }
 
 void walk_row_functions(const Dataset& dataset, const TypeCase& test, const std::string& where) {
   std::string what = str(test.name, " ", where);
-  expect_column(*dataset.map(same_row).to_table(), test, test.column, what + ", row by row");
+  expect_column(*dataset.map(row_as_it_is).to_table(), test, test.column, what + ", row by row");
   auto doubled = dataset.filter(col("id") < 20).flat_map(twice).to_table();
   EXPECT_EQ(doubled->num_rows(), 40);
   expect_column(*doubled, test, test.column, what + ", each row twice");
