@@ -7,6 +7,7 @@
 #include <vector>
 
 namespace arrow {
+class Array;
 struct ArrayData;
 class DataType;
 class RecordBatch;
@@ -60,11 +61,10 @@ class FloatRows {
   };
   void reserve(int64_t rows);
   void look_up(const arrow::Schema& schema);
-
-  const std::vector<FeatureColumn>& columns_;
   void warn_of_rounded(size_t column, const arrow::Array& values, int64_t offset, int64_t rows,
                        int64_t first_row);
 
+  const std::vector<FeatureColumn>& columns_;
   const std::string where_;
   std::vector<bool> to_warn_of_;  // by column
   int64_t width_ = 0;
