@@ -428,6 +428,7 @@ void ClusterEngine::shutdown() {
     agent.channel->close();
   }
   agents_.clear();
+  for (const auto& [started_as, coming] : coming_) source_->withdraw(started_as);
   // Who never joined will not end by itself in time.
   source_->finish(Deadline::after(were_all_there_ ? kEndDeadline : kEndAnyway));
   fetcher_.reset();

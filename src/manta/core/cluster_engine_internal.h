@@ -87,7 +87,7 @@ class ClusterEngine final : public Engine,
 
   /// A node that was asked for.
   struct Coming {
-    std::string name;  // under which; empty for a new one
+    PossibleNodes node;  // under which name (empty for a new one), and as what
     Clock::time_point asked;
     std::optional<Clock::time_point> spare_since = {};  // nothing needs it
   };

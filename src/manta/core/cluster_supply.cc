@@ -41,7 +41,9 @@ SupplyState ClusterEngine::state() const {
                                 : options.min_nodes.value_or(std::min(
                                       source_->expected(), agents_.size() + coming_.size()));
   for (const auto& [started_as, coming] : coming_) {
-    state.coming.push_back(describe(coming.name, 1));
+    // As it was asked for: the last that joined, which others are taken to be like, may differ.
+    bool is_known = coming.node.total.cpus > 0;
+    state.coming.push_back(is_known ? coming.node : describe(coming.node.name, 1));
   }
   std::set<std::string> leaving;
   size_t there = agents_.size() + coming_.size(), stay = there;
@@ -71,7 +73,7 @@ void ClusterEngine::want_nodes(const std::string& name, size_t count) {
   try {
     for (const auto& started_as : source_->bring(name, count)) {
       log_info(str("asking ", options_.cluster.kind, " for node ", started_as));
-      coming_[started_as] = {name, Clock::now()};
+      coming_[started_as] = {describe(name, 1), Clock::now()};
       withdrawn_.erase(started_as);
     }
   } catch (const Error& error) {
@@ -103,7 +105,7 @@ void ClusterEngine::on_source_failed(const std::string& started_as, const std::s
   }
   auto coming = coming_.find(started_as);
   if (coming == coming_.end()) return;
-  std::string name = coming->second.name;
+  std::string name = coming->second.node.name;
   coming_.erase(coming);
   source_->on_left(started_as);
   count_failure(name, why);
@@ -112,7 +114,7 @@ void ClusterEngine::on_source_failed(const std::string& started_as, const std::s
 void ClusterEngine::on_agent_joined(const std::string& started_as, const NodeInfo& node) {
   auto coming = coming_.find(started_as);
   if (coming != coming_.end()) {
-    retries_.came(coming->second.name);
+    retries_.came(coming->second.node.name);
     coming_.erase(coming);
   }
   known_[started_as] = node;
@@ -125,9 +127,9 @@ void ClusterEngine::look_at_coming() {
   auto now = Clock::now();
   std::vector<std::pair<std::string, std::string>> late;
   for (const auto& [started_as, coming] : coming_) {
-    bool queues = coming.name.empty();
+    bool queues = coming.node.name.empty();
     if (!queues && now - coming.asked > options_.cluster.grow_wait) {
-      late.emplace_back(started_as, coming.name);
+      late.emplace_back(started_as, coming.node.name);
     }
   }
   for (const auto& [started_as, name] : late) {
@@ -155,7 +157,7 @@ void ClusterEngine::spare_nodes(const std::map<std::string, size_t>& spare) {
   std::vector<std::string> over;
   for (auto* each : latest) {
     auto& [started_as, coming] = *each;
-    size_t& count = left[coming.name];
+    size_t& count = left[coming.node.name];
     if (count == 0) {
       coming.spare_since.reset();
       continue;

@@ -76,8 +76,9 @@ class HostsSource final : public NodeSource {
   }
   void on_left(const std::string& host) override { left_.insert(host); }
   void withdraw(const std::string& host) override {
-    ending_.add(std::move(commands_[host]), std::chrono::milliseconds(0));
-    commands_.erase(host);
+    if (auto command = commands_.extract(host)) {
+      ending_.add(std::move(command.mapped()), std::chrono::milliseconds(0));
+    }
     left_.insert(host);
   }
   std::optional<Resources> shape() const override { return std::nullopt; }
@@ -115,12 +116,13 @@ class HostsSource final : public NodeSource {
     options.words = command_for(host);
     options.purpose = "to reach host " + host;
     options.log = str(files_.session_folder, "/agent-", ++started_, ".log");
-    auto& command = commands_[host];
-    command = std::make_unique<SourceCommand>(loop_, options, [this, host](const std::string& how) {
-      on_failed_(host, "the command that starts its agent " + how);
-    });
+    auto command =
+        std::make_unique<SourceCommand>(loop_, options, [this, host](const std::string& how) {
+          on_failed_(host, "the command that starts its agent " + how);
+        });
     command->say(order.text());
     command->close_input();
+    commands_[host] = std::move(command);
   }
 
   EventLoop& loop_;

@@ -69,7 +69,10 @@ void Hub::plan_nodes_now() {
   }
   NodePlan plan = plan_nodes(state);
   for (const auto& [name, count] : plan.bring) supply_->want_nodes(name, count);
-  supply_->spare_nodes(plan.spare);
+  // What is beyond the plan may need them.
+  size_t requests = 0;
+  for (const auto& each : state.waiting) requests += each.asked.size();
+  if (requests < kMostPlanned) supply_->spare_nodes(plan.spare);
   for (NodeId id : plan.release) {
     nodes_.at(id).draining = true;
     ledger_.drain_node(id);

@@ -125,7 +125,7 @@ def start(name, group):
 
 
 def started(name, actor):
-    waiting[actor.node.remote()] = ([], lambda node: nodes.update({name: node}))
+    waiting[actor.node.remote()] = ([], lambda node: nodes.update({name: node} if name in wanted else {}))
     waiting[actor.wait.remote()] = ([name], lambda end: ended(name, f"its agent exited with code {end[0]}", end[1]))
 
 
@@ -142,7 +142,10 @@ def take_back(name):
     for of_name in (actors, nodes, leaving):
         of_name.pop(name, None)
     if name in groups:
-        remove_placement_group(groups.pop(name))
+        try:
+            remove_placement_group(groups.pop(name))
+        except Exception as error:
+            tell(warning=f"the place of {name} is not given back ({type(error).__name__}: {error})")
     return True
 
 

@@ -91,12 +91,8 @@ class RaySource final : public NodeSource {
     return names;
   }
   // Its place is free again at once if the launcher knows that it has ended, else a while later.
-  void on_left(const std::string& name) override {
-    command_->say(Json{{"left", name}}.dump() + "\n");
-  }
-  void withdraw(const std::string& name) override {
-    command_->say(Json{{"withdraw", name}}.dump() + "\n");
-  }
+  void on_left(const std::string& name) override { tell("left", name); }
+  void withdraw(const std::string& name) override { tell("withdraw", name); }
   std::optional<Resources> shape() const override {
     return Resources{.cpus = cpus_, .gpus = settings_["gpus"].get<double>()};
   }
@@ -106,6 +102,15 @@ class RaySource final : public NodeSource {
   }
 
  private:
+  // Whoever calls cannot do anything about it.
+  void tell(const char* what, const std::string& name) {
+    try {
+      command_->say(Json{{what, name}}.dump() + "\n");
+    } catch (const Error& error) {
+      log_warning(str("the place of node ", name, " is not given back: ", error.what()));
+    }
+  }
+
   static std::string variable(const char* name, const std::string& otherwise) {
     const char* value = std::getenv(name);
     return value && *value ? value : otherwise;

@@ -177,7 +177,13 @@ class SlurmSource final : public NodeSource {
       names.push_back(str("job-", ++next_job_));
       std::vector<std::string> words{"--job-name=manta-agent", "-N1", "-n1"};
       words.push_back(cpus_ > 0 ? str("--cpus-per-task=", cpus_) : "--exclusive");
-      run(names.back(), names.back(), words, variables_of_this_job());
+      try {
+        run(names.back(), names.back(), words, variables_of_this_job());
+      } catch (const Error&) {
+        names.pop_back();
+        if (names.empty()) throw;
+        return names;  // the others are on their way; what is missing is asked for again
+      }
     }
     return names;
   }
@@ -196,14 +202,15 @@ class SlurmSource final : public NodeSource {
     options.purpose = "to start agents";
     options.log = str(folder_, "/srun-", ++started_, ".log");
     options.unset = unset;
-    auto& command = commands_[name];
-    command = std::make_unique<SourceCommand>(loop_, options, [this, name](const std::string& how) {
-      on_failed_(name, "srun, which starts its agent, " + how);
-    });
+    auto command =
+        std::make_unique<SourceCommand>(loop_, options, [this, name](const std::string& how) {
+          on_failed_(name, "srun, which starts its agent, " + how);
+        });
     AgentOrder order = order_;
     order.started_as = started_as;
     command->say(order.text());
     command->close_input();
+    commands_[name] = std::move(command);
   }
 
   EventLoop& loop_;

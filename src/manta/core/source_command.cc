@@ -170,7 +170,12 @@ void EndingCommands::add(std::unique_ptr<SourceCommand> command, std::chrono::mi
 }
 
 void EndingCommands::finish(Deadline deadline) {
+  for (auto& command : commands_) command->ask_to_end();
   for (auto& command : commands_) command->finish(deadline);
+}
+
+void SourceCommand::ask_to_end() {
+  if (pid_ > 0) ::kill(-pid_, SIGTERM);
 }
 
 bool SourceCommand::await_end(Deadline deadline) const {

@@ -45,6 +45,8 @@ class SourceCommand {
   std::string said() const;
   /// Waits until then for its end. Then it is asked to end by SIGTERM, and a while later killed.
   void finish(Deadline deadline);
+  /// At once, by SIGTERM.
+  void ask_to_end();
   /// Does not wait: it is asked to end after `grace`, and killed a while later. Nobody is told.
   void end_after(std::chrono::milliseconds grace);
 
@@ -74,6 +76,7 @@ class EndingCommands {
  public:
   /// See SourceCommand::end_after. Null is fine.
   void add(std::unique_ptr<SourceCommand> command, std::chrono::milliseconds grace);
+  /// Asks all of them to end at once, and waits: see SourceCommand::finish.
   void finish(Deadline deadline);
 
  private:

@@ -13,6 +13,7 @@
 #include "manta/data/csv_internal.h"
 #include "manta/data/expression_internal.h"
 #include "manta/data/float_overflow_internal.h"
+#include "manta/data/json_values_internal.h"
 #include "manta/io/arrow_status_internal.h"
 
 namespace manta::data {
@@ -47,6 +48,30 @@ bool has_long_integers(const BlockParser& parser, int column, const CsvFormat& f
   return parser.VisitColumn(column, look).ok() && some;
 }
 
+template <class Type>
+arrow::Result<std::shared_ptr<arrow::Array>> to_decimals(
+    const arrow::Array& column, const std::shared_ptr<arrow::DataType>& type) {
+  const auto& texts = static_cast<const arrow::StringArray&>(column);
+  using Builder = typename arrow::TypeTraits<Type>::BuilderType;
+  Builder builder(type);
+  ARROW_RETURN_NOT_OK(builder.Reserve(texts.length()));
+  for (int64_t i = 0; i < texts.length(); ++i) {
+    if (texts.IsNull(i)) {
+      builder.UnsafeAppendNull();
+      continue;
+    }
+    std::string_view text = texts.GetView(i);
+    text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+    text = text.substr(0, text.find_last_not_of(" \t") + 1);
+    typename Builder::ValueType value;
+    if (!parse_decimal(static_cast<const Type&>(*type), text, value)) {
+      return arrow::Status::Invalid("no number, or too many digits");
+    }
+    builder.UnsafeAppend(value);
+  }
+  return builder.Finish();
+}
+
 }  // namespace
 
 CsvConverter::CsvConverter(std::shared_ptr<arrow::DataType> type, const CsvFormat& format)
@@ -57,7 +82,7 @@ CsvConverter::CsvConverter(std::shared_ptr<arrow::DataType> type, const CsvForma
   options_->quoted_strings_can_be_null = format.quoted_can_be_null;
   auto made = type_;
   if (type_->id() == arrow::Type::HALF_FLOAT) made = arrow::float64();
-  if (arrow::is_decimal(type_->id()) && type_->id() != arrow::Type::DECIMAL128) {
+  if (arrow::is_decimal(type_->id())) {
     made = arrow::utf8();
     options_->strings_can_be_null = true;  // which is for columns of texts
   }
@@ -68,15 +93,11 @@ CsvConverter::CsvConverter(std::shared_ptr<arrow::DataType> type, const CsvForma
 arrow::Result<std::shared_ptr<arrow::Array>> CsvConverter::convert(const BlockParser& parser,
                                                                    int column) const {
   ARROW_ASSIGN_OR_RAISE(auto values, converter_->Convert(parser, column));
-  if (type_->id() == arrow::Type::DECIMAL128) {  // which Arrow does not compare with its digits
-    const auto& decimals = static_cast<const arrow::Decimal128Array&>(*values);
-    int32_t precision = static_cast<const arrow::Decimal128Type&>(*type_).precision();
-    for (int64_t i = 0; i < decimals.length(); ++i) {
-      if (decimals.IsNull(i)) continue;
-      if (!arrow::Decimal128(decimals.GetValue(i)).FitsInPrecision(precision)) {
-        return arrow::Status::Invalid("too large");
-      }
-    }
+  if (type_->id() == arrow::Type::DECIMAL128) {
+    return to_decimals<arrow::Decimal128Type>(*values, type_);
+  }
+  if (type_->id() == arrow::Type::DECIMAL256) {
+    return to_decimals<arrow::Decimal256Type>(*values, type_);
   }
   if (values->type()->Equals(*type_)) return values;
   start_compute();

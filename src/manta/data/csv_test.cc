@@ -9,6 +9,7 @@
 #include "manta/data/csv_internal.h"
 #include "manta/data/parquet_fixture_internal.h"
 #include "manta/data/sources.h"
+#include "manta/data/wide_fixture_internal.h"
 
 namespace manta::data {
 namespace {
@@ -170,6 +171,25 @@ TEST(CsvTest, IntegersAreNotRounded) {
   Dataset chosen = read_csv(path, {.column_types = {{"name", "float64"}}});
   EXPECT_EQ(values_of(chosen.select_columns({"name"}))["name"],
             Json({123456789012345678901234567890., nullptr, 2.}));
+}
+
+TEST(CsvTest, DecimalsHaveAllTheirDigitsOrAreErrors) {
+  CsvFolder folder;
+  auto reading = [&](const std::string& text, const char* type) {
+    return read_csv(folder.write("a.csv", "a,b\n" + text + ",1\nNA,2\n"),
+                    {.column_types = {{"a", type}}})
+        .to_table();
+  };
+  for (const char* type : {"decimal128(10, 2)", "decimal128(38, 2)", "decimal256(50, 2)"}) {
+    EXPECT_EQ(scalar_text(*reading(" +1.5", type), "a", 0), "1.50") << type;
+    EXPECT_EQ(scalar_text(*reading("-125e-2", type), "a", 0), "-1.25") << type;
+    EXPECT_EQ(reading("\".5\"", type)->column(0)->null_count(), 1) << type;
+    for (const char* text : {"1e-100", "1e100", "0.001", "1e+-1", "x", "."}) {
+      EXPECT_THAT(message_of([&] { reading(text, type); }), HasSubstr(text)) << type;
+    }
+  }
+  EXPECT_THAT(message_of([&] { reading("12345678901", "decimal128(38, 30)"); }),
+              HasSubstr("12345678901"));
 }
 
 TEST(CsvTest, TypesAreThoseOfTheFirstFileWithRows) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <set>
 #include <system_error>
 
 #include "manta/base/error_internal.h"
@@ -208,36 +209,59 @@ void add_remote(const FileKind& kind, const RemoteAddress& address, std::vector<
 
 namespace {
 
-// `inside`: the folders that this one is in.
-void walk_below(const fs::path& folder, std::string_view extensions,
-                std::vector<std::pair<dev_t, ino_t>>& inside,
-                const std::function<void(const fs::path&)>& take) {
+/// Calls for the files below a folder.
+class FolderWalk {
+ public:
+  FolderWalk(std::string_view extensions, const std::function<void(const fs::path&)>& take)
+      : extensions_(extensions), take_(take) {}
+
+  void walk(const fs::path& folder, bool by_link = false);
+
+ private:
+  using FolderId = std::pair<dev_t, ino_t>;
+
+  const std::string_view extensions_;
+  const std::function<void(const fs::path&)>& take_;
+  std::vector<FolderId> inside_;  // the folders that the present one is in, and itself
+  int links_ = 0;                 // by which one came to it
+  std::set<FolderId> linked_;     // where links have led since the first of them
+};
+
+void FolderWalk::walk(const fs::path& folder, bool by_link) {
   struct stat info {};
   if (::stat(folder.c_str(), &info) != 0) {
     throw fs::filesystem_error("looking at it", folder,
                                std::error_code(errno, std::generic_category()));
   }
-  std::pair<dev_t, ino_t> id{info.st_dev, info.st_ino};
-  if (std::find(inside.begin(), inside.end(), id) != inside.end()) return;
-  inside.push_back(id);
-  for (const auto& entry : fs::directory_iterator(folder)) {
+  FolderId id{info.st_dev, info.st_ino};
+  if (std::find(inside_.begin(), inside_.end(), id) != inside_.end()) return;
+  // Otherwise folders with links to each other would be read on all ways through them.
+  if (by_link && links_ == 0) linked_.clear();
+  if (by_link && !linked_.insert(id).second) return;
+  inside_.push_back(id);
+  links_ += by_link;
+  // Sorted: which link is the first one to a folder must not depend on the host.
+  std::vector<fs::directory_entry> entries(fs::directory_iterator(folder), {});
+  std::sort(entries.begin(), entries.end());
+  for (const auto& entry : entries) {
     std::string name = entry.path().filename();
     if (name.starts_with(".") || name.starts_with("_")) continue;  // _delta_log, .ipynb_checkpoints
-    if (entry.is_directory()) {
-      walk_below(entry.path(), extensions, inside, take);
-    } else if (has_extension(extensions, name)) {
-      take(entry.path());
+    std::error_code error;  // of a link that leads nowhere: no matter if nobody would read it
+    if (entry.is_directory(error)) {
+      walk(entry.path(), entry.is_symlink(error));
+    } else if (has_extension(extensions_, name)) {
+      take_(entry.path());
     }
   }
-  inside.pop_back();
+  links_ -= by_link;
+  inside_.pop_back();
 }
 
 }  // namespace
 
 void for_files_below(const std::string& folder, std::string_view extensions,
                      const std::function<void(const fs::path&)>& take) {
-  std::vector<std::pair<dev_t, ino_t>> inside;
-  walk_below(folder, extensions, inside, take);
+  FolderWalk(extensions, take).walk(folder);
 }
 
 bool has_extension(std::string_view extensions, const std::string& name) {

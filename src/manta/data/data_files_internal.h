@@ -25,8 +25,8 @@ struct FileKind {
 /// Whether a folder's file of this name is read.
 bool has_extension(std::string_view extensions, const std::string& name);
 /// Calls for each file below a folder that is read, in any order; for other things with such a
-/// name, too. Links to folders are followed, except to one that they are in. Throws
-/// std::filesystem::filesystem_error.
+/// name, too. Links to folders are followed, except to one that they are in, and below a link only
+/// once to each folder. Throws std::filesystem::filesystem_error.
 void for_files_below(const std::string& folder, std::string_view extensions,
                      const std::function<void(const std::filesystem::path&)>& take);
 

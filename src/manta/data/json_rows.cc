@@ -60,18 +60,12 @@ bool append_number(ColumnNode& node, std::string_view text) {
          append_as<typename arrow::TypeTraits<Type>::BuilderType>(node, value);
 }
 
-// A decimal of as many digits as the type has, or fewer.
 template <class Type>
 bool append_decimal(ColumnNode& node, std::string_view text) {
   using Builder = typename arrow::TypeTraits<Type>::BuilderType;
-  using Value = typename Builder::ValueType;
-  const auto& type = static_cast<const Type&>(node.type());
-  Value value;
-  int32_t precision = 0, scale = 0;
-  if (!Value::FromString(text, &value, &precision, &scale).ok()) return false;
-  auto scaled = value.Rescale(scale, type.scale());
-  return scaled.ok() && scaled->FitsInPrecision(type.precision()) &&
-         append_as<Builder>(node, *scaled);
+  typename Builder::ValueType value;
+  return parse_decimal(static_cast<const Type&>(node.type()), text, value) &&
+         append_as<Builder>(node, value);
 }
 
 bool append_half(ColumnNode& node, std::string_view text) {

@@ -8,6 +8,7 @@
 #include "manta/data/parquet_fixture_internal.h"
 #include "manta/data/sources.h"
 #include "manta/data/text_folder_internal.h"
+#include "manta/data/wide_fixture_internal.h"
 
 namespace manta::data {
 namespace {
@@ -84,6 +85,45 @@ TEST(JsonTest, TypesThatTheUserGivesAreUsed) {
   Dataset some = read_json(path, {.columns = {"v"}});
   EXPECT_THAT(some.columns(), ElementsAre("v"));
   EXPECT_EQ(some.count(), 3);
+}
+
+TEST(JsonTest, DecimalsHaveAllTheirDigitsOrAreErrors) {
+  TextFolder folder;
+  auto reading = [&](const std::string& text, const char* type) {
+    return read_json(folder.write("a.json", "{\"a\": " + text + "}"),
+                     {.column_types = {{"a", type}}});
+  };
+  struct {
+    const char *text, *type, *read;
+  } cases[] = {
+      {"1.5", "decimal128(10, 2)", "1.50"},
+      {"-12.5e-1", "decimal128(10, 2)", "-1.25"},
+      {"1.2500000000000000000000000000000000000000000000000000", "decimal128(10, 2)", "1.25"},
+      {"0e-100", "decimal128(10, 2)", "0.00"},
+      {"-0.0", "decimal128(10, 2)", "0.00"},
+      {"99999999.99", "decimal128(10, 2)", "99999999.99"},
+      {"12345678E30", "decimal128(38, 0)", "12345678000000000000000000000000000000"},
+      {"1e-60", "decimal256(76, 60)", "1E-60"},
+  };
+  for (const auto& one : cases) {
+    EXPECT_EQ(scalar_text(*reading(one.text, one.type).to_table(), "a", 0), one.read) << one.text;
+  }
+  std::pair<const char*, const char*> refused[] = {
+      {"340282366920938463463374607431768211457", "decimal128(10, 2)"},
+      {"115792089237316195423570985008687907853269984665640564039457584007913129639937",
+       "decimal256(10, 2)"},
+      {"1e-100", "decimal128(10, 2)"},
+      {"1e100", "decimal128(10, 2)"},
+      {"1e-3000000000", "decimal128(10, 2)"},
+      {"1.00000000000000000000000000000000000000000000000001", "decimal128(10, 2)"},
+      {"12345678901", "decimal128(38, 30)"},
+      {"100000000", "decimal128(10, 2)"},
+  };
+  for (const auto& [text, type] : refused) {
+    EXPECT_THAT(message_of(ErrorKind::kInvalidArgument,
+                           [&, text = text, type = type] { reading(text, type).to_table(); }),
+                AllOf(HasSubstr("'a'"), HasSubstr(text)));
+  }
 }
 
 TEST(JsonTest, IntegersThatNothingHoldsAreNotRounded) {

@@ -3,7 +3,9 @@
 #include <arrow/api.h>
 #include <arrow/util/value_parsing.h>
 
+#include <algorithm>
 #include <charconv>
+#include <string>
 #include <string_view>
 
 /// Texts as values of a type: whether they fit, and what they are.
@@ -13,6 +15,42 @@ template <class T>
 bool parse_number(std::string_view text, T& value) {
   auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
   return parsed.ec == std::errc() && parsed.ptr == text.data() + text.size();
+}
+
+/// A decimal of as many digits as the type has, or fewer. Not by Arrow's rescaling, which takes
+/// what is too large modulo a power of 2, and reads beyond its tables for far exponents.
+template <class Value>
+bool parse_decimal(const arrow::DecimalType& type, std::string_view text, Value& value) {
+  bool negative = text.starts_with('-');
+  if (negative || text.starts_with('+')) text.remove_prefix(1);
+  int32_t exponent = 0;
+  if (size_t end = text.find_first_of("eE"); end != std::string_view::npos) {
+    std::string_view power = text.substr(end + 1);
+    if (power.starts_with('+') && !power.starts_with("+-")) power.remove_prefix(1);
+    if (!parse_number(power, exponent)) return false;
+    text = text.substr(0, end);
+  }
+  size_t point = std::min(text.find('.'), text.size());
+  std::string digits(text.substr(0, point));
+  int64_t zeros = int64_t{type.scale()} + exponent;  // behind the digits, in units of the type
+  if (point < text.size()) {
+    digits += text.substr(point + 1);
+    zeros -= static_cast<int64_t>(text.size() - point - 1);
+  }
+  if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos) return false;
+  digits.erase(0, digits.find_first_not_of('0'));
+  if (digits.empty()) {
+    value = Value(0);
+    return true;
+  }
+  for (; zeros < 0 && digits.back() == '0'; ++zeros) digits.pop_back();
+  if (zeros < 0 || static_cast<int64_t>(digits.size()) + zeros > type.precision()) return false;
+  digits.append(static_cast<size_t>(zeros), '0');
+  auto parsed = Value::FromString(digits);
+  if (!parsed.ok()) return false;
+  value = *parsed;
+  if (negative) value.Negate();
+  return true;
 }
 
 /// Dates, times of day and timestamps, as in CSV: a timestamp has an offset if its type has a zone,

@@ -10,22 +10,23 @@ namespace manta::data {
 OpenFiles::OpenFiles() : most_(static_cast<size_t>(all_processors())) {}
 OpenFiles::~OpenFiles() = default;
 
-std::unique_ptr<parquet::arrow::FileReader> OpenFiles::take(int file) {
+std::unique_ptr<parquet::arrow::FileReader> OpenFiles::take(int file, bool in_parts) {
   std::lock_guard lock(mutex_);
-  auto found = std::find_if(idle_.rbegin(), idle_.rend(),
-                            [&](const auto& each) { return each.first == file; });
+  auto found = std::find_if(idle_.rbegin(), idle_.rend(), [&](const auto& each) {
+    return each.file == file && each.in_parts == in_parts;
+  });
   if (found == idle_.rend()) return nullptr;
-  auto reader = std::move(found->second);
+  auto reader = std::move(found->reader);
   idle_.erase(std::next(found).base());
   return reader;
 }
 
-void OpenFiles::put(int file, std::unique_ptr<parquet::arrow::FileReader> reader) {
+void OpenFiles::put(int file, bool in_parts, std::unique_ptr<parquet::arrow::FileReader> reader) {
   std::unique_ptr<parquet::arrow::FileReader> closed;  // without the lock
   std::lock_guard lock(mutex_);
-  idle_.emplace_back(file, std::move(reader));
+  idle_.push_back({file, in_parts, std::move(reader)});
   if (idle_.size() <= most_) return;
-  closed = std::move(idle_.front().second);
+  closed = std::move(idle_.front().reader);
   idle_.pop_front();
 }
 

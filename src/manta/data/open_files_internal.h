@@ -4,7 +4,6 @@
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <utility>
 
 namespace parquet::arrow {
 class FileReader;
@@ -19,16 +18,22 @@ class OpenFiles {
   OpenFiles();
   ~OpenFiles();
 
-  /// One of this file, or none.
-  std::unique_ptr<parquet::arrow::FileReader> take(int file);
+  /// One of this file, or none. `in_parts`: which reads columns in parts, and not at once.
+  std::unique_ptr<parquet::arrow::FileReader> take(int file, bool in_parts);
   /// For the next one who needs it. Closes the one that was put first if there are more than
   /// threads that read.
-  void put(int file, std::unique_ptr<parquet::arrow::FileReader> reader);
+  void put(int file, bool in_parts, std::unique_ptr<parquet::arrow::FileReader> reader);
 
  private:
+  struct Idle {
+    int file = 0;
+    bool in_parts = false;
+    std::unique_ptr<parquet::arrow::FileReader> reader;
+  };
+
   const size_t most_;
   std::mutex mutex_;
-  std::deque<std::pair<int, std::unique_ptr<parquet::arrow::FileReader>>> idle_;
+  std::deque<Idle> idle_;
 };
 
 }  // namespace manta::data

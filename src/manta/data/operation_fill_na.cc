@@ -4,6 +4,9 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <deque>
+#include <memory>
+#include <mutex>
 
 #include "manta/base/error_internal.h"
 #include "manta/data/dataset.h"
@@ -15,6 +18,10 @@
 namespace manta {
 namespace data {
 namespace {
+
+constexpr const char* kFillingDictionary = "filling a dictionary";
+// Of those that threads and columns have just now.
+constexpr size_t kDictionariesKept = 64;
 
 class FillNa final : public RowOperation {
  public:
@@ -122,13 +129,17 @@ class FillNa final : public RowOperation {
     }
   }
 
-  // The constant becomes one more of its values.
+  // The constant becomes one more of its values, if there are nulls.
   ArrayPtr fill_dictionary(const std::string& name, const arrow::DictionaryArray& column) const {
-    constexpr const char* kDoing = "filling a dictionary";
-    auto values = fill_encoded(name, *column.dictionary());
+    const auto& dictionary = column.data()->dictionary;
+    auto values = filled_dictionary(dictionary, false, [&] {
+      bool whole = column.dictionary()->null_count() == 0 &&
+                   !arrow::is_floating(dictionary->type->id()) &&
+                   values_type(dictionary->type) == dictionary->type;
+      return whole ? column.dictionary() : fill_encoded(name, *column.dictionary());
+    });
     auto indices = column.indices();
     if (indices->null_count() > 0) {
-      auto null = check(arrow::MakeArrayOfNull(values->type(), 1), kDoing);
       auto place = arrow::Scalar::Parse(indices->type(), str(values->length()));
       if (!place.ok()) {
         throw Error(ErrorKind::kInvalidArgument,
@@ -137,12 +148,41 @@ class FillNa final : public RowOperation {
                         " values already, and no number for another one; cast it to ",
                         values->type()->ToString(), " before"));
       }
-      values = check(arrow::Concatenate({values, fill_encoded(name, *null)}), kDoing);
+      values = filled_dictionary(dictionary, true, [&] {
+        auto null = check(arrow::MakeArrayOfNull(values->type(), 1), kFillingDictionary);
+        return check(arrow::Concatenate({values, fill_encoded(name, *null)}), kFillingDictionary);
+      });
       start_compute();
       indices =
-          check(arrow::compute::CallFunction("coalesce", {indices, *place}), kDoing).make_array();
+          check(arrow::compute::CallFunction("coalesce", {indices, *place}), kFillingDictionary)
+              .make_array();
     }
-    return check(arrow::DictionaryArray::FromArrays(column.type(), indices, values), kDoing);
+    return check(arrow::DictionaryArray::FromArrays(column.type(), indices, values),
+                 kFillingDictionary);
+  }
+
+  // Many pieces have the same dictionary, which may be large: `make` is called for the first one.
+  template <class Make>
+  ArrayPtr filled_dictionary(const std::shared_ptr<arrow::ArrayData>& dictionary, bool longer,
+                             Make make) const {
+    auto find = [&]() -> ArrayPtr {
+      for (const auto& each : dictionaries_) {
+        if (each.longer == longer && each.of.lock() == dictionary) return each.filled;
+      }
+      return nullptr;
+    };
+    {
+      std::lock_guard lock(mutex_);
+      if (auto known = find()) return known;
+    }
+    auto made = make();
+    if (made->data() == dictionary) return made;  // which would be kept by itself
+    std::lock_guard lock(mutex_);
+    if (auto known = find()) return known;
+    std::erase_if(dictionaries_, [](const auto& each) { return each.of.expired(); });
+    if (dictionaries_.size() == kDictionariesKept) dictionaries_.pop_front();
+    dictionaries_.push_back({dictionary, longer, made});
+    return made;
   }
 
   Expression filled(const std::string& name, const arrow::DataType& type) const {
@@ -216,6 +256,14 @@ class FillNa final : public RowOperation {
 
   const Expression value_;
   const std::vector<std::string> names_;
+
+  struct FilledDictionary {
+    std::weak_ptr<arrow::ArrayData> of;
+    bool longer = false;  ///< With the constant behind its values.
+    ArrayPtr filled;
+  };
+  mutable std::mutex mutex_;
+  mutable std::deque<FilledDictionary> dictionaries_;
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "manta/data/dataset.h"
 #include "manta/data/expression_internal.h"
+#include "manta/data/operation_internal.h"
 #include "manta/data/parquet_fixture_internal.h"
 #include "manta/data/plain_columns_internal.h"
 #include "manta/data/plan_internal.h"
@@ -181,6 +182,26 @@ TEST(RowOperationsTest, ADictionaryWithoutRoomForTheConstantIsSaid) {
   EXPECT_THAT(message_of(ErrorKind::kInvalidArgument, [&] { rows.fill_na("?").to_table(); }),
               AllOf(HasSubstr("column 'x'"), HasSubstr("128 values"), HasSubstr("cast it")));
   EXPECT_EQ(rows.limit(128).fill_na("?").count(), 128);
+}
+
+TEST(RowOperationsTest, FillNaFillsADictionaryOnceForAllPieces) {
+  auto type = arrow::dictionary(arrow::int8(), arrow::utf8());
+  auto column = array_from_json(type, {"a", "b", nullptr, "a", nullptr});
+  Dataset rows = from_arrow(arrow::Table::Make(arrow::schema({arrow::field("x", type)}), {column}))
+                     .fill_na("?");
+  const auto& fill = dynamic_cast<const RowOperation&>(*rows.plan()->operations.back());
+  auto filled = [&](int64_t from, int64_t length) {
+    Piece piece;
+    piece.rows = length;
+    piece.set("x", column->Slice(from, length));
+    RowMask mask(length);
+    fill.run(piece, mask, {});
+    return (*piece.find("x"))->data()->dictionary;
+  };
+  EXPECT_EQ(filled(0, 2), column->data()->dictionary);
+  auto longer = filled(0, 3);
+  EXPECT_EQ(longer->length, column->data()->dictionary->length + 1);
+  EXPECT_EQ(filled(3, 2), longer);
 }
 
 TEST(RowOperationsTest, CastAndAddColumn) {

@@ -41,16 +41,6 @@ int64_t bytes_of_chunk(const parquet::ColumnChunkMetaData& chunk) {
   return std::max(chunk.total_uncompressed_size(), plain);
 }
 
-bool has_large_chunks(const parquet::FileMetaData& footer) {
-  for (int group = 0; group < footer.num_row_groups(); ++group) {
-    auto row_group = footer.RowGroup(group);
-    for (int i = 0; i < row_group->num_columns(); ++i) {
-      if (row_group->ColumnChunk(i)->total_compressed_size() > kLargeChunk) return true;
-    }
-  }
-  return false;
-}
-
 /// What a plan knows of a file, and by which it sees that the file has changed.
 struct FileContent {
   std::vector<int64_t> row_groups;  ///< Rows of each.
@@ -359,13 +349,24 @@ void ParquetSource::read(size_t index, const std::vector<std::string>& columns, 
     if (!result.ok()) throw read_error(result.status(), doing);
     return std::move(result).ValueUnsafe();
   };
-  auto reader = open_files_.take(fragment.file);
+  int64_t bytes = 0;
+  bool in_parts = false;
+  reading(doing, [&] {
+    auto row_group = footer->RowGroup(fragment.number);
+    for (int leaf : leaves) {
+      auto chunk = row_group->ColumnChunk(leaf);
+      bytes += bytes_of_chunk(*chunk);
+      in_parts = in_parts || chunk->total_compressed_size() > kLargeChunk;
+    }
+    return true;
+  });
+  auto reader = open_files_.take(fragment.file, in_parts);
   if (!reader) {
     auto file = open_unchanged(fragment.file).file;
     auto* pool = &RecyclingPool::instance();
     parquet::ReaderProperties file_properties(pool);
     parquet::ArrowReaderProperties properties(/*use_threads=*/false);
-    if (reading(doing, [&] { return has_large_chunks(*footer); })) {
+    if (in_parts) {
       file_properties.enable_buffered_stream();
       file_properties.set_buffer_size(kReadBytes);
       properties.set_pre_buffer(false);
@@ -379,12 +380,6 @@ void ParquetSource::read(size_t index, const std::vector<std::string>& columns, 
       return parquet::arrow::FileReader::Make(pool, std::move(parquet_reader), properties);
     });
   }
-  int64_t bytes = 0;
-  reading(doing, [&] {
-    auto row_group = footer->RowGroup(fragment.number);
-    for (int leaf : leaves) bytes += bytes_of_chunk(*row_group->ColumnChunk(leaf));
-    return true;
-  });
   int64_t row_bytes = std::max<int64_t>(bytes / std::max<int64_t>(fragment.rows, 1), 1);
   reader->set_batch_size(std::clamp<int64_t>(kPieceBytes / row_bytes, 1, piece_rows));
   auto batches = get([&] { return reader->GetRecordBatchReader({fragment.number}, leaves); });
@@ -401,7 +396,7 @@ void ParquetSource::read(size_t index, const std::vector<std::string>& columns, 
   batches.reset();
   // Each read of a remote file is a request, which gets what is there by then.
   if (is_remote(files_[static_cast<size_t>(fragment.file)])) open_unchanged(fragment.file);
-  open_files_.put(fragment.file, std::move(reader));
+  open_files_.put(fragment.file, in_parts, std::move(reader));
 }
 
 std::string ParquetSource::describe(size_t fragment) const {

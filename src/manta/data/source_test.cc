@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "manta/base/error_internal.h"
+#include "manta/data/data_files_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/data/parquet_fixture_internal.h"
 #include "manta/data/source_internal.h"
@@ -229,6 +230,34 @@ TEST(SourceTest, LinksToFoldersAreFollowedButNotInCircles) {
   // Named twice by links, it is read twice, as two copies are.
   std::filesystem::create_directory_symlink(elsewhere.path(), folder.file("year=2021"));
   EXPECT_EQ(read_parquet(folder.path()).count(), 16);
+}
+
+TEST(SourceTest, FoldersWithLinksToEachOtherAreReadOnceBelowEachLink) {
+  ParquetFolder folder;
+  constexpr int kFolders = 12;
+  auto name = [](int i) { return str("f", i); };
+  for (int i = 0; i < kFolders; ++i) {
+    std::filesystem::create_directory(folder.file(name(i)));
+    std::ofstream(folder / (name(i) + "/a.parquet"));
+    for (int other = 0; other < kFolders; ++other) {
+      if (other == i) continue;
+      std::filesystem::create_directory_symlink("../" + name(other),
+                                                folder.file(name(i) + "/" + name(other)));
+    }
+  }
+  int files = 0;
+  for_files_below(folder.path(), ".parquet", [&](const auto&) { ++files; });
+  EXPECT_EQ(files, kFolders * (1 + (kFolders - 1) * (kFolders - 1)));
+}
+
+TEST(SourceTest, LinksThatLeadNowhereMatterIfTheyWouldBeRead) {
+  ParquetFolder folder;
+  folder.write_rows("a.parquet", 0, 2, 10);
+  std::filesystem::create_symlink("x", folder.file("x"));
+  EXPECT_EQ(read_parquet(folder.path()).count(), 2);
+  std::filesystem::create_symlink("x.parquet", folder.file("x.parquet"));
+  EXPECT_THAT(message_of(ErrorKind::kIo, [&] { read_parquet(folder.path()); }),
+              HasSubstr(folder.file("x.parquet")));
 }
 
 TEST(SourceTest, ExtensionsAreReadInAnyCase) {

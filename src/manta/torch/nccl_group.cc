@@ -3,6 +3,8 @@
 #include "manta/torch/nccl_group_internal.h"
 
 #ifdef USE_C10D_NCCL
+#include <torch/csrc/autograd/graph_task.h>
+
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #endif
 
@@ -73,8 +75,10 @@ class WatchedNccl final : public c10d::ProcessGroupNCCL {
   }
 
  private:
+  // In backward autograd's thread begins them, which a watch would take for one that is not the
+  // loop's; the same on every rank, whichever thread it is.
   void begin(const char* name) {
-    if (!watch_) return;
+    if (!watch_ || torch::autograd::get_current_graph_task_id() != -1) return;
     watch_->enter({Wait::kCollective, watch_->begin_collective(), name, watch_->step()});
   }
 

@@ -8,6 +8,7 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <thread>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
 
@@ -52,6 +53,7 @@ struct ShardedSync::Narrow {
 };
 
 struct ShardedSync::State {
+  const std::thread::id loop = std::this_thread::get_id();
   SyncOptions options;
   c10::intrusive_ptr<c10d::Backend> backend;
   std::vector<std::unique_ptr<Param>> params;
@@ -67,6 +69,7 @@ struct ShardedSync::State {
   void stop_observing();
   void gather(Param& param);
   void fill(Narrow& copy);
+  void fill(const Narrow& copy, c10::Storage storage);
   void gather_into(c10::Storage storage, const torch::Tensor& share);
   void release_unpinned();
   void forget_freed();

@@ -6,6 +6,7 @@
 
 #include <limits>
 #include <mutex>
+#include <thread>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -32,7 +33,7 @@ struct ShardRegistry {
   std::unordered_map<const void*, Held> by_storage;
   std::unordered_map<const void*, ShardParam*> by_tensor;  // the module's, and the shards
   std::optional<at::CallbackHandle> observer;
-  size_t models = 0;
+  std::vector<ShardedSync::State*> models;
 };
 
 ShardRegistry& registry() {
@@ -92,7 +93,7 @@ void pin_tensor(const torch::Tensor& tensor, std::unique_ptr<Pins>& pins) {
 
 // An optimizer that puts gradients together, as LBFGS does, is for whole models: of shares it would
 // compute something else on each worker.
-void refuse_joined_gradients(const at::RecordFunction& function) {
+void refuse_joined_gradients(const at::RecordFunction& function, ShardedSync::State& model) {
   std::unordered_set<const void*> joined;
   for (const c10::IValue& input : function.inputs()) {
     if (!input.isTensorList()) continue;
@@ -101,19 +102,27 @@ void refuse_joined_gradients(const at::RecordFunction& function) {
         joined.insert(tensor.storage().unsafeGetStorageImpl());
     }
   }
-  std::lock_guard lock(registry().mutex);
-  for (const auto& [storage, held] : registry().by_storage) {
-    auto& model = *held.param->owner;
-    const torch::Tensor& gradient = held.param->shard.grad();
-    if (!gradient.defined() || model.error || !is_outside(model)) continue;
+  for (const auto& param : model.params) {
+    const torch::Tensor& gradient = param->shard.grad();
+    if (!gradient.defined() || !gradient.has_storage()) continue;
     if (!joined.contains(gradient.storage().unsafeGetStorageImpl())) continue;
     model.error = std::make_exception_ptr(Error(
         ErrorKind::kInvalidArgument,
         str("an optimizer or the loop puts the gradients of a sharded model together (cat; that of "
             "parameter '",
-            held.param->name,
+            param->name,
             "'), as LBFGS does: a worker has only its shares of them; use an optimizer that treats "
             "every number by itself, such as AdamW, or a model that is not sharded")));
+    return;
+  }
+}
+
+// Other threads put tensors together, too: they must not look at what the loop changes.
+void refuse_joined_gradients(const at::RecordFunction& function) {
+  std::lock_guard lock(registry().mutex);
+  for (ShardedSync::State* model : registry().models) {
+    if (model->loop != std::this_thread::get_id()) continue;
+    if (!model->error && is_outside(*model)) refuse_joined_gradients(function, *model);
   }
 }
 
@@ -188,6 +197,13 @@ void free_memory(c10::Storage storage, torch::Device device) {
   storage.set_nbytes(0);
 }
 
+// An operation cannot be stopped from here, but it throws when it asks for this memory.
+void refuse_access(c10::Storage storage, torch::Device device) {
+  free_memory(storage, device);
+  storage.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(
+      "a parameter of a sharded model could not be gathered");
+}
+
 }  // namespace
 
 void ShardedSync::State::observe() {
@@ -199,7 +215,8 @@ void ShardedSync::State::observe() {
     all.by_tensor[param->full.unsafeGetTensorImpl()] = param.get();
     all.by_tensor[param->shard.unsafeGetTensorImpl()] = param.get();
   }
-  if (all.models++ > 0) return;
+  all.models.push_back(this);
+  if (all.models.size() > 1) return;
   all.observer = at::addGlobalCallback(at::RecordFunctionCallback(before_operation, after_operation)
                                            .needsInputs(true)
                                            .needsOutputs(true)
@@ -216,21 +233,37 @@ void ShardedSync::State::stop_observing() {
     all.by_tensor.erase(param->shard.unsafeGetTensorImpl());
   }
   for (auto& copy : narrow) all.by_storage.erase(copy->storage._unsafe_get_target());
-  if (--all.models == 0) at::removeCallback(*std::exchange(all.observer, std::nullopt));
+  std::erase(all.models, this);
+  if (all.models.empty()) at::removeCallback(*std::exchange(all.observer, std::nullopt));
 }
 
 void ShardedSync::State::gather(Param& param) {
   if (param.is_gathered) return;
   Gathering gathering;
-  release_unpinned();
-  param.is_gathered = true;
-  gather_into(param.full.storage(), param.padded);
+  try {
+    release_unpinned();
+    gather_into(param.full.storage(), param.padded);
+    param.is_gathered = true;
+  } catch (...) {
+    if (!error) error = std::current_exception();
+    refuse_access(param.full.storage(), param.full.device());
+  }
 }
 
 void ShardedSync::State::fill(Narrow& copy) {
   auto storage = copy.storage.lock();
   if (copy.is_filled || !storage) return;
   Gathering gathering;
+  try {
+    fill(copy, c10::Storage(storage));
+    copy.is_filled = copy.is_unused = true;
+  } catch (...) {
+    if (!error) error = std::current_exception();
+    refuse_access(c10::Storage(std::move(storage)), copy.param->full.device());
+  }
+}
+
+void ShardedSync::State::fill(const Narrow& copy, c10::Storage storage) {
   torch::NoGradGuard no_grad;
   Param& param = *copy.param;
   if (!error && param.writes != copy.writes) {
@@ -241,19 +274,18 @@ void ShardedSync::State::fill(Narrow& copy) {
                   ", of which forward or backward computes; end the Autocast and call backward "
                   "before the optimizer steps")));
   }
-  copy.is_filled = copy.is_unused = true;
   if (copy.is_whole && !param.is_gathered) {  // half as much to send
     release_unpinned();
-    return gather_into(c10::Storage(std::move(storage)), param.padded.to(copy.type));
+    return gather_into(std::move(storage), param.padded.to(copy.type));
   }
   gather(param);
   auto options = param.padded.options().dtype(copy.type);
   torch::Tensor values = torch::empty_strided(copy.sizes, copy.strides, options);
   values.copy_(
       param.full.detach().as_strided(copy.from_sizes, copy.from_strides, copy.from_offset));
-  storage->set_data_ptr_noswap(values.storage().unsafeGetStorageImpl()->set_data_ptr(
+  storage.set_data_ptr_noswap(values.storage().unsafeGetStorageImpl()->set_data_ptr(
       at::DataPtr(nullptr, param.full.device())));
-  storage->set_nbytes(values.storage().nbytes());
+  storage.set_nbytes(values.storage().nbytes());
   release_unpinned();
 }
 

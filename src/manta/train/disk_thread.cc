@@ -7,9 +7,9 @@ namespace manta::train {
 void DiskThread::add(std::function<void()> job) {
   std::lock_guard lock(mutex_);
   if (stopping_) return;
-  jobs_.push_back(std::move(job));
   if (!thread_.joinable())
     thread_ = start_thread("the thread that waits for the disk", [this] { run(); });
+  jobs_.push_back(std::move(job));
   changed_.notify_one();
 }
 

@@ -239,7 +239,12 @@ void sync_tree_to_disk(const std::string& folder, const std::function<void()>& o
     constexpr unsigned kWait =
         SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
     for (off_t at = 0; at + kPart < size; at += kPart) {
-      if (::sync_file_range(fd.get(), at, kPart, kWait) != 0) break;
+      if (::sync_file_range(fd.get(), at, kPart, kWait) != 0) {
+        // What was not written is told of once: fsync would know nothing of it.
+        if (errno != ENOSYS && errno != EINVAL && errno != ESPIPE && errno != EOPNOTSUPP)
+          throw_errno(str("writing '", it->path().string(), "' to the disk"));
+        break;
+      }
       on_part();
     }
     sync_to_disk(fd.get(), it->path());

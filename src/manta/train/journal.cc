@@ -180,6 +180,11 @@ void Journal::append(const JournalEvent& event) {
                      {"details", event.details}},
                     str("the event '", event.event, "'", is_report ? ", with its metrics," : ""),
                     kAdvice, kJournalLimits);
+  if (torn_) {
+    throw Error(ErrorKind::kIo,
+                str("'", path_, "' ends in the middle of a line, which could not be removed: ",
+                    "nothing can be added"));
+  }
   struct stat before {};
   if (::fstat(fd_.get(), &before) != 0) throw_errno(str("looking at '", path_, "'"));
   size_t bytes = static_cast<size_t>(before.st_size) + line.size();
@@ -195,7 +200,7 @@ void Journal::append(const JournalEvent& event) {
     write_all(fd_.get(), line.data(), line.size(), path_);
   } catch (const Error&) {
     // Behind a torn line nothing may be appended.
-    if (::ftruncate(fd_.get(), before.st_size) != 0) fd_.reset();
+    torn_ = ::ftruncate(fd_.get(), before.st_size) != 0;
     throw;
   }
   values_ = values;

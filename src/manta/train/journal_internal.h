@@ -66,6 +66,7 @@ class Journal {
   UniqueFd fd_;
   std::vector<JournalEvent> events_;
   size_t values_ = 0;  // of all events in the file
+  bool torn_ = false;  // its last line is, and cannot be removed
 };
 
 /// All events, their fields checked: a report names the checkpoint of its own index, or none. A

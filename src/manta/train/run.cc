@@ -318,7 +318,7 @@ class Run {
       if (item && item->event) {
         explain(*item->event);
         perform(controller.handle(*item->event));
-      } else if (timer_ && timer_->second.passed()) {  // nothing that came before it is left
+      } else if (!item && timer_ && timer_->second.passed()) {  // nothing before it is left
         int attempt = std::exchange(timer_, std::nullopt)->first;
         perform(controller.handle(TimerFired{attempt}));
       }
