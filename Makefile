@@ -22,7 +22,7 @@ run: setup
 	@build/release/examples/breast_cancer --port 0
 
 test: build-release
-	@ctest --preset release -j $(JOBS)
+	@ctest --preset release -j $(JOBS) || { scripts/failed_tests.sh build/release; exit 1; }
 
 # 10 GB of rows through each operation that needs all of them, with 500 MB of memory, and through a stream; takes 25 GB of disk, and minutes.
 LARGE_ROWS ?= 160000000
@@ -55,11 +55,12 @@ bench:
 	@python3 bench/run.py --build-dir build/release
 
 asan: build-asan
-	@ctest --preset asan -j $(JOBS)
+	@ctest --preset asan -j $(JOBS) || { scripts/failed_tests.sh build/asan; exit 1; }
 
 # TSan of g++ 12 does not start where the kernel randomises more than 28 bits of addresses, so switch that off if allowed.
 tsan: build-tsan
-	@$$(setarch -R true 2>/dev/null && echo setarch -R) ctest --preset tsan -j $(JOBS)
+	@$$(setarch -R true 2>/dev/null && echo setarch -R) ctest --preset tsan -j $(JOBS) || \
+	  { scripts/failed_tests.sh build/tsan; exit 1; }
 
 # Every target for SECONDS_EACH, JOBS at a time. What they find stays in build/fuzz/found.
 fuzz:
