@@ -25,7 +25,7 @@ struct Walk {
   Position from = {};
   int64_t epochs = 1;
   int64_t max_steps = -1;  // of all epochs together
-  FeedOptions feed = {.threads = 2};
+  FeedOptions feed = {.threads = [] { return 2; }};
   /// How long a worker waits for a sign of the reader.
   std::chrono::milliseconds patience = std::chrono::seconds(60);
   /// So many readers, as on so many hosts, share the ranks (rank mod hosts) and the windows.

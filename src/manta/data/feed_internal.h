@@ -30,7 +30,8 @@ class Schema;
 namespace manta::data {
 
 struct FeedOptions {
-  int threads = 1;  ///< That decode and compute, for each pass.
+  /// That decode and compute for a pass: asked as each begins, on a thread of its own.
+  std::function<int()> threads = [] { return 1; };
   int64_t byte_budget =
       64 << 20;  ///< Of blocks in shared memory, unless every worker waits for more.
   int64_t read_ahead = 128 << 20;  ///< Of decoded rows before that.

@@ -25,6 +25,7 @@ void FeedReader::run_pump(Pass& pass) {
     return pass.stopping;
   });
   try {
+    pass.threads = options_.threads();
     pump(pass);
   } catch (const Error& error) {
     std::lock_guard lock(loop_.mutex);
@@ -41,7 +42,7 @@ std::unique_ptr<Stream> FeedReader::open_stream(Pass& pass, bool of_own_windows)
   const OpenPass& open = pass.open;
   check_position(open.from, open.dataset);
   StreamOptions options{
-      .threads = options_.threads, .byte_budget = options_.read_ahead, .work = pass.work};
+      .threads = pass.threads, .byte_budget = options_.read_ahead, .work = pass.work};
   if (of_own_windows) {
     options.byte_budget /= 2;  // the exchange has the other half
     options.by_window = true;

@@ -62,6 +62,7 @@ class FeedReader {
   };
   struct Pass {
     OpenPass open;
+    int threads = 1;                   // that decode and compute
     std::vector<bool> opened, closed;  // by rank
     Clock::time_point since = Clock::now();
     std::vector<int64_t> wanted;  // by rank: it can do nothing before it has all rows before this
@@ -164,7 +165,7 @@ class FeedReader {
   // ---- What threads of a pass with other nodes do (split_pump.cc).
   /// Whether its windows are split; waits until it is known.
   bool decide(Pass& pass);
-  ReadingChoice choose(const OpenPass& open);
+  ReadingChoice choose(const Pass& pass);
   double bytes_per_second();
   bool answers_probe(const std::string& bytes, Deadline deadline);
   void run_decoder(Pass& pass);

@@ -4,6 +4,7 @@
 #include <arrow/compute/api.h>
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <future>
 #include <random>
 #include <thread>
@@ -184,15 +185,21 @@ TEST_F(FeedTest, AStepLargerThanTheBudgetIsServed) {
   auto walked = walk(dataset, 3,
                      {.options = {.global_batch_size = 900},
                       .epochs = 2,
-                      .feed = {.threads = 2, .byte_budget = 1, .read_ahead = 1}});
+                      .feed = {.threads = [] { return 2; }, .byte_budget = 1, .read_ahead = 1}});
   ASSERT_EQ(walked.steps.size(), 2);
   EXPECT_EQ(walked.steps[0].size(), 1243);  // a rest of under half a step joins the last
+}
+
+TEST_F(FeedTest, EachPassAsksForItsThreads) {
+  std::atomic<int> asked = 0;
+  walk(rows(), 2, {.epochs = 3, .feed = {.threads = [&] { return ++asked; }}});
+  EXPECT_EQ(asked, 3);
 }
 
 // What is held must never keep a worker from the rows that it needs to let go of anything.
 TEST_F(FeedTest, ABudgetThatIsUsedUpDoesNotStopAnybody) {
   Dataset dataset = rows();
-  FeedOptions options{.threads = 2, .byte_budget = 1, .read_ahead = 1};
+  FeedOptions options{.threads = [] { return 2; }, .byte_budget = 1, .read_ahead = 1};
   std::vector<UniqueFd> ends;
   auto clients = make_clients(2, ends);
   std::thread reader([&] {

@@ -72,8 +72,7 @@ class OtherReader {
 
 // The reader of the first node, with one worker, and those of the others, which a test plays.
 struct FirstOfNodes {
-  explicit FirstOfNodes(const Dataset& dataset, const FeedOptions& options = {.threads = 1},
-                        int nodes = 2) {
+  explicit FirstOfNodes(const Dataset& dataset, const FeedOptions& options = {}, int nodes = 2) {
     auto peers = make_peers(nodes, nodes);
     peers[0].always = true;
     for (size_t i = 1; i < peers.size(); ++i)
@@ -210,7 +209,7 @@ TEST_F(SplitFeedTest, BudgetsOfOneByteStandInNobodysWay) {
   for (int64_t batch : {8, 100, 900}) {  // the last is more rows than some windows have
     Walk options{.options = {.global_batch_size = batch}};
     auto alone = walk(dataset, 1, options);
-    options.feed = {.threads = 2, .byte_budget = 1, .read_ahead = 4};
+    options.feed = {.threads = [] { return 2; }, .byte_budget = 1, .read_ahead = 4};
     options.hosts = 3;
     auto together = walk(dataset, 3, options);
     EXPECT_EQ(together.steps, alone.steps);
@@ -356,7 +355,7 @@ TEST_F(SplitFeedTest, ALostHostIsAnErrorAndNoEndOfTheEpoch) {
 TEST_F(SplitFeedTest, AFailureIsPassedOn) {
   for (bool has_begun : {false, true}) {
     SCOPED_TRACE(has_begun);
-    FirstOfNodes first(rows(), {.threads = 1}, 3);
+    FirstOfNodes first(rows(), {}, 3);
     auto begin = [&] { return DataShard(first.state).begin_pass({.global_batch_size = 30}); };
     std::shared_ptr<ShardPass> pass;
     if (has_begun) {
@@ -487,7 +486,7 @@ TEST_F(SplitFeedTest, WhoHasLeftIsSentNoMoreRows) {
 TEST_F(SplitFeedTest, ASlowHostLimitsWhatOthersDecode) {
   Dataset dataset = read_parquet(folder_.write_rows("even.parquet", 0, 4000, 100));
   // A window has about 2,500 bytes.
-  FirstOfNodes first(dataset, {.threads = 1, .read_ahead = 20'000});
+  FirstOfNodes first(dataset, {.read_ahead = 20'000});
   auto pass = DataShard(first.state).begin_pass({.global_batch_size = 30});
   int counted = 0;
   Frame frame;

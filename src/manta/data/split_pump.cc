@@ -29,7 +29,7 @@ bool FeedReader::decide(Pass& pass) {
   const OpenPass open = pass.open;
   check_position(open.from, open.dataset);
   if (node_ == 0) {
-    PassPlan plan{open, choose(open).split, 0};
+    PassPlan plan{open, choose(pass).split, 0};
     if (plan.split) plan.windows = count_windows(plans_.at(open.dataset), open.from.epoch);
     std::lock_guard lock(loop_.mutex);
     if (pass.failed || ending_) return false;
@@ -50,7 +50,8 @@ bool FeedReader::decide(Pass& pass) {
                   " while those of host ", hosts_[0], " asked for ", describe(pass.plan->open)));
 }
 
-ReadingChoice FeedReader::choose(const OpenPass& open) {
+ReadingChoice FeedReader::choose(const Pass& pass) {
+  const OpenPass& open = pass.open;
   {
     std::lock_guard lock(loop_.mutex);
     for (size_t node = 1; node < peers_.size(); ++node) {
@@ -67,8 +68,8 @@ ReadingChoice FeedReader::choose(const OpenPass& open) {
                        why_not.empty() ? "the run's split_reading says so" : why_not};
   if (is_measured) {
     auto measured = measure_(plan, open.from);
-    choice = choose_reading(
-        measured, {static_cast<int>(peers_.size()), options_.threads, bytes_per_second()});
+    choice = choose_reading(measured,
+                            {static_cast<int>(peers_.size()), pass.threads, bytes_per_second()});
   }
   // Of the rest of an epoch few windows may be left, which says nothing about the epochs after it.
   if (!is_measured || open.from.window == 0) choices_[open.dataset] = choice;

@@ -184,7 +184,7 @@ std::shared_ptr<arrow::Table> through_the_feed(const Dataset& dataset) {
   std::vector<UniqueFd> ends;
   ends.push_back(std::move(other));
   std::thread reader([&] {
-    serve_feed({{"train", dataset.plan()}}, std::move(ends), FeedOptions{.threads = 1});
+    serve_feed({{"train", dataset.plan()}}, std::move(ends), FeedOptions{});
   });
   Batches batches;
   std::exception_ptr error;

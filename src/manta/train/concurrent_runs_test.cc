@@ -213,6 +213,40 @@ TEST(ConcurrentRunsTest, DataReadersShareTheProcessors) {
   EXPECT_EQ(threads_of(3), 3) << "one processor for each of two runs";
 }
 
+// One pass over its data; and, when it is told to go on, three more.
+void pass_once_and_thrice(const Json&) {
+  auto shard = get_dataset_shard("train");
+  std::string folder = get_context().run_folder;
+  for (int pass = 0; pass < 4; ++pass) {
+    for (auto& batch : shard.iter_batches({.batch_size = 10})) (void)batch;
+    std::ofstream(folder + "/begun") << "yes";
+    eventually([&] { return fs::exists(folder + "/goes_on"); });
+  }
+}
+
+TEST(ConcurrentRunsTest, TheDataReaderOfARunThatIsLeftAloneGetsAllProcessors) {
+  TemporaryFolder storage;
+  data::ParquetFolder files;
+  RunHandle other(one_of_many(wait_for_ever, storage.path(), 1));
+  ASSERT_TRUE(eventually([&] { return has_begun(storage, 1); }));
+  std::string folder = storage / "threads";
+  fs::create_directory(folder);
+  auto threads = [&] {
+    return std::distance(fs::directory_iterator(folder), fs::directory_iterator());
+  };
+  Training training = one_of_many(pass_once_and_thrice, storage.path(), 2);
+  auto rows = data::read_parquet(files.write_rows("rows.parquet", 0, 400, 10));
+  training.datasets = {{"train", rows.map_batches(note_thread, folder)}};
+  RunHandle run(training);
+  ASSERT_TRUE(eventually([&] { return has_begun(storage, 2); }));
+  EXPECT_EQ(threads(), 1);
+  other.stop();
+  EXPECT_EQ(error_of([&] { other.result(); }).kind(), ErrorKind::kCancelled);
+  std::ofstream(storage / "run2/goes_on") << "yes";
+  run.result();
+  EXPECT_GT(threads(), 1 + 3) << "each pass has threads of its own";
+}
+
 TEST(ConcurrentRunsTest, OneIsStoppedAndTheOthersGoOn) {
   TemporaryFolder storage;
   RunHandle stopped(one_of_many(wait_for_ever, storage.path(), 1));

@@ -443,9 +443,6 @@ BeginTraining Group::training_message(const NodePart& part, size_t local_rank) {
 BeginReading Group::reading_message(const NodePart& part) const {
   BeginReading reading;
   reading.timeout_ms = training_.run.collective_timeout.count();
-  // Readers of several runs share the processors.
-  int runs = std::max(1, ActiveRun::count());
-  reading.threads = std::max(1, static_cast<int>(part.node.total.cpus) / runs);
   reading.meeting = place_of(part, 0).meeting;
   reading.peers = peers_of_reader(part);
   return reading;

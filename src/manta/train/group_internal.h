@@ -144,6 +144,7 @@ class Group {
   void on(size_t seat, StoreRequest& message);
   void on(size_t seat, SendPort& message);
   void on(size_t seat, SendMesh& message);
+  void on(size_t seat, WantThreads& message);
   void read_now(const std::string& why_alone);
   void pass_on_writing();
   template <class Message>

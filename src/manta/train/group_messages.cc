@@ -5,6 +5,7 @@
 #include "manta/base/error_internal.h"
 #include "manta/base/log_internal.h"
 #include "manta/base/random_token_internal.h"
+#include "manta/train/active_runs_internal.h"
 #include "manta/train/group_internal.h"
 #include "manta/train/staging_internal.h"
 
@@ -235,6 +236,15 @@ void Group::on(size_t number, SendMesh& message) {
     if (why.empty()) why = seats_[*part.reader].mesh->why;
   }
   read_now(why);
+}
+
+// Readers of several runs share the processors; one that is left alone gets them all.
+void Group::on(size_t number, WantThreads&) {
+  auto part = std::find_if(parts_.begin(), parts_.end(),
+                           [&](const NodePart& each) { return each.reader == number; });
+  if (part == parts_.end()) throw Error(ErrorKind::kCorrupt, "it is not a data reader");
+  int runs = std::max(1, ActiveRun::count());
+  send(seats_[number], UseThreads{std::max(1, static_cast<int>(part->node.total.cpus) / runs)});
 }
 
 void Group::read_now(const std::string& why_alone) {

@@ -18,6 +18,7 @@
 #include "manta/train/member_internal.h"
 #include "manta/train/node_meeting_internal.h"
 #include "manta/train/reader_mesh_internal.h"
+#include "manta/train/reader_threads_internal.h"
 #include "manta/train/session_internal.h"
 
 namespace manta::train {
@@ -146,12 +147,13 @@ std::optional<data::FeedPeers> meet_readers(Channel& channel, const GroupEntry& 
   return met;
 }
 
-void run_reader(const BeginReading& begin, std::vector<SharedFd> ends, data::FeedPeers peers,
+void run_reader(const std::shared_ptr<Channel>& channel, const BeginReading& begin,
+                std::vector<SharedFd> ends, data::FeedPeers peers,
                 const std::map<std::string, data::WirePlan>& wire) {
   std::vector<UniqueFd> workers;
   for (auto& fd : ends) workers.push_back(fd.take());
   data::FeedOptions options;
-  options.threads = begin.threads;
+  options.threads = [threads = std::make_shared<ReaderThreads>(channel)] { return threads->now(); };
   // A little less than the workers' own: they should hear who is missing before they give up.
   options.timeout = std::chrono::milliseconds(begin.timeout_ms * 4 / 5);
   std::map<std::string, std::shared_ptr<const data::Plan>> plans;
@@ -239,7 +241,7 @@ void read_as_member(const GroupEntry& entry, const PlanBundle& plans) {
     if (!met) return;  // the group is being ended
     peers = std::move(*met);
   }
-  run_reader(*begin, std::move(ends), std::move(peers),
+  run_reader(channel, *begin, std::move(ends), std::move(peers),
              plans.empty() ? begin->plans : plans.plans());
 }
 

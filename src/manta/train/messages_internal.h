@@ -145,9 +145,13 @@ struct SendMesh {  // it is connected with all others
     archive(why);
   }
 };
+struct WantThreads {  // from a data reader as a pass begins; answered by UseThreads
+  template <class Archive>
+  void serialize(Archive&) {}
+};
 using FromMember = std::variant<Join, SendReport, SendFiles, SendActivity, SendFailure, SendDone,
                                 SendProgress, SendEpoch, StoreRequest, Hosting, SendChunk,
-                                WantChunk, SendAsks, SendPort, SendMesh, SendWriting>;
+                                WantChunk, SendAsks, SendPort, SendMesh, SendWriting, WantThreads>;
 
 // ---- To a process of the group.
 
@@ -212,14 +216,13 @@ struct ReaderPeers {
 };
 struct BeginReading {
   std::map<std::string, data::WirePlan> plans;  // on the driver's node; see PlanBundle
-  int32_t threads = 1;
   int64_t timeout_ms = 0;
   std::string meeting;            // as of Place
   std::vector<SharedFd> workers;  // of its node, by rank
   ReaderPeers peers;
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(plans, threads, timeout_ms, meeting, workers, peers);
+    archive(plans, timeout_ms, meeting, workers, peers);
   }
 };
 struct MeetReaders {                   // all readers listen: each connects to those before it
@@ -234,6 +237,13 @@ struct ReadNow {  // all readers are connected; or some cannot be, and each read
   template <class Archive>
   void serialize(Archive& archive) {
     archive(alone);
+  }
+};
+struct UseThreads {  // so many processors of its node are this run's share now
+  int32_t threads = 1;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(threads);
   }
 };
 struct Acknowledged {  // every rank has made this report; and it is committed, or not yet
@@ -272,8 +282,9 @@ struct StopFrom {
     archive(ask);
   }
 };
-using ToMember = std::variant<BeginTraining, BeginReading, Acknowledged, StoreReply, ChunkTaken,
-                              FileChunk, WantAsks, StopFrom, MeetReaders, ReadNow, Writing>;
+using ToMember =
+    std::variant<BeginTraining, BeginReading, Acknowledged, StoreReply, ChunkTaken, FileChunk,
+                 WantAsks, StopFrom, MeetReaders, ReadNow, Writing, UseThreads>;
 
 // ---- Between data readers of different nodes, first on a connection.
 
