@@ -120,8 +120,12 @@ class Materialising {
  private:
   Materialised run_on(const std::shared_ptr<const Plan>& head, bool in_parts) const {
     Stream stream(head, {.epoch = epoch_}, read_ahead());
-    bool stopped = false;
-    auto is_stopping = [&] { return stopped = stopped || (stopping_ && stopping_()); };
+    // Both are used by the operation's threads, too. Who has stopped once does not go on.
+    std::atomic<bool> stopped = false;
+    auto is_stopping = [&] {
+      if (!stopped && stopping_ && stopping_()) stopped = true;
+      return stopped.load();
+    };
     std::atomic<int64_t> reading = 0;
     auto next = [&]() -> std::shared_ptr<arrow::RecordBatch> {
       auto begin = PassClock::now();
