@@ -29,7 +29,8 @@ void FeedReader::run_pump(Pass& pass) {
     pump(pass);
   } catch (const Error& error) {
     std::lock_guard lock(loop_.mutex);
-    fail(pass, error.kind(), error.what());
+    bool was_stopped = pass.stopping && error.kind() == ErrorKind::kCancelled;
+    if (!was_stopped) fail(pass, error.kind(), error.what());
   } catch (const std::exception& error) {
     std::lock_guard lock(loop_.mutex);
     fail(pass, ErrorKind::kUserCode, error.what());

@@ -58,7 +58,7 @@ OperationPtr read_materialize(const JsonFields&, const PlanFunctions&) {
 
 // The last stage as it would run; with the rows of the stages before it.
 std::shared_ptr<const Plan> run_stages(const std::shared_ptr<const Plan>& plan) {
-  return last_stage(plan, 0, {.threads = all_processors(), .progress = "materialize"});
+  return wanted_stage(plan, 0, {.threads = all_processors(), .progress = "materialize"});
 }
 
 }  // namespace data

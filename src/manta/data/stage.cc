@@ -10,6 +10,7 @@
 #include "manta/data/pass_times_internal.h"
 #include "manta/data/row_store_internal.h"
 #include "manta/data/stage_internal.h"
+#include "manta/data/stop_check_internal.h"
 #include "manta/data/wide_query_internal.h"
 
 namespace manta::data {
@@ -211,6 +212,15 @@ std::shared_ptr<const Plan> last_stage(const std::shared_ptr<const Plan>& plan, 
                             plan->operations.end());
   }
   return rest;
+}
+
+std::shared_ptr<const Plan> wanted_stage(const std::shared_ptr<const Plan>& plan, int64_t epoch,
+                                         const StreamOptions& options) {
+  auto stage = last_stage(plan, epoch, options, StopCheck::current());
+  if (stage) return stage;
+  throw Error(ErrorKind::kCancelled,
+              str("the rows of ", plan->operations[*plan->last_materialising()]->to_string(),
+                  " are not made, as nobody wants them any more"));
 }
 
 bool stages_depend_on_epoch(const Plan& plan) {

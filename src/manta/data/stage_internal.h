@@ -26,6 +26,11 @@ std::shared_ptr<const Plan> last_stage(const std::shared_ptr<const Plan>& plan, 
                                        const StreamOptions& options,
                                        const std::function<bool()>& stopping = {});
 
+/// The same for a thread with a StopCheck, if it has one: throws Error(kCancelled) once nobody
+/// wants the rows any more.
+std::shared_ptr<const Plan> wanted_stage(const std::shared_ptr<const Plan>& plan, int64_t epoch,
+                                         const StreamOptions& options);
+
 /// Whether the rows that `last_stage` makes are others, or in another order, in another
 /// epoch.
 bool stages_depend_on_epoch(const Plan& plan);

@@ -487,7 +487,7 @@ struct Stream::Impl {
 
 Stream::Stream(std::shared_ptr<const Plan> plan, StreamStart start, StreamOptions options,
                std::function<void()> on_ready)
-    : impl_(std::make_unique<Impl>(last_stage(plan, start.epoch, options), start, options,
+    : impl_(std::make_unique<Impl>(wanted_stage(plan, start.epoch, options), start, options,
                                    std::move(on_ready))) {}
 Stream::~Stream() = default;
 std::optional<StreamBlock> Stream::next() { return impl_->next(); }

@@ -3,11 +3,14 @@
 #include <signal.h>
 #include <torch/types.h>
 
+#include <optional>
+
 #define USE_C10D_GLOO
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "manta/base/error_internal.h"
 #include "manta/torch/gloo_group_internal.h"
+#include "manta/torch/process_group_internal.h"
 
 namespace manta::train {
 namespace {
@@ -98,94 +101,111 @@ class GlooWork final : public c10d::Work {
 };
 
 /// Passes everything on to Gloo.
-class GlooBackend final : public c10d::Backend {
+class GlooBackend final : public c10d::Backend, public TellsWhy {
  public:
   GlooBackend(c10::intrusive_ptr<c10d::Backend> gloo, int rank, int size, WaitWatch* watch)
-      : Backend(rank, size), gloo_(std::move(gloo)), watch_(watch) {}
+      : Backend(rank, size),
+        gloo_(std::move(gloo)),
+        name_(gloo_->getBackendName()),
+        watch_(watch) {}
 
-  const std::string getBackendName() const override { return gloo_->getBackendName(); }
-  void setTimeout(std::chrono::milliseconds timeout) override { gloo_->setTimeout(timeout); }
-  void setSequenceNumberForGroup() override { gloo_->setSequenceNumberForGroup(); }
-  uint64_t getSequenceNumberForGroup() override { return gloo_->getSequenceNumberForGroup(); }
-  void abort() override { gloo_->abort(); }
-  void shutdown() override { gloo_->shutdown(); }
+  // Gloo cannot send a reason, and its abort() tells nobody: the others see that the connections
+  // are closed. What this rank has begun is waited for.
+  void fail(ErrorKind kind, const std::string& why) override {
+    if (!failure_) failure_.emplace(kind, why);
+    gloo_.reset();
+  }
+
+  const std::string getBackendName() const override { return name_; }
+  void setTimeout(std::chrono::milliseconds timeout) override { gloo().setTimeout(timeout); }
+  void setSequenceNumberForGroup() override { gloo().setSequenceNumberForGroup(); }
+  uint64_t getSequenceNumberForGroup() override { return gloo().getSequenceNumberForGroup(); }
+  void abort() override { fail(ErrorKind::kCancelled, "the process group was aborted"); }
+  void shutdown() override {
+    if (gloo_) gloo_->shutdown();
+  }
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
-    return call("broadcast", [&] { return gloo_->broadcast(tensors, options); });
+    return call("broadcast", [&] { return gloo().broadcast(tensors, options); });
   }
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
-    return call("allreduce", [&] { return gloo_->allreduce(tensors, options); });
+    return call("allreduce", [&] { return gloo().allreduce(tensors, options); });
   }
   WorkPtr allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override {
-    return call("allreduce_sparse", [&] { return gloo_->allreduce_sparse(tensors, options); });
+    return call("allreduce_sparse", [&] { return gloo().allreduce_sparse(tensors, options); });
   }
   WorkPtr allreduce_coalesced(Tensors& tensors,
                               const c10d::AllreduceCoalescedOptions& options) override {
     return call("allreduce_coalesced",
-                [&] { return gloo_->allreduce_coalesced(tensors, options); });
+                [&] { return gloo().allreduce_coalesced(tensors, options); });
   }
   WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override {
-    return call("reduce", [&] { return gloo_->reduce(tensors, options); });
+    return call("reduce", [&] { return gloo().reduce(tensors, options); });
   }
   WorkPtr allgather(std::vector<Tensors>& outputs, Tensors& inputs,
                     const c10d::AllgatherOptions& options) override {
-    return call("allgather", [&] { return gloo_->allgather(outputs, inputs, options); });
+    return call("allgather", [&] { return gloo().allgather(outputs, inputs, options); });
   }
   WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
                           const c10d::AllgatherOptions& options) override {
-    return call("_allgather_base", [&] { return gloo_->_allgather_base(output, input, options); });
+    return call("_allgather_base", [&] { return gloo()._allgather_base(output, input, options); });
   }
   WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                           const c10d::AllgatherOptions& options) override {
     return call("allgather_into_tensor_coalesced",
-                [&] { return gloo_->allgather_into_tensor_coalesced(outputs, inputs, options); });
+                [&] { return gloo().allgather_into_tensor_coalesced(outputs, inputs, options); });
   }
   WorkPtr gather(std::vector<Tensors>& outputs, Tensors& inputs,
                  const c10d::GatherOptions& options) override {
-    return call("gather", [&] { return gloo_->gather(outputs, inputs, options); });
+    return call("gather", [&] { return gloo().gather(outputs, inputs, options); });
   }
   WorkPtr scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                   const c10d::ScatterOptions& options) override {
-    return call("scatter", [&] { return gloo_->scatter(outputs, inputs, options); });
+    return call("scatter", [&] { return gloo().scatter(outputs, inputs, options); });
   }
   WorkPtr reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                          const c10d::ReduceScatterOptions& options) override {
-    return call("reduce_scatter", [&] { return gloo_->reduce_scatter(outputs, inputs, options); });
+    return call("reduce_scatter", [&] { return gloo().reduce_scatter(outputs, inputs, options); });
   }
   WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                const c10d::ReduceScatterOptions& options) override {
     return call("_reduce_scatter_base",
-                [&] { return gloo_->_reduce_scatter_base(output, input, options); });
+                [&] { return gloo()._reduce_scatter_base(output, input, options); });
   }
   WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                           const c10d::ReduceScatterOptions& options) override {
     return call("reduce_scatter_tensor_coalesced",
-                [&] { return gloo_->reduce_scatter_tensor_coalesced(outputs, inputs, options); });
+                [&] { return gloo().reduce_scatter_tensor_coalesced(outputs, inputs, options); });
   }
   WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_splits,
                         std::vector<int64_t>& input_splits,
                         const c10d::AllToAllOptions& options) override {
     return call("alltoall_base", [&] {
-      return gloo_->alltoall_base(output, input, output_splits, input_splits, options);
+      return gloo().alltoall_base(output, input, output_splits, input_splits, options);
     });
   }
   WorkPtr alltoall(Tensors& outputs, Tensors& inputs,
                    const c10d::AllToAllOptions& options) override {
-    return call("alltoall", [&] { return gloo_->alltoall(outputs, inputs, options); });
+    return call("alltoall", [&] { return gloo().alltoall(outputs, inputs, options); });
   }
   WorkPtr send(Tensors& tensors, int to, int tag) override {
     return call(
-        "send", [&] { return gloo_->send(tensors, to, tag); }, kOfTwo);
+        "send", [&] { return gloo().send(tensors, to, tag); }, kOfTwo);
   }
   WorkPtr recv(Tensors& tensors, int from, int tag) override {
     return call(
-        "recv", [&] { return gloo_->recv(tensors, from, tag); }, kOfTwo);
+        "recv", [&] { return gloo().recv(tensors, from, tag); }, kOfTwo);
   }
   WorkPtr barrier(const c10d::BarrierOptions& options) override {
-    return call("barrier", [&] { return gloo_->barrier(options); });
+    return call("barrier", [&] { return gloo().barrier(options); });
   }
 
  private:
+  c10d::Backend& gloo() {
+    if (failure_) throw *failure_;
+    return *gloo_;
+  }
+
   /// Whether all ranks call it, or two of them, of which the others know nothing.
   enum Callers { kOfAll, kOfTwo };
 
@@ -196,12 +216,16 @@ class GlooBackend final : public c10d::Backend {
     if (watch) wait = {Wait::kCollective, watch->begin_collective(), name, watch->step()};
     try {
       return c10::make_intrusive<GlooWork>(start(), name, rank_, size_, watch, wait);
+    } catch (const Error&) {  // that of `fail`
+      throw;
     } catch (const std::exception& error) {
       throw translate(name, rank_, size_, error);
     }
   }
 
-  c10::intrusive_ptr<c10d::Backend> gloo_;
+  c10::intrusive_ptr<c10d::Backend> gloo_;  // null once it has failed
+  const std::string name_;
+  std::optional<Error> failure_;
   WaitWatch* watch_;
 };
 

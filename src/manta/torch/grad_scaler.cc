@@ -2,6 +2,8 @@
 
 #include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
 
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "manta/base/error_internal.h"
@@ -103,7 +105,15 @@ void GradScaler::update() {
   for (const auto& [optimizer, progress] : optimizers_) found = found || progress.found_inf;
   // As a float32, in which Python keeps it: it stays finite.
   if (found) {
-    scale_ = static_cast<float>(scale_ * options_.backoff_factor);
+    auto reduced = static_cast<float>(scale_ * options_.backoff_factor);
+    if (reduced < std::numeric_limits<float>::min()) {
+      throw Error(ErrorKind::kUserCode,
+                  manta::str("GradScaler: the gradients are infinite or NaN however small the ",
+                             "scale is (", scale_, " now), so that no step is made any more; it ",
+                             "is the loss itself, or what the model computes in forward, that ",
+                             "overflows: look at both, or at the learning rate"));
+    }
+    scale_ = reduced;
     growth_tracker_ = 0;
   } else if (++growth_tracker_ == options_.growth_interval) {
     auto grown = static_cast<float>(scale_ * options_.growth_factor);

@@ -42,7 +42,8 @@ class GradScaler {
   /// Unscales unless that was done, and steps unless a gradient is infinite or NaN. Returns whether
   /// it stepped. Optimizers that need a closure (LBFGS) cannot be used.
   bool step(torch::optim::Optimizer& optimizer);
-  /// Call it once after the steps of all optimizers.
+  /// Call it once after the steps of all optimizers. Throws Error(kUserCode) if the gradients are
+  /// infinite or NaN however small the scale is: nothing would be learned any more.
   void update();
 
   double get_scale() const { return options_.enabled ? scale_ : 1; }

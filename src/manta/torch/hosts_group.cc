@@ -9,6 +9,7 @@
 #include "manta/torch/completed_work_internal.h"
 #include "manta/torch/gloo_group_internal.h"
 #include "manta/torch/hosts_group_internal.h"
+#include "manta/torch/process_group_internal.h"
 #include "manta/torch/shm_group_internal.h"
 
 namespace manta::train {
@@ -18,7 +19,7 @@ using BackendPtr = c10::intrusive_ptr<c10d::Backend>;
 using HostsWork = c10::intrusive_ptr<c10d::Work>;
 using HostsTensors = std::vector<at::Tensor>;
 
-class HostsBackend final : public c10d::Backend {
+class HostsBackend final : public c10d::Backend, public TellsWhy {
  public:
   HostsBackend(const c10::intrusive_ptr<c10d::Store>& store, UniqueFd region, int rank, int size,
                const Place& place, const GroupOptions& options)
@@ -42,6 +43,13 @@ class HostsBackend final : public c10d::Backend {
   const std::string getBackendName() const override { return "manta_hosts"; }
   void setSequenceNumberForGroup() override {}
   uint64_t getSequenceNumberForGroup() override { return calls_; }
+  void abort() override { fail(ErrorKind::kCancelled, "the process group was aborted"); }
+  void fail(ErrorKind kind, const std::string& why) override {
+    if (local_) fail_backend(*local_, kind, why);
+    if (links_) links_->fail(kind, why);
+    for (const BackendPtr& gloo : {leaders_, flat_})
+      if (gloo) fail_backend(*gloo, kind, why);
+  }
 
   HostsWork allreduce(HostsTensors& tensors, const c10d::AllreduceOptions& options) override {
     WaitWatch::Scope scope(options_.watch, "allreduce");
@@ -218,7 +226,7 @@ class HostsBackend final : public c10d::Backend {
     try {
       part();
     } catch (const Error& error) {
-      if (local_) fail_shm_backend(*local_, error.kind(), error.what());
+      if (local_) fail_backend(*local_, error.kind(), error.what());
       if (links_) links_->fail(error.kind(), error.what());
       throw;
     }

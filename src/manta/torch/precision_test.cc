@@ -136,6 +136,22 @@ TEST(Precision, TheScalersMisuseIsSaid) {
   EXPECT_THAT(message_of([&] { scaler.load_state({{"scale", 1}}); }), HasSubstr("growth_factor"));
 }
 
+// Otherwise it would become 0, and nothing be learned any more without a word.
+TEST(Precision, TheScalerSaysWhenNoScaleIsSmallEnough) {
+  torch::Tensor x = torch::ones({2}, torch::requires_grad());
+  torch::optim::SGD optimizer({x}, 0.1);
+  GradScaler scaler({.init_scale = 4e-38});
+  auto step = [&] {
+    optimizer.zero_grad();
+    scaler.scale((x * INFINITY).sum()).backward();
+    EXPECT_FALSE(scaler.step(optimizer));
+    scaler.update();
+  };
+  step();
+  EXPECT_THAT(message_of(step), HasSubstr("infinite or NaN however small the scale is"));
+  EXPECT_TRUE(torch::equal(x, torch::ones({2})));
+}
+
 TEST(SeedAll, MakesNumbersRepeat) {
   EXPECT_EQ(seed_all(7), 7);
   torch::Tensor first = torch::rand({3});

@@ -33,6 +33,11 @@ bool compares_steps(const c10d::Backend& backend) {
   return backend.getBackendName() == kShmBackend;
 }
 
+void fail_backend(c10d::Backend& backend, ErrorKind kind, const std::string& why) {
+  if (auto* tells = dynamic_cast<TellsWhy*>(&backend)) return tells->fail(kind, why);
+  backend.abort();
+}
+
 c10::intrusive_ptr<c10d::Backend> backend_for(c10d::ProcessGroup& group, c10::DeviceType device) {
   auto known = group.getDeviceTypes();
   if (std::find(known.begin(), known.end(), c10::Device(device)) != known.end())

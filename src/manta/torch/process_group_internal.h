@@ -1,8 +1,23 @@
 #pragma once
 
+#include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
+#include "manta/base/error.h"
+#include "manta/base/names_internal.h"
+
 namespace manta::train {
+
+/// A backend that can tell the other ranks why it fails.
+struct TellsWhy {
+  virtual ~TellsWhy() = default;
+  /// Makes every rank's next call, and those under way, throw this.
+  virtual void fail(ErrorKind kind, const std::string& why) = 0;
+};
+
+/// For a rank that cannot make the call that the others make: those that wait for it in the
+/// backend's calls fail at once. Over Gloo and NCCL they are told only that a peer has gone.
+void fail_backend(c10d::Backend& backend, ErrorKind kind, const std::string& why);
 
 /// The process group that c10d::Reducer and the other users of c10d take, over one backend for CPU
 /// tensors and, if it is not null, one for those on CUDA. `store` may be null where the backend

@@ -70,7 +70,8 @@ struct ShardedSync::State {
   void gather(Param& param);
   void fill(Narrow& copy);
   void fill(const Narrow& copy, c10::Storage storage);
-  void gather_into(c10::Storage storage, const torch::Tensor& share);
+  void gather_into(const Param& param, c10::Storage storage, const torch::Tensor& share);
+  void fail(const Param& param, std::exception_ptr why);
   void release_unpinned();
   void forget_freed();
   void rethrow();

@@ -12,8 +12,10 @@
 #include <utility>
 
 #include "manta/base/error_internal.h"
+#include "manta/torch/process_group_internal.h"
 #include "manta/torch/shard_registry_internal.h"
 #include "manta/torch/shard_state_internal.h"
+#include "manta/torch/torch_worker_internal.h"
 
 namespace manta::train::detail {
 namespace {
@@ -39,6 +41,19 @@ struct ShardRegistry {
 ShardRegistry& registry() {
   static auto* registry = new ShardRegistry;  // outlives every thread
   return *registry;
+}
+
+constexpr const char* kNotGathered = "a parameter of a sharded model could not be gathered";
+
+void free_memory(c10::Storage storage, torch::Device device) {
+  storage.set_data_ptr_noswap(at::DataPtr(nullptr, device));
+  storage.set_nbytes(0);
+}
+
+// An operation cannot be stopped from here, but it throws when it asks for this memory.
+void refuse_access(c10::Storage storage, torch::Device device, const std::string& why) {
+  free_memory(storage, device);
+  storage.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(why);
 }
 
 thread_local bool is_gathering = false;
@@ -92,7 +107,8 @@ void pin_tensor(const torch::Tensor& tensor, std::unique_ptr<Pins>& pins) {
 }
 
 // An optimizer that puts gradients together, as LBFGS does, is for whole models: of shares it would
-// compute something else on each worker.
+// compute something else on each worker. It throws where it takes them, before it has changed
+// anything; so these gradients are gone, and the model is of no use any more.
 void refuse_joined_gradients(const at::RecordFunction& function, ShardedSync::State& model) {
   std::unordered_set<const void*> joined;
   for (const c10::IValue& input : function.inputs()) {
@@ -106,14 +122,15 @@ void refuse_joined_gradients(const at::RecordFunction& function, ShardedSync::St
     const torch::Tensor& gradient = param->shard.grad();
     if (!gradient.defined() || !gradient.has_storage()) continue;
     if (!joined.contains(gradient.storage().unsafeGetStorageImpl())) continue;
-    model.error = std::make_exception_ptr(Error(
-        ErrorKind::kInvalidArgument,
+    std::string why =
         str("an optimizer or the loop puts the gradients of a sharded model together (cat; that of "
             "parameter '",
             param->name,
             "'), as LBFGS does: a worker has only its shares of them; use an optimizer that treats "
-            "every number by itself, such as AdamW, or a model that is not sharded")));
-    return;
+            "every number by itself, such as AdamW, or a model that is not sharded");
+    refuse_access(gradient.storage(), gradient.device(), why);
+    if (!model.error)
+      model.error = std::make_exception_ptr(Error(ErrorKind::kInvalidArgument, why));
   }
 }
 
@@ -192,18 +209,6 @@ void after_operation(const at::RecordFunction& function, at::ObserverContext* co
   registry().by_storage[to.storage().unsafeGetStorageImpl()] = {&param, std::move(copy)};
 }
 
-void free_memory(c10::Storage storage, torch::Device device) {
-  storage.set_data_ptr_noswap(at::DataPtr(nullptr, device));
-  storage.set_nbytes(0);
-}
-
-// An operation cannot be stopped from here, but it throws when it asks for this memory.
-void refuse_access(c10::Storage storage, torch::Device device) {
-  free_memory(storage, device);
-  storage.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(
-      "a parameter of a sharded model could not be gathered");
-}
-
 }  // namespace
 
 void ShardedSync::State::observe() {
@@ -242,11 +247,11 @@ void ShardedSync::State::gather(Param& param) {
   Gathering gathering;
   try {
     release_unpinned();
-    gather_into(param.full.storage(), param.padded);
+    gather_into(param, param.full.storage(), param.padded);
     param.is_gathered = true;
   } catch (...) {
-    if (!error) error = std::current_exception();
-    refuse_access(param.full.storage(), param.full.device());
+    fail(param, std::current_exception());
+    refuse_access(param.full.storage(), param.full.device(), kNotGathered);
   }
 }
 
@@ -258,8 +263,8 @@ void ShardedSync::State::fill(Narrow& copy) {
     fill(copy, c10::Storage(storage));
     copy.is_filled = copy.is_unused = true;
   } catch (...) {
-    if (!error) error = std::current_exception();
-    refuse_access(c10::Storage(std::move(storage)), copy.param->full.device());
+    fail(*copy.param, std::current_exception());
+    refuse_access(c10::Storage(std::move(storage)), copy.param->full.device(), kNotGathered);
   }
 }
 
@@ -267,16 +272,16 @@ void ShardedSync::State::fill(const Narrow& copy, c10::Storage storage) {
   torch::NoGradGuard no_grad;
   Param& param = *copy.param;
   if (!error && param.writes != copy.writes) {
-    error = std::make_exception_ptr(
-        Error(ErrorKind::kInvalidArgument,
-              str("parameter '", param.name, "' of a sharded model has changed since it was ",
-                  "converted to ", c10::toString(copy.type),
-                  ", of which forward or backward computes; end the Autocast and call backward "
-                  "before the optimizer steps")));
+    auto changed = Error(ErrorKind::kInvalidArgument,
+                         str("parameter '", param.name, "' of a sharded model has changed since ",
+                             "it was converted to ", c10::toString(copy.type),
+                             ", of which forward or backward computes; end the Autocast and call "
+                             "backward before the optimizer steps"));
+    fail(param, std::make_exception_ptr(changed));
   }
   if (copy.is_whole && !param.is_gathered) {  // half as much to send
     release_unpinned();
-    return gather_into(std::move(storage), param.padded.to(copy.type));
+    return gather_into(param, std::move(storage), param.padded.to(copy.type));
   }
   gather(param);
   auto options = param.padded.options().dtype(copy.type);
@@ -289,8 +294,26 @@ void ShardedSync::State::fill(const Narrow& copy, c10::Storage storage) {
   release_unpinned();
 }
 
+// Of this rank alone, perhaps: the others must not wait for an exchange that it never makes. What
+// this rank throws is the cause, and theirs a consequence.
+void ShardedSync::State::fail(const Param& param, std::exception_ptr why) {
+  if (error) return;
+  error = std::move(why);
+  std::string reason = "an unknown error";
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& thrown) {
+    reason = torch_error_text(thrown);
+  } catch (...) {
+  }
+  fail_backend(*backend, ErrorKind::kWorkerLost,
+               str("rank ", options.rank, " could not gather parameter '", param.name,
+                   "' of a sharded model: ", reason));
+}
+
 // Everybody's share, one behind the other.
-void ShardedSync::State::gather_into(c10::Storage storage, const torch::Tensor& share) {
+void ShardedSync::State::gather_into(const Param& param, c10::Storage storage,
+                                     const torch::Tensor& share) {
   torch::NoGradGuard no_grad;
   int64_t numbers = share.numel() * options.world_size;
   size_t bytes = static_cast<size_t>(numbers) * share.element_size();
@@ -308,7 +331,7 @@ void ShardedSync::State::gather_into(c10::Storage storage, const torch::Tensor& 
       return;
     }
   } catch (...) {
-    error = std::current_exception();
+    fail(param, std::current_exception());
   }
   is_exchanging = false;
   whole.fill_(std::numeric_limits<double>::quiet_NaN());  // nothing is computed of it unnoticed

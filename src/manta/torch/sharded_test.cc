@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/optim.h>
+#include <unistd.h>
 
 #include "manta/base/error_internal.h"
 #include "manta/torch/allocated_bytes_internal.h"
@@ -327,24 +328,45 @@ TEST(Sharded, MixedPrecisionTrainsLikeCopies) {
   }
 }
 
+/// Also one that evaluates the model once a step: before it has changed anything.
 TEST(Sharded, AnOptimizerThatNeedsWholeGradientsIsRefused) {
-  RankProcesses ranks(2, [](const Seat& seat) {
-    auto group = make_process_group({}, join(BackendKind::kShm, seat), seat.rank, seat.size);
-    auto model = prepare_model(
-        torch::nn::Linear(4, 1),
-        {.group = group, .rank = seat.rank, .world_size = 2, .model = {.sharded = true}});
-    torch::optim::LBFGS optimizer(model->parameters());
-    optimizer.step([&] {
-      optimizer.zero_grad();
-      torch::Tensor loss = (model->forward(torch::ones({1, 4})) - 3).square().sum();
-      loss.backward();
-      return loss;
+  for (int evaluations : {1, 20}) {
+    RankProcesses ranks(2, [evaluations](const Seat& seat) {
+      auto group = make_process_group({}, join(BackendKind::kShm, seat), seat.rank, seat.size);
+      auto model = prepare_model(
+          torch::nn::Linear(4, 1),
+          {.group = group, .rank = seat.rank, .world_size = 2, .model = {.sharded = true}});
+      auto shares = [&] {
+        std::vector<torch::Tensor> copies;
+        for (const auto& share : model->parameters()) copies.push_back(share.detach().clone());
+        return copies;
+      };
+      auto before = shares();
+      auto how = torch::optim::LBFGSOptions(1).max_iter(evaluations);
+      torch::optim::LBFGS optimizer(model->parameters(), how);
+      auto closure = [&] {
+        optimizer.zero_grad();
+        torch::Tensor loss = (model->forward(torch::ones({1, 4})) - 3).square().sum();
+        loss.backward();
+        return loss;
+      };
+      std::string refused;
+      try {
+        optimizer.step(closure);
+      } catch (const std::exception& error) {
+        refused = error.what();
+      }
+      demand(refused.find("as LBFGS does") != std::string::npos, refused);
+      auto after = shares();
+      for (size_t i = 0; i < before.size(); ++i)
+        demand(torch::equal(before[i], after[i]), manta::str("share ", i, " has changed"));
+      model->forward(torch::ones({1, 4}));
     });
-  });
-  for (int rank : {0, 1}) {
-    EXPECT_THAT(ranks.outcome(rank),
-                testing::AllOf(HasSubstr("invalid argument"), HasSubstr("as LBFGS does"),
-                               HasSubstr("use an optimizer that treats every number by itself")));
+    for (int rank : {0, 1}) {
+      EXPECT_THAT(ranks.outcome(rank),
+                  testing::AllOf(HasSubstr("invalid argument"), HasSubstr("as LBFGS does"),
+                                 HasSubstr("use an optimizer that treats every number by itself")));
+    }
   }
 }
 
@@ -367,6 +389,37 @@ TEST(Sharded, AStepBetweenForwardAndBackwardIsSaid) {
   });
   for (int rank : {0, 1}) {
     EXPECT_THAT(ranks.outcome(rank), HasSubstr("has changed since it was converted to BFloat16"));
+  }
+}
+
+/// One that fails alone, and then does something else.
+TEST(Sharded, ARankThatCannotGatherDoesNotLeaveTheOthersWaiting) {
+  for (BackendKind kind : {BackendKind::kShm, BackendKind::kGloo, BackendKind::kHosts}) {
+    RankProcesses ranks(2, [kind](const Seat& seat) {
+      auto group = make_process_group({}, join(kind, seat), seat.rank, seat.size);
+      auto model = prepare_model(
+          torch::nn::Sequential(torch::nn::Linear(4, 4), torch::nn::Linear(4, 1)),
+          {.group = group, .rank = seat.rank, .world_size = 2, .model = {.sharded = true}});
+      torch::optim::SGD optimizer(model->parameters(), 0.1);
+      auto loss = [&] {
+        Autocast autocast;
+        return model->forward(torch::ones({1, 4})).to(torch::kFloat).sum();
+      };
+      torch::Tensor late = loss();
+      loss().backward();
+      if (seat.rank == 1) optimizer.step();
+      try {
+        late.backward();
+      } catch (const Error&) {
+        if (seat.rank == 0) throw;
+        ::pause();  // until the test ends
+      }
+    });
+    EXPECT_THAT(ranks.outcome(0), testing::StartsWith("worker lost: "));
+    if (kind == BackendKind::kShm) {
+      EXPECT_THAT(ranks.outcome(0), testing::AllOf(HasSubstr("rank 1 could not gather parameter"),
+                                                   HasSubstr("has changed since it was")));
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/torch/completed_work_internal.h"
+#include "manta/torch/process_group_internal.h"
 #include "manta/torch/shm_group_internal.h"
 
 namespace manta::train {
@@ -156,7 +157,7 @@ std::vector<void*> parts_of(const char* call, void* buffer, size_t buffer_elemen
   return parts;
 }
 
-class ShmBackend final : public c10d::Backend {
+class ShmBackend final : public c10d::Backend, public TellsWhy {
  public:
   ShmBackend(UniqueFd region, int rank, int size, const GroupOptions& options)
       : Backend(rank, size), group_(std::move(region), rank, size, options) {}
@@ -165,7 +166,7 @@ class ShmBackend final : public c10d::Backend {
   void setSequenceNumberForGroup() override {}
   uint64_t getSequenceNumberForGroup() override { return group_.calls(); }
   void abort() override { group_.abort("the process group was aborted"); }
-  void fail(ErrorKind kind, const std::string& why) { group_.fail(kind, why); }
+  void fail(ErrorKind kind, const std::string& why) override { group_.fail(kind, why); }
 
   WorkPtr barrier(const c10d::BarrierOptions& options) override {
     group_.barrier(timeout(options.timeout));
@@ -404,10 +405,6 @@ class ShmBackend final : public c10d::Backend {
 c10::intrusive_ptr<c10d::Backend> make_shm_backend(UniqueFd region, int rank, int size,
                                                    const GroupOptions& options) {
   return c10::make_intrusive<ShmBackend>(std::move(region), rank, size, options);
-}
-
-void fail_shm_backend(c10d::Backend& backend, ErrorKind kind, const std::string& why) {
-  dynamic_cast<ShmBackend&>(backend).fail(kind, why);
 }
 
 }  // namespace manta::train

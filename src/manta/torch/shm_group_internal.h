@@ -20,9 +20,6 @@ inline constexpr const char* kShmBackend = "manta_shm";  ///< Its name.
 c10::intrusive_ptr<c10d::Backend> make_shm_backend(UniqueFd region, int rank, int size,
                                                    const GroupOptions& options = {});
 
-/// Makes every rank's next call, and those under way, throw this.
-void fail_shm_backend(c10d::Backend& backend, ErrorKind kind, const std::string& why);
-
 /// What the collectives call a tensor's type, an operation, and a dense tensor's content.
 ElementType element_type(at::ScalarType type);
 ReduceKind reduce_kind(const c10d::ReduceOp& op);

@@ -41,7 +41,7 @@ class CheckpointFolder::Output {
     path_ = folder.path_ + "/" + name;
     train::make_folders(fs::path(path_).parent_path());
     if (::unlink(path_.c_str()) != 0 && errno != ENOENT)
-      throw_errno(str("replacing '", path_, "'"));
+      train::throw_file_errno(str("replacing '", path_, "'"));
     fd_ = train::open_file(folder.path_, name, O_WRONLY | O_CREAT | O_EXCL);
   }
 
@@ -68,7 +68,7 @@ class CheckpointFolder::Output {
       int error = errno;
       ::unlink(path_.c_str());
       errno = error;
-      throw_errno(str("closing '", path_, "'"));
+      train::throw_file_errno(str("closing '", path_, "'"));
     }
     folder_.files_.push_back({name_, size_, checksum_.hex()});
   }
@@ -102,14 +102,14 @@ void CheckpointFolder::copy(const std::string& name, const std::string& from) {
   if (!source && errno == ENOENT)
     throw Error(ErrorKind::kNotFound, str("'", from, "', to be copied into the checkpoint as '",
                                           name, "', does not exist"));
-  if (!source) throw_errno(str("opening '", from, "'"));
+  if (!source) train::throw_file_errno(str("opening '", from, "'"));
   train::check_regular(source.get(), from);
   Output output(*this, name);
   auto buffer = std::make_unique<char[]>(kLargestWrite);
   for (;;) {
     ssize_t got = ::read(source.get(), buffer.get(), kLargestWrite);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw_errno(str("reading '", from, "'"));
+    if (got < 0) train::throw_file_errno(str("reading '", from, "'"));
     if (got == 0) break;
     output.write(buffer.get(), static_cast<size_t>(got));
   }

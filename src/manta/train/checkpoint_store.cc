@@ -38,7 +38,7 @@ std::vector<std::string> names_in(const std::string& folder) {
 
 void rename_or_throw(const std::string& from, const std::string& to) {
   if (::rename(from.c_str(), to.c_str()) != 0)
-    throw_errno(str("renaming '", from, "' to '", to, "'"));
+    throw_file_errno(str("renaming '", from, "' to '", to, "'"));
 }
 
 // A good checkpoint must not be passed over because it could not be read just now.
@@ -243,7 +243,8 @@ void CheckpointStore::move_files(const std::map<int, std::vector<CheckpointFile>
       std::string target = partial + "/" + file.name;
       struct stat info {};
       if (::lstat(source.c_str(), &info) != 0)
-        throw_errno(str("looking for '", source, "', which ", writer_name(rank), " has written"));
+        throw_file_errno(
+            str("looking for '", source, "', which ", writer_name(rank), " has written"));
       if (!S_ISREG(info.st_mode))
         throw Error(ErrorKind::kCorrupt, str("'", source, "', which ", writer_name(rank),
                                              " has written, is not a file any more"));
@@ -293,7 +294,7 @@ void CheckpointStore::discard(const std::string& name) const {
   fs::remove_all(doomed, error);
   if (::rename(path(name).c_str(), doomed.c_str()) != 0) {
     if (errno == ENOENT) return;
-    throw_errno(str("renaming '", path(name), "' to '", doomed, "'"));
+    throw_file_errno(str("renaming '", path(name), "' to '", doomed, "'"));
   }
   fs::remove_all(doomed, error);
   if (error) log_warning(str("'", doomed, "' could not be removed: ", error.message()));
@@ -358,7 +359,8 @@ void CheckpointStore::clean_up() {
     if (name != kStaging && !is_partial_checkpoint(name)) continue;
     std::error_code error;
     fs::remove_all(path(name), error);
-    if (error) throw Error(ErrorKind::kIo, str("removing '", path(name), "': ", error.message()));
+    errno = error.value();
+    if (error) throw_file_errno(str("removing '", path(name), "'"));
   }
 }
 

@@ -41,20 +41,20 @@ const char* kind_of(mode_t mode) {
   if (error == ENOENT || error == ENAMETOOLONG)
     throw Error(ErrorKind::kNotFound, str("'", path, "' does not exist"));
   errno = error;
-  throw_errno(str("opening '", path, "'"));
+  throw_file_errno(str("opening '", path, "'"));
 }
 
 UniqueFd open_folder(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd && (errno == ENOENT || errno == ENOTDIR))
     throw Error(ErrorKind::kNotFound, str("the folder '", path, "' does not exist"));
-  if (!fd) throw_errno(str("opening the folder '", path, "'"));
+  if (!fd) throw_file_errno(str("opening the folder '", path, "'"));
   return fd;
 }
 
 mode_t mode_of(int fd, const std::string& path) {
   struct stat info {};
-  if (::fstat(fd, &info) != 0) throw_errno(str("looking at '", path, "'"));
+  if (::fstat(fd, &info) != 0) throw_file_errno(str("looking at '", path, "'"));
   return info.st_mode & 0777;
 }
 
@@ -73,6 +73,17 @@ bool make_folder_like_parent(const std::string& path) {
 }
 
 }  // namespace
+
+void throw_file_errno(const std::string& what) {
+  int error = errno;
+  std::string advice;
+  if (error == ENOSPC) advice = "; make room on that disk";
+  if (error == EDQUOT) advice = "; make room there, or have the quota raised";
+  if (error == EROFS) advice = "; mount that file system so that it can be written to";
+  if (error == EACCES || error == EPERM)
+    advice = str("; user ", ::geteuid(), " needs the right to do so");
+  throw Error(ErrorKind::kIo, str(what, ": ", errno_text(error), advice));
+}
 
 bool is_damage(const Error& error) {
   return error.kind() == ErrorKind::kCorrupt || error.kind() == ErrorKind::kNotFound;
@@ -94,14 +105,14 @@ void check_relative_path(const std::string& name, const std::string& what) {
 
 size_t check_regular(int fd, const std::string& path) {
   struct stat info {};
-  if (::fstat(fd, &info) != 0) throw_errno(str("looking at '", path, "'"));
+  if (::fstat(fd, &info) != 0) throw_file_errno(str("looking at '", path, "'"));
   if (!S_ISREG(info.st_mode)) refuse(path, info.st_mode, "a file");
   return static_cast<size_t>(info.st_size);
 }
 
 void check_single_name(int fd, const std::string& path) {
   struct stat info {};
-  if (::fstat(fd, &info) != 0) throw_errno(str("looking at '", path, "'"));
+  if (::fstat(fd, &info) != 0) throw_file_errno(str("looking at '", path, "'"));
   if (info.st_nlink > 1)
     throw Error(ErrorKind::kCorrupt,
                 str("'", path,
@@ -135,12 +146,12 @@ bool has_folder(const std::string& folder, const std::string& name) {
   struct stat info {};
   std::string path = folder + "/" + name;
   if (::lstat(path.c_str(), &info) == 0) return S_ISDIR(info.st_mode);
-  if (errno != ENOENT && errno != ENOTDIR) throw_errno(str("looking at '", path, "'"));
+  if (errno != ENOENT && errno != ENOTDIR) throw_file_errno(str("looking at '", path, "'"));
   return false;
 }
 
 void make_folder_anew(const std::string& path) {
-  if (!make_folder_like_parent(path)) throw_errno(str("creating the folder '", path, "'"));
+  if (!make_folder_like_parent(path)) throw_file_errno(str("creating the folder '", path, "'"));
 }
 
 void make_folders(const std::string& path) {
@@ -153,11 +164,15 @@ void make_folders(const std::string& path) {
   // Another rank may have been faster.
   if (error == EEXIST && ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return;
   errno = error;
-  throw_errno(str("creating the folder '", path, "'"));
+  throw_file_errno(str("creating the folder '", path, "'"));
 }
 
 void make_folders_to(const std::string& folder, const std::string& name) {
   make_folders(folder);
+  make_folders_in(folder, name);
+}
+
+void make_folders_in(const std::string& folder, const std::string& name) {
   for (size_t end = 0; (end = name.find('/', end)) != std::string::npos; ++end) {
     std::string inner = name.substr(0, end), path = folder + "/" + inner;
     if (has_folder(folder, inner) || make_folder_like_parent(path)) continue;
@@ -168,7 +183,7 @@ void make_folders_to(const std::string& folder, const std::string& name) {
       refuse(path, info.st_mode, "a folder");
     }
     errno = error;
-    throw_errno(str("creating the folder '", path, "'"));
+    throw_file_errno(str("creating the folder '", path, "'"));
   }
 }
 
@@ -177,10 +192,14 @@ void write_all(int fd, const void* data, size_t size, const std::string& path) {
   while (size > 0) {
     ssize_t done = ::write(fd, at, size);
     if (done < 0 && errno == EINTR) continue;
-    if (done < 0) throw_errno(str("writing '", path, "'"));
+    if (done < 0) throw_file_errno(str("writing '", path, "'"));
     at += done;
     size -= static_cast<size_t>(done);
   }
+}
+
+void close_written(UniqueFd fd, const std::string& path) {
+  if (::close(fd.release()) != 0) throw_file_errno(str("closing '", path, "'"));
 }
 
 std::string read_text(const std::string& path, size_t most) {
@@ -197,7 +216,7 @@ std::string read_text(const std::string& path, size_t most) {
     for (size_t done = 0;;) {
       ssize_t got = ::read(fd.get(), text.data() + done, text.size() - done);
       if (got < 0 && errno == EINTR) continue;
-      if (got < 0) throw_errno(str("reading '", path, "'"));
+      if (got < 0) throw_file_errno(str("reading '", path, "'"));
       done += static_cast<size_t>(got);
       if (done > most) refuse_size(done);
       if (got == 0) {
@@ -216,12 +235,12 @@ Json read_json(const std::string& path, const JsonLimits& limits) {
 }
 
 void sync_to_disk(int fd, const std::string& path) {
-  if (::fsync(fd) != 0) throw_errno(str("writing '", path, "' to the disk (fsync)"));
+  if (::fsync(fd) != 0) throw_file_errno(str("writing '", path, "' to the disk (fsync)"));
 }
 
 void sync_to_disk(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  if (!fd) throw_errno(str("opening '", path, "' to write it to the disk"));
+  if (!fd) throw_file_errno(str("opening '", path, "' to write it to the disk"));
   sync_to_disk(fd.get(), path);
 }
 
@@ -233,7 +252,7 @@ void sync_tree_to_disk(const std::string& folder, const std::function<void()>& o
   for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
        it.increment(error)) {
     UniqueFd fd(::open(it->path().c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
-    if (!fd) throw_errno(str("opening '", it->path().string(), "' to write it to the disk"));
+    if (!fd) throw_file_errno(str("opening '", it->path().string(), "' to write it to the disk"));
     struct stat info {};
     off_t size = ::fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode) ? info.st_size : 0;
     constexpr unsigned kWait =
@@ -242,7 +261,7 @@ void sync_tree_to_disk(const std::string& folder, const std::function<void()>& o
       if (::sync_file_range(fd.get(), at, kPart, kWait) != 0) {
         // What was not written is told of once: fsync would know nothing of it.
         if (errno != ENOSYS && errno != EINVAL && errno != ESPIPE && errno != EOPNOTSUPP)
-          throw_errno(str("writing '", it->path().string(), "' to the disk"));
+          throw_file_errno(str("writing '", it->path().string(), "' to the disk"));
         break;
       }
       on_part();
@@ -258,14 +277,15 @@ void sync_tree_to_disk(const std::string& folder, const std::function<void()>& o
 void replace_file(const std::string& path, const std::string& text, bool durable) {
   std::string fresh = path + ".new";
   // What is there is left over from a driver that died, or a link that somebody has laid.
-  if (::unlink(fresh.c_str()) != 0 && errno != ENOENT) throw_errno(str("removing '", fresh, "'"));
+  if (::unlink(fresh.c_str()) != 0 && errno != ENOENT)
+    throw_file_errno(str("removing '", fresh, "'"));
   try {
     UniqueFd fd = open_file(folder_of(fresh), name_of(fresh), O_WRONLY | O_CREAT | O_EXCL);
     write_all(fd.get(), text.data(), text.size(), fresh);
     if (durable) sync_to_disk(fd.get(), fresh);
-    if (::close(fd.release()) != 0) throw_errno(str("closing '", fresh, "'"));
+    close_written(std::move(fd), fresh);
     if (::rename(fresh.c_str(), path.c_str()) != 0)
-      throw_errno(str("renaming '", fresh, "' to '", path, "'"));
+      throw_file_errno(str("renaming '", fresh, "' to '", path, "'"));
     if (durable) sync_to_disk(folder_of(path));
   } catch (...) {
     ::unlink(fresh.c_str());

@@ -21,7 +21,7 @@ std::string read_bytes(int file, size_t size, uint64_t offset, const std::string
     ssize_t got =
         ::pread(file, bytes.data() + done, size - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw_errno(str("reading '", path, "'"));
+    if (got < 0) throw_file_errno(str("reading '", path, "'"));
     if (got == 0) throw Error(ErrorKind::kCorrupt, str("'", path, "' has become shorter"));
     done += static_cast<size_t>(got);
   }
@@ -38,7 +38,7 @@ void fetch_file(const std::string& folder, const std::string& name,
     FileChunk chunk = ask({name, offset});
     write_all(file.get(), chunk.bytes.data(), chunk.bytes.size(), path);
     offset += chunk.bytes.size();
-    if (chunk.last) return;
+    if (chunk.last) return close_written(std::move(file), path);
   }
 }
 
@@ -52,8 +52,9 @@ void write_chunk(const std::string& folder, const SendChunk& chunk) {
   UniqueFd file = open_file(folder, chunk.name, flags);
   if (check_regular(file.get(), path) != chunk.offset)
     throw Error(ErrorKind::kCorrupt, str("parts of '", path, "' come in the wrong order"));
-  if (::lseek(file.get(), 0, SEEK_END) < 0) throw_errno(str("writing '", path, "'"));
+  if (::lseek(file.get(), 0, SEEK_END) < 0) throw_file_errno(str("writing '", path, "'"));
   write_all(file.get(), chunk.bytes.data(), chunk.bytes.size(), path);
+  close_written(std::move(file), path);
 }
 
 FileChunk read_chunk(const std::string& folder, const WantChunk& wanted) {

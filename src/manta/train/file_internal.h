@@ -16,6 +16,9 @@
 /// limits. The path of the folder itself is the user's own and may lead over links.
 namespace manta::train {
 
+/// Throws Error(kIo) with `what`, the text of `errno`, and what the user can do about it.
+[[noreturn]] void throw_file_errno(const std::string& what);
+
 /// Whether what was read is damaged or missing. Any other error (too many open files, a disk that
 /// does not answer) says nothing about it, and may be gone at the next try.
 bool is_damage(const Error& error);
@@ -52,9 +55,14 @@ void make_folders(const std::string& path);
 /// Makes `folder` as above, and in it those on the way to the file `name` ("a/b/file"), of which
 /// none may be a link. Throws Error(kCorrupt) if one is anything but a folder; Error(kIo).
 void make_folders_to(const std::string& folder, const std::string& name);
+/// The same in a folder that must be there: one that was removed is not made again.
+void make_folders_in(const std::string& folder, const std::string& name);
 
 /// All of `data`, however many calls it takes. Throws Error(kIo) naming `path`.
 void write_all(int fd, const void* data, size_t size, const std::string& path);
+
+/// Closes it: some file systems tell of a full disk only here. Throws Error(kIo) naming `path`.
+void close_written(UniqueFd fd, const std::string& path);
 
 /// The whole file. Throws as open_file, and Error(kCorrupt) if it has more bytes.
 std::string read_text(const std::string& path, size_t most = size_t{1} << 30);

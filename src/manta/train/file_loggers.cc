@@ -6,8 +6,8 @@
 #include "manta/train/appended_file_internal.h"
 #include "manta/train/controller_internal.h"
 #include "manta/train/file_internal.h"
-#include "manta/train/folder_lock_internal.h"
 #include "manta/train/loggers.h"
+#include "manta/train/own_path_internal.h"
 #include "manta/train/result_files_internal.h"
 
 namespace manta {
@@ -62,38 +62,11 @@ Json line_of(const TrackerEvent::RunEnd& end) {
   return {{"event", "run_end"}, {"time", end.time}, {"outcome", outcome_name(end.outcome)}};
 }
 
-bool has_end(const std::vector<TrackerEvent>& events) {
-  return std::holds_alternative<TrackerEvent::RunEnd>(events.back().what);
-}
-
-// A path that the user has given, and perhaps to several runs: the first has it until its end. The
-// others never do: what they tell later would be without its beginning.
-class OwnPath {
- public:
-  /// Empty: the file is in the run folder, which is nobody else's.
-  explicit OwnPath(std::string path) : path_(std::move(path)) {}
-  void hold() {
-    if (refused_) throw *refused_;
-    if (path_.empty() || lock_) return;
-    try {
-      lock_ = lock_file_of_run(path_);
-    } catch (const Error& error) {
-      if (error.kind() == ErrorKind::kInvalidArgument) refused_ = error;
-      throw;
-    }
-  }
-  void release() { lock_.reset(); }
-
- private:
-  const std::string path_;
-  UniqueFd lock_;
-  std::optional<Error> refused_;
-};
-
 class JsonSink final : public TrackerSink {
  public:
   JsonSink(const RunInfo& run, const std::string& path)
-      : own_(path), file_(file_at(run, path).parent_path(), file_at(run, path).filename()) {}
+      : own_(path, lock_file_of_run),
+        file_(file_at(run, path).parent_path(), file_at(run, path).filename()) {}
   void take(const std::vector<TrackerEvent>& events) override {
     own_.hold();
     std::string lines;
@@ -116,7 +89,7 @@ class JsonSink final : public TrackerSink {
 class CsvSink final : public TrackerSink {
  public:
   CsvSink(const RunInfo& run, const std::string& path)
-      : own_(path),
+      : own_(path, lock_file_of_run),
         folder_(file_at(run, path).parent_path()),
         table_(folder_, "", "/" + file_at(run, path).filename().string()) {}
 

@@ -83,7 +83,7 @@ UniqueFd try_lock(const std::string& folder, const std::string& name, std::strin
       (void)!::pwrite(fd.get(), pid.data(), pid.size(), 0);
     return fd;
   }
-  if (errno != EWOULDBLOCK) throw_errno(str("locking '", path, "'"));
+  if (errno != EWOULDBLOCK) throw_file_errno(str("locking '", path, "'"));
   auto pid = holder_by_kernel(fd.get());
   *holder = pid ? describe(*pid) : holder_by_file(fd.get());
   return {};
@@ -110,6 +110,16 @@ UniqueFd lock_file_of_run(const std::string& path) {
               str("'", path, "' is written for another run, of ", holder,
                   ": a file has one run at a time; give each run a tracker with a path of its own, "
                   "or none, which is a file in its run folder"));
+}
+
+UniqueFd lock_folder_of_run(const std::string& path) {
+  make_folders(std::filesystem::absolute(path));
+  std::string holder;
+  if (UniqueFd fd = try_lock(path, ".tensorboard.lock", &holder)) return fd;
+  throw Error(ErrorKind::kInvalidArgument,
+              str("'", path, "' is written for another run, of ", holder,
+                  ": TensorBoard takes what is in a folder for one run; give each run a logdir of "
+                  "its own, or none, which is a folder in its run folder"));
 }
 
 bool is_still_locked(const std::string& folder, const UniqueFd& lock) {

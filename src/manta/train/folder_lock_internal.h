@@ -16,6 +16,8 @@ UniqueFd lock_folder(const std::string& folder);
 /// The same for a file that the user has named, by a file .<name>.lock beside it: makes the folder.
 /// Throws Error(kInvalidArgument) if another run has it.
 UniqueFd lock_file_of_run(const std::string& path);
+/// The same for a folder in which TensorBoard looks, by a file .tensorboard.lock in it.
+UniqueFd lock_folder_of_run(const std::string& path);
 /// False if the file at <folder>/.lock is another one by now, or there is none: the folder was
 /// removed or moved. True where that cannot be told at the moment.
 bool is_still_locked(const std::string& folder, const UniqueFd& lock);

@@ -128,11 +128,10 @@ void Group::on(size_t seat, SendFiles& message) {
 }
 
 void Group::on(size_t number, SendChunk& message) {
-  std::string folder =
-      staging_folder(plan_.run_folder, plan_.attempt, message.index, seats_[number].rank);
-  disk_.add([this, number, folder, chunk = std::move(message)] {
+  int rank = seats_[number].rank;
+  disk_.add([this, number, rank, chunk = std::move(message)] {
     try {
-      write_chunk(folder, chunk);
+      write_chunk(make_staging_folder(plan_.run_folder, plan_.attempt, chunk.index, rank), chunk);
       std::lock_guard lock(loop_.mutex);
       send(seats_[number], ChunkTaken{});
     } catch (const Error& error) {

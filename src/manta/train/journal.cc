@@ -81,7 +81,7 @@ Scanned scan_lines(int fd, const std::string& path, size_t most_values) {
   for (off_t at = 0;;) {
     ssize_t got = ::pread(fd, buffer.get(), kPiece, at);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw_errno(str("reading '", path, "'"));
+    if (got < 0) throw_file_errno(str("reading '", path, "'"));
     if (got == 0) return found;
     at += got;
     text.append(buffer.get(), static_cast<size_t>(got));
@@ -158,7 +158,7 @@ Journal::Journal(std::string path) : path_(std::move(path)) {
   events_ = std::move(found.events);
   values_ = found.values;
   if (::ftruncate(fd_.get(), static_cast<off_t>(found.bytes)) != 0)
-    throw_errno(str("cutting the last line of '", path_, "'"));
+    throw_file_errno(str("cutting the last line of '", path_, "'"));
 }
 
 void check_report(int64_t index, const Json& metrics, const Json& positions) {
@@ -186,7 +186,7 @@ void Journal::append(const JournalEvent& event) {
                     "nothing can be added"));
   }
   struct stat before {};
-  if (::fstat(fd_.get(), &before) != 0) throw_errno(str("looking at '", path_, "'"));
+  if (::fstat(fd_.get(), &before) != 0) throw_file_errno(str("looking at '", path_, "'"));
   size_t bytes = static_cast<size_t>(before.st_size) + line.size();
   size_t values = values_ + count_values(event.details);
   if (bytes > kLargestJournal - (is_report ? kBytesLeft : 0) ||

@@ -49,7 +49,10 @@ class CSVLoggerCallback final : public Tracker {
 };
 
 struct TBXLoggerOptions {
-  std::string logdir = {};  ///< A folder for the event files. Default: <run folder>/tensorboard.
+  /// A folder for the event files. Default: <run folder>/tensorboard. For one of a Tuner's trials,
+  /// or several runs, leave it at that: a folder has one run at a time, as a file of
+  /// FileLoggerOptions has.
+  std::string logdir = {};
   TrackerOptions tracker = {};
 };
 

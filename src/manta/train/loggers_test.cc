@@ -232,6 +232,41 @@ TEST(LoggersTest, AFileHasOneRunAtATime) {
   }
 }
 
+// TensorBoard would take the files of both for one run that began again.
+TEST(LoggersTest, AFolderOfEventFilesHasOneRunAtATime) {
+  TemporaryFolder storage;
+  static const Json config;
+  static const ScalingConfig scaling;
+  static const std::vector<ReportRecord> none;
+  RunInfo first{"first", storage / "first", config, scaling, none};
+  RunInfo second{"second", storage / "second", config, scaling, none};
+  std::string logs = storage / "logs";
+  auto files = [&] {
+    int count = 0;
+    std::error_code not_there;
+    for (const auto& entry : std::filesystem::directory_iterator(logs, not_there))
+      count += entry.path().filename().string().find("tfevents") != std::string::npos;
+    return count;
+  };
+  TBXLoggerCallback logger({.logdir = logs});
+  testing::internal::CaptureStderr();
+  logger.on_run_start(first);
+  ASSERT_TRUE(eventually([&] { return files() == 1; }));
+  logger.on_run_start(second);
+  logger.on_run_end(second, RunOutcome::kFinished);
+  EXPECT_EQ(files(), 1);
+  EXPECT_EQ(logger.lost(), 2u);
+  logger.on_run_end(first, RunOutcome::kFinished);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("of run 'second': '" + logs + "' is written for another run"),
+                    HasSubstr("a logdir of its own")));
+  // One after the other they may, as one that is restored does.
+  logger.on_run_start(second);
+  logger.on_run_end(second, RunOutcome::kFinished);
+  EXPECT_EQ(logger.lost(), 2u);
+  EXPECT_EQ(files(), 2);
+}
+
 TEST(LoggersTest, AFileThatCannotBeWrittenIsAWarning) {
   TemporaryFolder storage;
   std::ofstream(storage / "file") << "no folder";

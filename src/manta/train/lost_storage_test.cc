@@ -96,6 +96,26 @@ TEST(LostStorageTest, OneThatVanishesEndsTheRunWithAnErrorThatNamesIt) {
   EXPECT_EQ(DataParallelTrainer(options).fit().metrics.at("n"), 1);
 }
 
+// To copy that into the run folder would have no end but that of the disk.
+TEST(ReportedFolderTest, MustNotHoldTheRunItself) {
+  TemporaryFolder storage;
+  for (auto loop : {+[] {
+                      train::report({{"n", 1}}, get_context().run_folder);
+                    },
+                    +[] {
+                      train::report({{"n", 1}}, get_context().run_folder + "/../.");
+                    }}) {
+    DataParallelTrainerOptions options{
+        .train_loop_per_worker = loop,
+        .run_config = {.name = "run", .storage_path = storage.path(), .verbose = 0}};
+    Error error = error_of([&] { DataParallelTrainer(options).fit(); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("rank 0 failed: the checkpoint to report, '"),
+                                    HasSubstr("report a folder that has the files of")));
+    std::filesystem::remove_all(storage / "run");
+  }
+}
+
 // Numbers that JSON lacks are in the files as null, and to the program what they were.
 TEST(OddMetricsTest, NumbersThatJsonLacksAreKeptAsNull) {
   TemporaryFolder storage;

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 #include <filesystem>
 
 #include "manta/base/error_internal.h"
+#include "manta/train/file_internal.h"
 #include "manta/train/folder_lock_internal.h"
 #include "manta/train/owned_folder_internal.h"
 
@@ -14,6 +16,12 @@ namespace manta::train {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr const char* kOtherStorage =
+    "; or set RunConfig::storage_path to a folder that can be written to";
+constexpr const char* kCopyOfRun =
+    "; make it writable, as whoever goes on with a run writes to its folder, or copy the folder "
+    "(cp -r) and restore the copy";
 
 std::string home() {
   const char* home = std::getenv("HOME");
@@ -57,9 +65,9 @@ fs::path storage_folder(const std::string& path) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error)
-    throw Error(ErrorKind::kIo, str("the folder '", folder.string(),
-                                    "' for results cannot be made: ", error.message(),
-                                    "; set RunConfig::storage_path to one that can be written"));
+    throw Error(ErrorKind::kIo,
+                str("the folder '", folder.string(),
+                    "' for results cannot be made: ", error.message(), kOtherStorage));
   return folder;
 }
 
@@ -67,7 +75,11 @@ fs::path storage_folder(const std::string& path) {
 bool make_folder(const std::string& path, mode_t mode) {
   if (::mkdir(path.c_str(), mode) == 0) return true;
   if (errno == EEXIST) return false;
-  throw_errno(str("creating the run folder '", path, "'"));
+  try {
+    throw_file_errno(str("creating the run folder '", path, "'"));
+  } catch (const Error& error) {
+    throw Error(error.kind(), error.what() + std::string(kOtherStorage));
+  }
 }
 
 std::string make_default_folder(const fs::path& storage, const std::string& trainer, mode_t mode) {
@@ -81,13 +93,13 @@ std::string make_default_folder(const fs::path& storage, const std::string& trai
 
 mode_t mode_of(const std::string& folder) {
   struct stat info {};
-  if (::stat(folder.c_str(), &info) != 0) throw_errno(str("looking at '", folder, "'"));
+  if (::stat(folder.c_str(), &info) != 0) throw_file_errno(str("looking at '", folder, "'"));
   return info.st_mode & 0777;
 }
 
 void check_owner(const std::string& folder) {
   struct stat info {};
-  if (::stat(folder.c_str(), &info) != 0) throw_errno(str("looking at '", folder, "'"));
+  if (::stat(folder.c_str(), &info) != 0) throw_file_errno(str("looking at '", folder, "'"));
   if (info.st_uid == ::geteuid() || ::geteuid() == 0) return;
   throw Error(ErrorKind::kInvalidArgument,
               str("the run folder '", folder, "' belongs to user ", info.st_uid, ", this is user ",
@@ -100,7 +112,14 @@ void check_owner(const std::string& folder) {
 void restrict_mode(const std::string& folder, mode_t mode) {
   mode_t old = mode_of(folder);
   if ((old & mode) != old && ::chmod(folder.c_str(), old & mode) != 0)
-    throw_errno(str("setting the mode of '", folder, "'"));
+    throw_file_errno(str("setting the mode of '", folder, "'"));
+}
+
+// Otherwise the first file that cannot be written would be all that the user hears of.
+void check_writable(const std::string& folder, const char* advice) {
+  if (::faccessat(AT_FDCWD, folder.c_str(), W_OK, AT_EACCESS) == 0) return;
+  throw Error(ErrorKind::kIo, str("the run folder '", folder,
+                                  "' cannot be written to: ", errno_text(errno), advice));
 }
 
 bool has_file(const std::string& folder, const std::string& name) {
@@ -122,6 +141,7 @@ OwnedFolder OwnedFolder::make(const RunConfig& config, const std::string& kind,
     make_folder(path, mode);
   }
   check_owner(path);
+  check_writable(path, kOtherStorage);
   if (!has_file(path, taken)) restrict_mode(path, mode);
   UniqueFd held = lock_folder(path);
   if (has_file(path, taken))
@@ -138,6 +158,7 @@ OwnedFolder OwnedFolder::open(const std::string& path, const std::string& taken)
     throw Error(ErrorKind::kNotFound, str("there is no run in '", folder, "': it has no ", taken,
                                           " (expected a run folder, as in Result::path)"));
   check_owner(folder);
+  check_writable(folder, kCopyOfRun);
   UniqueFd held = lock_folder(folder);
   return {std::move(folder), std::move(held)};
 }

@@ -12,6 +12,7 @@
 #include "manta/base/error_of_internal.h"
 #include "manta/base/eventually_internal.h"
 #include "manta/base/temporary_folder_internal.h"
+#include "manta/core/session_folder_internal.h"
 #include "manta/data/s3_server_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/remote_run_internal.h"
@@ -46,7 +47,8 @@ class StderrFile {
 inline void count_up_remotely(const Json& config) {
   Context context = get_context();
   Checkpoint from = get_checkpoint();
-  TemporaryFolder files;
+  auto kept = new_temporary_folder("files");  // is removed with the run if this process is killed
+  std::filesystem::path files = *kept;
   for (const std::string& name : config.value("expects", std::vector<std::string>()))
     if (read_text(context.run_folder + "/" + name) != name) throw std::runtime_error(name);
   for (const std::string& name : config.value("files", std::vector<std::string>())) {
@@ -62,7 +64,7 @@ inline void count_up_remotely(const Json& config) {
       std::ofstream(files / "state") << n;
       std::ofstream(files / "sub/large") << std::string(300'000, static_cast<char>('a' + n % 26));
       train::report({{"n", n}, {"workers", context.world_size}, {"who", config.value("who", "")}},
-                    files.path());
+                    files.string());
     } else {
       train::report({{"n", n}});
     }

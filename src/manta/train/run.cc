@@ -23,6 +23,7 @@
 #include "manta/train/result_files_internal.h"
 #include "manta/train/result_internal.h"
 #include "manta/train/run_storage_internal.h"
+#include "manta/train/staging_internal.h"
 #include "manta/train/started_workers_internal.h"
 #include "manta/train/stop_criteria_internal.h"
 
@@ -111,15 +112,14 @@ class Run {
     limit_time(false);
     try {
       attempt_until_the_end(start);
-    } catch (...) {  // what no attempt can mend
-      group_.reset();
-      end_.outcome = RunOutcome::kFailed;
-      end_callbacks();
-      if (std::string missing = store_the_rest(); !missing.empty()) log_warning(missing);
+    } catch (const Error& error) {  // what no attempt can mend
+      throw_with_place(error.kind(), error.what(), end_early());
+    } catch (...) {
+      if (std::string missing = end_early(); !missing.empty()) log_warning(missing);
       throw;
     }
     group_.reset();
-    if (!end_.failure || !folder_->is_gone()) store_.clean_up();
+    clean_up_at_the_end();
     std::exception_ptr thrown;  // by a callback
     try {
       end_callbacks();
@@ -425,7 +425,13 @@ class Run {
       if (!plan.checkpoint.empty()) Checkpoint::from_directory(plan.checkpoint);
     }
     group_.reset();
-    store_.clean_up();
+    try {
+      store_.clean_up();
+    } catch (const Error& error) {  // every attempt would fail of it, and do nothing else
+      Failure failure{kDriver, error.kind(), error.what()};
+      failure.fatal = true;
+      return events_.push(Failed{action.attempt, std::move(failure)});
+    }
     if (changes_) {
       training_ = *std::exchange(changes_, std::nullopt);
       prepare();
@@ -549,7 +555,8 @@ class Run {
   std::map<int, std::vector<CheckpointFile>> with_own_files(const Commit& action) {
     auto files = action.files;
     if (prepared_.checkpoint_files.empty()) return files;
-    CheckpointFolder own(store_.staging_folder(action.attempt, action.index, kDriver));
+    CheckpointFolder own(
+        make_staging_folder(folder_->path(), action.attempt, action.index, kDriver));
     for (const auto& [name, text] : prepared_.checkpoint_files) own.write(name, text);
     files[kDriver] = own.files();
     return files;
@@ -632,8 +639,21 @@ class Run {
   void perform(const Gathered& action) { group_->acknowledge(action.index, false); }
   void perform(const Acknowledge& action) { group_->acknowledge(action.index, true); }
 
+  // The attempt's own failure is what the user must hear of, also if nobody can write it down.
+  void keep(const Note& note) {
+    try {
+      folder_->note(note);
+    } catch (const Error& error) {
+      if (note.event != kAttemptFailed) throw;
+      throw Error(note.failure_kind,
+                  str(participant(note.details.at("rank").get<int>()),
+                      " failed: ", note.details.at("message").get<std::string>(),
+                      "\n  and the journal of the run could not be written: ", error.what()));
+    }
+  }
+
   void perform(const Note& note) {
-    folder_->note(note);
+    keep(note);
     if (note.event == kGroupStarted) {
       waits_since_.reset();
       limit_time(true);
@@ -668,20 +688,46 @@ class Run {
     return str(folder_->path(), "/logs/rank-", rank, ".log");
   }
 
+  // Returns what is not stored.
+  std::string end_early() {
+    group_.reset();
+    clean_up_at_the_end();
+    end_.outcome = RunOutcome::kFailed;
+    end_callbacks();
+    return store_the_rest();
+  }
+
+  // Whatever ended the run is what the user must hear of.
+  void clean_up_at_the_end() {
+    if (folder_->is_gone()) return;
+    try {
+      store_.clean_up();
+    } catch (const Error& error) {
+      log_warning(str("what the run has left of unfinished checkpoints stays: ", error.what()));
+    }
+  }
+
+  // And the run that it happened to, and how to go on with it.
+  [[noreturn]] void throw_with_place(ErrorKind kind, std::string message,
+                                     const std::string& missing) {
+    message += str("\n  the run: ", storage_.place());
+    auto checkpoints = folder_->history().checkpoints();
+    if (!checkpoints.empty()) {
+      message += str(", whose last checkpoint is ", checkpoint_name(checkpoints.back()), "; ",
+                     folder_->is_gone() ? "once that folder is there again, " : "",
+                     training_.results ? "run() with it as `checkpoint` goes on from there"
+                                       : "restore() goes on from there");
+    }
+    if (!missing.empty()) message += str("\n  not all of it is stored: ", missing);
+    throw Error(kind, message);
+  }
+
   [[noreturn]] void throw_failure(const Failure& failure, const std::string& missing) {
     std::string message = str(participant(failure.rank), " failed: ", failure.message);
     std::string log = log_of(failure.rank);
     if (!log.empty()) message += "\n  its log: " + log;
     message += where_stacks_are(attempt_, "\n  ");
-    message += str("\n  the run: ", storage_.place());
-    auto checkpoints = folder_->history().checkpoints();
-    if (!checkpoints.empty()) {
-      message += str(", whose last checkpoint is ", checkpoint_name(checkpoints.back()),
-                     training_.results ? "; run() with it as `checkpoint` goes on from there"
-                                       : "; restore() goes on from there");
-    }
-    if (!missing.empty()) message += str("\n  not all of it is stored: ", missing);
-    throw Error(failure.kind, message);
+    throw_with_place(failure.kind, std::move(message), missing);
   }
 
   Result result(RunOutcome outcome) {

@@ -39,7 +39,8 @@ void report(const Json& metrics, std::shared_ptr<CheckpointSource> checkpoint);
 /// A checkpoint of another kind or run: its files are copied before the call returns. Its
 /// preprocessor is left out: the run keeps its own.
 void report(const Json& metrics, const Checkpoint& checkpoint);
-/// Takes this worker's own files: they are copied before the call returns.
+/// Takes this worker's own files: they are copied before the call returns. The run folder must not
+/// be in it.
 void report(const Json& metrics, const std::string& checkpoint_folder);
 
 /// Whether the loop should leave a last checkpoint and return, because the run is to end (Ctrl-C,

@@ -1,8 +1,10 @@
 // What a training loop calls.
 
+#include <cerrno>
 #include <filesystem>
 
 #include "manta/base/error_internal.h"
+#include "manta/train/file_internal.h"
 #include "manta/train/session_internal.h"
 #include "manta/train/training_internal.h"
 
@@ -20,13 +22,13 @@ class FolderSource : public CheckpointSource {
       throw Error(ErrorKind::kNotFound,
                   str("the checkpoint to report, '", from_, "', is not a folder"));
     }
+    refuse_to_copy_into_itself();
     std::filesystem::create_directories(copy_, error);
     if (!error) {
       std::filesystem::copy(from_, copy_, std::filesystem::copy_options::recursive, error);
     }
-    if (error) {
-      throw Error(ErrorKind::kIo, str("copying the checkpoint '", from_, "': ", error.message()));
-    }
+    errno = error.value();
+    if (error) throw_file_errno(str("copying the checkpoint '", from_, "' to '", copy_, "'"));
   }
   void write(CheckpointFolder& folder) override {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(copy_)) {
@@ -37,6 +39,18 @@ class FolderSource : public CheckpointSource {
   }
 
  private:
+  // There would be no end to it: what was copied would be copied, too.
+  void refuse_to_copy_into_itself() const {
+    std::error_code ignored;
+    auto from = std::filesystem::weakly_canonical(from_, ignored);
+    auto path = std::filesystem::weakly_canonical(copy_, ignored).lexically_relative(from);
+    if (path.empty() || *path.begin() == "..") return;
+    throw Error(ErrorKind::kInvalidArgument,
+                str("the checkpoint to report, '", from_, "', is a folder in which '", copy_,
+                    "' is, to which it would be copied; report a folder that has the files of the "
+                    "checkpoint only"));
+  }
+
   std::string from_, copy_;
 };
 

@@ -40,9 +40,10 @@ void Session::write() {
 }
 
 std::string Session::staging(int64_t index) const {
-  std::string run =
-      begin_.place.shares_folder ? begin_.run_folder : temporary_folder() + "/" + begin_.run_name;
-  return staging_folder(run, begin_.attempt, index, begin_.rank);
+  if (begin_.place.shares_folder)
+    return make_staging_folder(begin_.run_folder, begin_.attempt, index, begin_.rank);
+  return staging_folder(temporary_folder() + "/" + begin_.run_name, begin_.attempt, index,
+                        begin_.rank);
 }
 
 void Session::send_to_driver(int64_t index, const CheckpointFolder& folder) {

@@ -78,10 +78,11 @@ std::string make_spool() {
   std::string all = spools();
   std::error_code error;
   fs::create_directories(fs::path(all).parent_path(), error);
-  if (::mkdir(all.c_str(), 0700) != 0 && errno != EEXIST)
-    throw_errno(str("creating '", all, "', where runs are until they are in their store"));
+  errno = error.value();
+  if (error || (::mkdir(all.c_str(), 0700) != 0 && errno != EEXIST))
+    throw_file_errno(str("creating '", all, "', where runs are until they are in their store"));
   std::string folder = all + "/XXXXXX";
-  if (!::mkdtemp(folder.data())) throw_errno(str("creating a folder in '", all, "'"));
+  if (!::mkdtemp(folder.data())) throw_file_errno(str("creating a folder in '", all, "'"));
   return folder;
 }
 

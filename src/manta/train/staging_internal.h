@@ -4,6 +4,7 @@
 #include <string>
 
 #include "manta/base/error_internal.h"
+#include "manta/train/file_internal.h"
 
 namespace manta::train {
 
@@ -16,6 +17,14 @@ inline std::string staging_folder(const std::string& run_folder, int attempt, in
                                   int rank) {
   return str(run_folder, "/", kStaging, "/attempt-", attempt, "/report-", index,
              rank < 0 ? std::string("/driver") : str("/rank-", rank));
+}
+
+/// Makes it, and returns it. A run folder that was removed is not made again: throws Error(kIo).
+inline std::string make_staging_folder(const std::string& run_folder, int attempt, int64_t index,
+                                       int rank) {
+  std::string folder = staging_folder(run_folder, attempt, index, rank);
+  make_folders_in(run_folder, folder.substr(run_folder.size() + 1) + "/");
+  return folder;
 }
 
 }  // namespace manta::train

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <climits>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "manta/train/event_file_internal.h"
 #include "manta/train/file_internal.h"
 #include "manta/train/loggers.h"
+#include "manta/train/own_path_internal.h"
 
 namespace manta {
 namespace train {
@@ -30,11 +32,14 @@ std::string event_file_name() {
 
 class TbxSink final : public TrackerSink {
  public:
-  // `inner` is "", or a folder in the folder: "inner/".
-  TbxSink(std::string folder, std::string inner)
-      : folder_(std::move(folder)), inner_(std::move(inner)) {}
+  // Empty: a folder in the run folder.
+  TbxSink(const RunInfo& run, const std::string& logdir)
+      : own_(logdir, lock_folder_of_run),
+        folder_(logdir.empty() ? run.path : std::filesystem::absolute(logdir).string()),
+        inner_(logdir.empty() ? "tensorboard/" : "") {}
 
   void take(const std::vector<TrackerEvent>& events) override {
+    own_.hold();
     auto before = last_step_;
     if (!file_) file_.emplace(folder_, inner_ + event_file_name());
     std::string records;
@@ -45,6 +50,7 @@ class TbxSink final : public TrackerSink {
     try {
       file_->append(records);
       begun_ = true;
+      if (has_end(events)) own_.release();
     } catch (...) {
       last_step_ = before;
       throw;
@@ -94,6 +100,7 @@ class TbxSink final : public TrackerSink {
   template <class Other, class Add>
   void describe(const Other&, const Add&) {}
 
+  OwnPath own_;
   const std::string folder_, inner_;
   std::optional<AppendedFile> file_;
   bool begun_ = false;
@@ -107,8 +114,7 @@ TBXLoggerCallback::TBXLoggerCallback(TBXLoggerOptions options)
     : Tracker("TBXLoggerCallback", options.tracker), logdir_(std::move(options.logdir)) {}
 
 std::unique_ptr<TrackerSink> TBXLoggerCallback::make_sink(const RunInfo& run) {
-  if (logdir_.empty()) return std::make_unique<train::TbxSink>(run.path, "tensorboard/");
-  return std::make_unique<train::TbxSink>(logdir_, "");
+  return std::make_unique<train::TbxSink>(run, logdir_);
 }
 
 }  // namespace manta

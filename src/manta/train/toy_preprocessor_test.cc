@@ -13,6 +13,7 @@
 #include "manta/base/error_of_internal.h"
 #include "manta/base/eventually_internal.h"
 #include "manta/base/temporary_folder_internal.h"
+#include "manta/data/grouped.h"
 #include "manta/data/parquet_fixture_internal.h"
 #include "manta/data/sources.h"
 #include "manta/preprocess/chain.h"
@@ -168,12 +169,12 @@ Dataset endless_rows() {
   });
 }
 
-TEST(ToyPreprocessorTest, AFitEndsSoonWhenTheRunIsToEnd) {
+void expect_that_a_fit_ends_soon(const Dataset& rows) {
   for (AnyPreprocessor preprocessor :
        {AnyPreprocessor(FromZero()), AnyPreprocessor(StandardScaler({"id"}))}) {
     TemporaryFolder storage;
     Training training = test_training(storage.path(), report_features);
-    training.datasets.emplace("train", endless_rows());
+    training.datasets.emplace("train", rows);
     training.preprocessor = preprocessor;
     batches_seen = 0;
     RunHandle run(training);
@@ -188,6 +189,16 @@ TEST(ToyPreprocessorTest, AFitEndsSoonWhenTheRunIsToEnd) {
     training.loop_takes_config = false;
     EXPECT_EQ(run_training(training).metrics_history.size(), 1u);
   }
+}
+
+TEST(ToyPreprocessorTest, AFitEndsSoonWhenTheRunIsToEnd) {
+  expect_that_a_fit_ends_soon(endless_rows());
+}
+TEST(ToyPreprocessorTest, SoDoesASortBeforeAFit) {
+  expect_that_a_fit_ends_soon(endless_rows().sort("id"));
+}
+TEST(ToyPreprocessorTest, SoDoesAGroupByBeforeAFit) {
+  expect_that_a_fit_ends_soon(endless_rows().groupby("id").count().select_columns({"id"}));
 }
 
 TEST(ToyPreprocessorTest, NeedsDataToLearnFrom) {

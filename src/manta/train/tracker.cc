@@ -19,6 +19,9 @@ using internal::Clock;
 using internal::Deadline;
 
 constexpr size_t kLargestTrackerBatch = 1000;
+// A thread that wakes for each of a thousand events a second takes a processor from the loops as
+// often.
+constexpr std::chrono::milliseconds kBetweenBatches{200};
 constexpr std::chrono::seconds kFirstPause{1}, kLongestPause{30};
 
 double tracker_time() {
@@ -53,7 +56,7 @@ class Tracker::Stream {
       return;
     }
     queue_.push_back(std::move(event));
-    changed_.notify_all();
+    if (waits_for_first_ || queue_.size() == enough()) changed_.notify_all();
   }
 
   // Until everything is taken, or there is no hope left.
@@ -108,7 +111,7 @@ class Tracker::Stream {
       if (batch.empty()) {
         idle_ = ending_ && queue_.empty();
         if (idle_) changed_.notify_all();
-        changed_.wait(lock, [&] { return abandoned_ || idle_ || !queue_.empty() || ending_; });
+        wait_for_events(lock);
         if (abandoned_ || (ending_ && queue_.empty())) break;
         size_t size = std::min(queue_.size(), kLargestTrackerBatch);
         std::move(queue_.begin(), queue_.begin() + static_cast<ptrdiff_t>(size),
@@ -146,6 +149,21 @@ class Tracker::Stream {
     lock.lock();
     done_ = true;
     changed_.notify_all();
+  }
+
+  // An event after a pause at once, of many that follow each other some at a time.
+  void wait_for_events(std::unique_lock<std::mutex>& lock) {
+    waits_for_first_ = true;
+    changed_.wait(lock, [&] { return abandoned_ || idle_ || !queue_.empty() || ending_; });
+    waits_for_first_ = false;
+    changed_.wait_until(lock, next_batch_.at(),
+                        [&] { return abandoned_ || ending_ || queue_.size() >= enough(); });
+    next_batch_ = Deadline::after(kBetweenBatches);
+  }
+
+  // So many are not waited for any longer: there must be room for those that come meanwhile.
+  size_t enough() const {
+    return std::clamp<size_t>(options_.queue_size / 4, 1, kLargestTrackerBatch);
   }
 
   // What went wrong, or nothing.
@@ -188,7 +206,9 @@ class Tracker::Stream {
   bool given_up_ = false;   // the next failure is the last
   bool abandoned_ = false;  // nobody waits for what is left
   bool warned_ = false;
-  bool done_ = false;  // the thread has ended, or is about to
+  bool waits_for_first_ = false;
+  Deadline next_batch_ = Deadline::after({});  // before it only if there are enough events
+  bool done_ = false;                          // the thread has ended, or is about to
   std::thread thread_;
 };
 

@@ -57,10 +57,11 @@ struct TrackerOptions {
 
 /// A callback that passes on what happens in a run, to a file or a server, without holding up the
 /// run: the run only puts each event into a queue, and a thread for each run hands them to the
-/// sink. If the sink fails, there is one warning, the run continues, and the sink is tried again:
-/// after 1 s at first, then less and less often, up to every 30 s. A second warning at the end says
-/// how many events were lost. One object may watch several runs at once, such as the trials of a
-/// Tuner.
+/// sink: one after a pause at once, of those that follow it all of 0.2 s together, or as many as
+/// fill a quarter of the queue. If the sink fails, there is one warning, the run continues, and the
+/// sink is tried again: after 1 s at first, then less and less often, up to every 30 s. A second
+/// warning at the end says how many events were lost. One object may watch several runs at once,
+/// such as the trials of a Tuner.
 class Tracker : public Callback {
  public:
   /// Waits until the sinks have returned from what they are at, and forgets what is left.

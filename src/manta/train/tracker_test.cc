@@ -7,6 +7,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <functional>
+#include <thread>
 
 #include "manta/base/error_of_internal.h"
 #include "manta/base/eventually_internal.h"
@@ -100,6 +101,41 @@ TEST(TrackerTest, TellsEverythingInOrderAndAtTheEndWaitsForIt) {
   EXPECT_EQ(lines[1], "report 0");
   EXPECT_EQ(lines[2500], "report 2499");
   EXPECT_EQ(lines.back(), "end");
+  EXPECT_EQ(tracker.lost(), 0u);
+}
+
+// A thread that takes each by itself would take a processor from the loops as often. There is time
+// enough for that after each report.
+TEST(TrackerTest, ReportsThatFollowEachOtherAreTakenSomeAtATime) {
+  constexpr int kReports = 200;
+  auto told = std::make_shared<Told>();
+  std::atomic<int> takes{0};
+  told->before = [&] { ++takes; };
+  ToldTracker tracker(told);
+  SeenRun run;
+  tracker.on_run_start(run.info());
+  ASSERT_TRUE(eventually([&] { return told->all().size() == 1; }));
+  for (int i = 0; i < kReports; ++i) {
+    run.report(tracker);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  tracker.on_run_end(run.info(), RunOutcome::kFinished);
+  EXPECT_EQ(told->all().size(), kReports + 2u);
+  EXPECT_LT(takes, kReports / 2);
+}
+
+// There must be room for those that come meanwhile.
+TEST(TrackerTest, ASmallQueueIsTakenBeforeItIsFull) {
+  auto told = std::make_shared<Told>();
+  ToldTracker tracker(told, {.queue_size = 4});
+  SeenRun run;
+  tracker.on_run_start(run.info());
+  ASSERT_TRUE(eventually([&] { return told->all().size() == 1; }));
+  for (int i = 0; i < 8; ++i) {
+    run.report(tracker);
+    ASSERT_TRUE(eventually([&] { return told->all().size() == static_cast<size_t>(i) + 2; }));
+  }
+  tracker.on_run_end(run.info(), RunOutcome::kFinished);
   EXPECT_EQ(tracker.lost(), 0u);
 }
 

@@ -22,6 +22,23 @@ std::string settings_text(const Json& settings) {
                        "search fewer values, or nest them less", kSettingsLimits, /*indent=*/1);
 }
 
+// A new experiment would take runs and checkpoints that are there for those of its own trials, and
+// go on with them.
+void refuse_trials(const std::string& folder) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    std::string name = it->path().filename();
+    if (!name.starts_with("trial_")) continue;
+    throw Error(ErrorKind::kInvalidArgument,
+                str("a new experiment cannot be in '", folder, "', which has '", name,
+                    "' of another one, but no journal of it: take another RunConfig::name, or move "
+                    "that away"));
+  }
+  if (error)
+    throw Error(ErrorKind::kIo, str("reading the folder '", folder, "': ", error.message()));
+}
+
 }  // namespace
 
 std::string settings_document(const std::string& path) {
@@ -55,6 +72,7 @@ std::unique_ptr<ExperimentFolder> ExperimentFolder::create(const RunConfig& conf
                                                            const Json& settings) {
   std::string text = settings_text(settings);
   train::OwnedFolder folder = train::OwnedFolder::make(config, "tune", kJournal);
+  refuse_trials(folder.path);
   train::replace_file(folder.path + kSettings, text);
   return std::unique_ptr<ExperimentFolder>(new ExperimentFolder(std::move(folder), settings));
 }

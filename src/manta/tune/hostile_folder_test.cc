@@ -15,6 +15,7 @@
 namespace manta::tune {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
@@ -89,6 +90,28 @@ TEST_F(HostileExperimentTest, WhateverAFieldHoldsNothingBreaks) {
     }
   }
   EXPECT_GT(refused, 100);
+}
+
+// Trials of it would go on from checkpoints of others.
+TEST_F(HostileExperimentTest, ANewExperimentIsNotBegunAmongTheTrialsOfAnother) {
+  fs::remove(folder_ / "e/journal.jsonl");
+  fs::create_directory(folder_ / "e/trial_00002");
+  Tuner tuner(twice, {.param_space = {{"x", uniform(0, 1)}},
+                      .run_config = {.name = "e", .storage_path = folder_.path(), .verbose = 0}});
+  Error error = error_of([&] { tuner.fit(); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("which has 'trial_00002' of another one"),
+                                  HasSubstr("take another RunConfig::name")));
+  EXPECT_FALSE(fs::exists(folder_ / "e/journal.jsonl"));
+  fs::remove(folder_ / "e/trial_00002");
+  EXPECT_EQ(tuner.fit().size(), 1u);
+}
+
+TEST_F(HostileExperimentTest, ThereIsNoTimeForAStoreOfAnExperimentInAFolder) {
+  EXPECT_THAT(message_of([&] {
+                Tuner::restore(folder_ / "e", twice, {.storage_timeout = std::chrono::seconds(1)});
+              }),
+              HasSubstr("storage_timeout is for experiments at an address"));
 }
 
 TEST_F(HostileExperimentTest, LinksAndPipesAreNotFollowed) {

@@ -315,12 +315,14 @@ TEST_P(RemoteExperimentOfFunctionsTest, WhatIsNotStoredAtTheEndIsSaidAndStoredLa
                 Not(HasSubstr("experiment_ended")));
   }
   server_.tell("/-/refuse?match=&skip=0&times=0");
-  // The next driver has more patience.
-  std::string settings = read_text(folder + "/experiment.json"), field = "\"storage_timeout_ms\": ";
-  settings.insert(settings.find(field) + field.size(), "1000");
-  train::replace_file(folder + "/experiment.json", settings);
   std::string before = log();
-  expect_all(restored(folder, config()).fit());
+  // The next driver has more patience.
+  auto patient = [&](const std::string& path, std::chrono::milliseconds timeout) {
+    return Tuner::restore(path, count_function(), {.storage_timeout = timeout});
+  };
+  EXPECT_THAT(message_of([&] { patient(folder, std::chrono::milliseconds(-1)); }),
+              HasSubstr("storage_timeout must be from 1 ms"));
+  expect_all(patient(folder, std::chrono::minutes(5)).fit());
   EXPECT_EQ(log(), before);
   EXPECT_THAT(spools(home_), ElementsAre());
   expect_all(restored(place(), config()).fit());

@@ -46,13 +46,17 @@ void check_driver() {
   }
 }
 
-// Told before there is anything at the address.
-void check_storage(const RunConfig& run) {
-  train::run_address(run);
+void check_storage_timeout(const RunConfig& run) {
   if (run.storage_timeout.count() <= 0 || run.storage_timeout > train::kLongestTimeout)
     throw Error(ErrorKind::kInvalidArgument,
                 str("run_config.storage_timeout must be from 1 ms to ten years (was ",
                     run.storage_timeout.count(), " ms)"));
+}
+
+// Told before there is anything at the address.
+void check_storage(const RunConfig& run) {
+  train::run_address(run);
+  check_storage_timeout(run);
 }
 
 // What only runs of trainers know would be ignored.
@@ -157,7 +161,16 @@ Tuner::Tuner(const std::string& path, Parts parts, Changes changes) {
     throw Error(ErrorKind::kInvalidArgument,
                 str("Tuner::restore: num_samples may only grow (was ", settings.config.num_samples,
                     ", received ", *changes.num_samples, ")"));
-  state->changed = changes.num_samples || changes.verbose;
+  if (changes.storage_timeout) {
+    if (!remote_address(path) && !remote_address(settings.run.storage_path))
+      throw Error(ErrorKind::kInvalidArgument,
+                  str("Tuner::restore: storage_timeout is for experiments at an address, but that "
+                      "in '",
+                      path, "' is in a folder; leave it out"));
+    settings.run.storage_timeout = *changes.storage_timeout;
+    check_storage_timeout(settings.run);
+  }
+  state->changed = changes.num_samples || changes.verbose || changes.storage_timeout;
   settings.config.num_samples = changes.num_samples.value_or(settings.config.num_samples);
   settings.run.verbose = changes.verbose.value_or(settings.run.verbose);
   set_callbacks(settings.run, path, json, std::move(changes.callbacks), parts.trainer.get());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <concepts>
 #include <functional>
 #include <memory>
@@ -52,6 +53,8 @@ struct TunerRestoreOptions {
   /// In the place of those of the trainer. They are not stored.
   std::vector<std::shared_ptr<Callback>> callbacks = {};
   std::optional<bool> verbose = {};
+  /// As RunConfig::storage_timeout, of an experiment that is stored at an address.
+  std::optional<std::chrono::milliseconds> storage_timeout = {};
 };
 
 /// Trains a trainer, or calls a function, with many configurations, several at a time, and compares
@@ -90,7 +93,8 @@ class Tuner {
         options.param_space ? *options.param_space : tune::from_space<Space>(stored_space(path));
     return Tuner(path, parts_of(std::move(trainable), space),
                  {options.resume_errored, options.num_samples, std::move(options.search_alg),
-                  std::move(options.scheduler), std::move(options.callbacks), options.verbose});
+                  std::move(options.scheduler), std::move(options.callbacks), options.verbose,
+                  options.storage_timeout});
   }
   /// Whether there is an experiment. Of an address: throws Error(kInvalidArgument) if access is
   /// refused, Error(kIo).
@@ -117,6 +121,7 @@ class Tuner {
     std::optional<tune::AnyScheduler> scheduler;
     std::vector<std::shared_ptr<Callback>> callbacks;
     std::optional<bool> verbose;
+    std::optional<std::chrono::milliseconds> storage_timeout;
   };
   struct State;
 
