@@ -16,6 +16,7 @@ namespace manta {
 namespace {
 
 constexpr std::chrono::seconds kPing{1};
+constexpr std::chrono::milliseconds kSilent{1500};  // it should have answered one by then
 constexpr std::chrono::seconds kEndDeadline{10};
 constexpr std::chrono::seconds kEndAnyway{1};
 
@@ -196,8 +197,7 @@ void ClusterEngine::on_agent_frame(NodeId node, Frame& frame) {
   auto agent = agents_.find(node);
   if (agent == agents_.end()) return;
   FromAgent message = decode_message<FromAgent>(frame);
-  // Nothing else shows that it hears the driver, too.
-  if (std::holds_alternative<AgentPong>(message)) agent->second.heard = Clock::now();
+  if (std::holds_alternative<AgentPong>(message)) return on_answer(node, agent->second);
   if (auto* output = std::get_if<AgentOutput>(&message)) return events_.on_output(output->lines);
   if (auto* log = std::get_if<AgentLog>(&message)) return append_log(node, *log);
   if (stopping_) return;
@@ -207,7 +207,9 @@ void ClusterEngine::on_agent_frame(NodeId node, Frame& frame) {
     std::erase_if(failed->gang, [&](ProcessId process) { return !is_of(node, process); });
     on_start_failed(failed->gang, failed->why);
   } else if (auto* exit = std::get_if<ProcessExit>(&message)) {
-    if (is_of(node, exit->process)) on_exited(*exit);
+    if (!is_of(node, exit->process)) return;
+    if (is_silent(agent->second)) return agent->second.untold.push_back(*exit);
+    on_exited(*exit);
   } else if (auto* fetched = std::get_if<AgentFetched>(&message)) {
     auto request = fetching_.find(fetched->request);
     if (request != fetching_.end() && request->second.to != node) {
@@ -217,6 +219,19 @@ void ClusterEngine::on_agent_frame(NodeId node, Frame& frame) {
   } else if (auto* draining = std::get_if<AgentDraining>(&message)) {
     agent->second.draining = true;
     events_.on_node_draining(node, draining->why);
+  }
+}
+
+// What it sends may arrive although it hears nothing. Its processes find that out by themselves at
+// about the time at which the node counts as lost; told before that, it would be two losses, and
+// what they did would be started again just there.
+bool ClusterEngine::is_silent(const Agent& agent) { return Clock::now() - agent.heard > kSilent; }
+
+// Nothing else shows that it hears the driver, too.
+void ClusterEngine::on_answer(NodeId node, Agent& agent) {
+  agent.heard = Clock::now();
+  for (const ProcessExit& exit : std::exchange(agent.untold, {})) {
+    if (!stopping_ && is_of(node, exit.process)) on_exited(exit);
   }
 }
 

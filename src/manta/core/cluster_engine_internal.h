@@ -74,6 +74,7 @@ class ClusterEngine final : public Engine,
     Clock::time_point heard;
     bool draining = false;
     bool released = false;
+    std::vector<ProcessExit> untold = {};  // see is_silent
   };
   /// Processes of several nodes that start together.
   struct Gang {
@@ -105,6 +106,8 @@ class ClusterEngine final : public Engine,
   void on_agent(const std::shared_ptr<AsyncChannel>& channel, AgentHello hello);
   void on_agent_frame(NodeId node, Frame& frame);
   bool is_of(NodeId node, ProcessId process) const;
+  static bool is_silent(const Agent& agent);
+  void on_answer(NodeId node, Agent& agent);
   void lose(NodeId node, const std::string& why);
   void ping();
   void fail_gang(ProcessId process, const std::string& why, NodeId but = ~0u);
