@@ -29,15 +29,17 @@ def script(*arguments):
     return lambda build: [ray_python(), str(BENCH / arguments[0]), *map(str, arguments[1:])]
 
 
-def on_hosts(hosts, command, options=""):
-    """One of Manta's, on hosts of its own, with options of the cluster: see on_hosts.cc."""
-    more = ["--options", options] if options else []
+def on_hosts(hosts, command, options="", cluster=""):
+    """One of Manta's, on hosts of its own, with options of the cluster: see on_hosts.cc. `cluster`: "slurm" or "ray",
+    if that starts the agents."""
+    more = [f"--{cluster}"] if cluster else []
+    more += ["--options", options] if options else []
     return lambda build: [str(build / "bench" / "on_hosts"), str(hosts), *more, *command(build)]
 
 
 def ray_on_hosts(hosts, *arguments):
     """One that the python of the Ray installation runs on the head of a cluster."""
-    return lambda build: [str(build / "bench" / "on_hosts"), str(hosts), "--ray", *script(*arguments)(build)]
+    return lambda build: [str(build / "bench" / "on_hosts"), str(hosts), "--script", *script(*arguments)(build)]
 
 
 def torch_script(*arguments):

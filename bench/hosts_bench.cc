@@ -2,8 +2,10 @@
 // Prints one JSON object, last.
 //   hosts_bench calls     2 hosts: tasks on the other one, and what they give
 //   hosts_bench objects   2 hosts: only what they give
-//   hosts_bench join      4 hosts: how long three agents take to join, and to refuse the impossible
-//   hosts_bench losses    2 hosts: when the driver knows that something on the other one is lost
+//   hosts_bench join      4 hosts: how long three agents take to join, and to refuse a gang that no
+//                         nodes can hold
+//   hosts_bench losses    4 hosts: when the driver knows that something on another one is lost, and
+//                         when nothing runs any more on one that is cut off
 //   hosts_bench reading heavy|light auto|always|never
 //                         2 hosts: rows of an epoch for a worker on each, from CSV or Parquet
 
@@ -14,6 +16,8 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -35,11 +39,13 @@ constexpr int kObjects = 8;  // The numbers of ray_hosts.py.
 constexpr int64_t kObjectValues = 32'000'000;
 
 const Labels kOther = {{"node", "n1"}};
+const Labels kAnyOther = {{"role", "worker"}};
 
 void no_op() {}
 
 struct Idle {
   pid_t pid() { return ::getpid(); }
+  std::string host() { return get_runtime_context().node; }
   void stay() { std::this_thread::sleep_for(60s); }
 };
 
@@ -93,49 +99,98 @@ Json measure_join(double begin) {
   Json figures = {{"join_3_agents_s", now_s() - begin}};
   begin = now_s();
   try {
-    auto one = actor<Idle>(ActorOptions{.resources = {.cpus = 50}});
-    get(one.call<&Idle::pid>());
-    throw std::logic_error("50 CPUs on a node are impossible");
+    actor_group<Idle>(std::vector<ActorOptions>(5, {.placement = Placement::kStrictSpread}));
+    throw std::logic_error("a gang of 5 on 5 of 4 nodes is impossible");
   } catch (const Error&) {
     figures["refuse_impossible_s"] = now_s() - begin;
   }
   return figures;
 }
 
-// Until a call that is under way there has failed.
-template <class Disturb>
-double seconds_until_seen(Disturb disturb) {
-  wait_for_nodes(2);
-  auto there = actor<Idle>(ActorOptions{.labels = kOther});
-  pid_t pid = get(there.call<&Idle::pid>());
-  auto call = there.call<&Idle::stay>();
-  std::this_thread::sleep_for(200ms);
-  double begin = now_s();
-  disturb(pid);
-  try {
-    get(call);
-    throw std::logic_error("the call has returned");
-  } catch (const Error&) {
-    return now_s() - begin;
+// A process on another host, and a call of it that is under way.
+struct Busy {
+  Busy() {
+    pid = get(there.call<&Idle::pid>());
+    host = get(there.call<&Idle::host>());
+    call = there.call<&Idle::stay>();
+    std::this_thread::sleep_for(200ms);
   }
+  // From `begin` until it has failed.
+  double seconds_until_seen(double begin) {
+    try {
+      get(call);
+    } catch (const Error&) {
+      return now_s() - begin;
+    }
+    throw std::logic_error("the call has returned");
+  }
+
+  ActorHandle<Idle> there = actor<Idle>(ActorOptions{.labels = kAnyOther});
+  pid_t pid = 0;
+  std::string host;
+  ObjectRef<void> call;
+};
+
+// Those of this program that run now on the host of this one; not the agent that is started there
+// instead. All hosts' processes are this machine's.
+class ProcessesOfHost {
+ public:
+  explicit ProcessesOfHost(pid_t one) : network_(link(std::to_string(one), "ns/net")) {
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+      std::string pid = entry.path().filename();
+      if (std::isdigit(static_cast<unsigned char>(pid[0])) && is_there(pid)) pids_.push_back(pid);
+    }
+  }
+  bool any() const {
+    return std::any_of(pids_.begin(), pids_.end(),
+                       [this](const std::string& pid) { return is_there(pid); });
+  }
+
+ private:
+  static std::string link(const std::string& pid, const std::string& name) {
+    std::error_code gone;
+    return std::filesystem::read_symlink("/proc/" + pid + "/" + name, gone);
+  }
+  bool is_there(const std::string& pid) const {
+    return link(pid, "ns/net") == network_ && link(pid, "exe") == link("self", "exe");
+  }
+
+  const std::string network_;
+  std::vector<std::string> pids_;
+};
+
+double disturb(const std::string& what, const std::string& host) {
+  double begin = now_s();
+  std::cout << "do " << what << " " << host.substr(1) << std::endl;  // "n2": 2
+  return begin;
 }
 
 Json measure_losses() {
-  auto tell = [](const char* what) {
-    return [what](pid_t) { std::cout << "do " << what << " 1" << std::endl; };
-  };
-  Json killed = Json::array(), crashed = Json::array();
+  wait_for_nodes(4);
+  Json figures;
+  auto& killed = figures["see_killed_process_s"] = Json::array();
   for (int i = 0; i < 5; ++i) {
-    killed.push_back(seconds_until_seen([](pid_t pid) { ::kill(pid, SIGKILL); }));
+    Busy busy;
+    double begin = now_s();
+    ::kill(busy.pid, SIGKILL);
+    killed.push_back(busy.seconds_until_seen(begin));
   }
-  for (int i = 0; i < 3; ++i) {
-    crashed.push_back(seconds_until_seen(tell("crash")));
-    // The node is replaced when somebody needs it.
-    get(remote(TaskOptions{.labels = kOther}, no_op));
+  auto& empty = figures["empty_cut_host_s"] = Json::array();
+  for (const char* what : {"cut", "cut-from", "cut-to"}) {
+    Busy busy;
+    ProcessesOfHost processes(busy.pid);
+    double begin = disturb(what, busy.host);
+    figures[str("see_", what, "_host_s")] = busy.seconds_until_seen(begin);
+    while (processes.any()) {
+      if (now_s() > begin + 60) throw Error(ErrorKind::kTimeout, "a cut-off host is not empty");
+      std::this_thread::sleep_for(10ms);
+    }
+    empty.push_back(now_s() - begin);
+    disturb("heal", busy.host);
   }
-  double cut = seconds_until_seen(tell("cut"));
-  return {
-      {"see_killed_process_s", killed}, {"see_crashed_host_s", crashed}, {"see_cut_host_s", cut}};
+  Busy busy;
+  figures["see_crashed_host_s"] = busy.seconds_until_seen(disturb("crash", busy.host));
+  return figures;
 }
 
 void read_epochs(const Json& config) {

@@ -8,10 +8,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <iostream>
+#include <string>
 #include <thread>
 
 #include "bench_clock.h"
@@ -22,13 +25,16 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr int kKills = 2;
-constexpr int kLastEpochs = 2;       // After the last kill.
-constexpr int kStepsBeforeKill = 5;  // In the epoch after an attempt's first checkpoint.
+constexpr int kLosses = 2;
+constexpr int kLastEpochs = 2;       // After the last loss.
+constexpr int kStepsBeforeLoss = 5;  // In the epoch after an attempt's first checkpoint.
+
+using Losses = std::array<std::string, kLosses>;  // by which rank 1 of each attempt is lost
 
 struct Moment {
   double time = 0;
   pid_t pid = 0;
+  std::string host;
 };
 
 // Each worker tells in files of its own when something happened; a file appears when it is
@@ -42,18 +48,20 @@ void tell(const std::string& folder, const char* event) {
   double time = now_s();
   auto context = train::get_context();
   auto path = moment_file(folder, event, context.attempt, context.world_rank);
-  std::ofstream(path.string() + ".partial") << std::fixed << time << " " << ::getpid() << "\n";
+  std::ofstream(path.string() + ".partial")
+      << std::fixed << time << " " << ::getpid() << " " << context.node_name << "\n";
   std::filesystem::rename(path.string() + ".partial", path);
 }
 
 Moment read_moment(const std::string& folder, const char* event, int attempt, int rank) {
   Moment moment;
-  std::ifstream(moment_file(folder, event, attempt, rank)) >> moment.time >> moment.pid;
+  std::ifstream(moment_file(folder, event, attempt, rank)) >> moment.time >> moment.pid >>
+      moment.host;
   return moment;
 }
 
-// A checkpoint after each epoch. Trains until it is killed; in the last attempt, a little longer.
-void killed_loop(const Json& config) {
+// A checkpoint after each epoch. Trains until it is lost; in the last attempt, a little longer.
+void lost_loop(const Json& config) {
   torch::set_num_threads(1);
   std::string folder = config.at("folder");
   auto shard = train::get_dataset_shard("train");
@@ -65,46 +73,53 @@ void killed_loop(const Json& config) {
     saved.load_optimizer(optimizer);
   }
   int64_t first = shard.epoch();
-  int64_t end = train::get_context().attempt == kKills ? first + kLastEpochs : first + 1000;
+  int64_t end = train::get_context().attempt == kLosses ? first + kLastEpochs : first + 1000;
   for (int64_t epoch = first; epoch < end; ++epoch) {
     int steps = 0;
     for (auto& batch : iter_torch_batches(shard, {.batch_size = 1024, .dtypes = torch::kFloat32})) {
       train_step(model, optimizer, batch.columns(kTaxiFeatures), batch[kTaxiLabel].unsqueeze(1));
       ++steps;
       if (epoch == first && steps == 1) tell(folder, "step");
-      if (epoch == first + 1 && steps == kStepsBeforeKill) tell(folder, "trains");
+      if (epoch == first + 1 && steps == kStepsBeforeLoss) tell(folder, "trains");
     }
     train::report({{"epoch", epoch}}, TorchCheckpoint::from_model(model, optimizer));
   }
 }
 
-// Kills rank 1 of each attempt but the last when both ranks train. Returns when that was.
-std::vector<double> kill_rank_1(const std::string& folder) {
+// Rank 1 of each attempt but the last, or its host, when both ranks train. Returns when that was.
+std::vector<double> lose_rank_1(const std::string& folder, const Losses& losses) {
   std::vector<double> times;
-  for (int attempt = 0; attempt < kKills; ++attempt) {
+  for (int attempt = 0; attempt < kLosses; ++attempt) {
     double deadline = now_s() + 60;
     while (!std::filesystem::exists(moment_file(folder, "trains", attempt, 0)) ||
            !std::filesystem::exists(moment_file(folder, "trains", attempt, 1))) {
-      if (now_s() > deadline) throw Error(ErrorKind::kTimeout, "no training to kill after 60 s");
+      if (now_s() > deadline) throw Error(ErrorKind::kTimeout, "no training to disturb after 60 s");
       std::this_thread::sleep_for(2ms);
     }
-    pid_t pid = read_moment(folder, "trains", attempt, 1).pid;
+    Moment moment = read_moment(folder, "trains", attempt, 1);
     times.push_back(now_s());
-    ::kill(pid, SIGKILL);
+    const std::string& how = losses[static_cast<size_t>(attempt)];
+    if (how == "kill") {
+      ::kill(moment.pid, SIGKILL);
+    } else {
+      std::cout << "do " << how << " " << moment.host.substr(1) << std::endl;  // see on_hosts.cc
+    }
   }
   return times;
 }
 
 }  // namespace
 
-Json measure_recovery(const std::string& file) {
+Json measure_recovery(const std::string& file, const std::string& what) {
   TemporaryFolder folder;
-  auto killed = std::async(std::launch::async, kill_rank_1, folder.path());
+  Losses losses = {what, what};
+  if (what == "cut") losses.back() = "cut-to";
+  auto lost = std::async(std::launch::async, lose_rank_1, folder.path(), losses);
   RunConfig run{.storage_path = folder.path(), .verbose = false};
-  run.failure_config.max_failures = kKills;
+  run.failure_config.max_failures = kLosses;
   run.checkpoint_config.num_to_keep = 1;
   TorchTrainer trainer(
-      {.train_loop_per_worker = killed_loop,
+      {.train_loop_per_worker = lost_loop,
        .train_loop_config = {{"folder", folder.path()}},
        // On several hosts, each on another.
        .scaling_config = {.num_workers = 2, .placement_strategy = Placement::kSpread},
@@ -113,7 +128,7 @@ Json measure_recovery(const std::string& file) {
   trainer.fit();
   Json times = Json::array();
   int attempt = 0;
-  for (double time : killed.get()) {
+  for (double time : lost.get()) {
     ++attempt;
     double again = std::max(read_moment(folder.path(), "step", attempt, 0).time,
                             read_moment(folder.path(), "step", attempt, 1).time);

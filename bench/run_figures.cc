@@ -89,7 +89,7 @@ Json measure_checkpoint(const std::string& storage, int reports) {
 Json run_figures(const std::string& what, const std::string& file, int64_t start_ns) {
   TemporaryFolder folder;
   if (what == "fit") return measure_fit(start_ns);
-  if (what == "kill") return measure_recovery(file);
+  if (what == "kill" || what == "crash" || what == "cut") return measure_recovery(file, what);
   if (what == "checkpoint") return measure_checkpoint(folder.path(), kReports);
   std::string slow = folder.path() + "/slow-disk";
   std::filesystem::create_directory(slow);

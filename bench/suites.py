@@ -545,6 +545,50 @@ def reading(weight, text, goal):
     )  # fmt: skip
 
 
+def on_cluster(cluster="", prefix="", join_goal=1):
+    """What a kind of cluster is asked to do quickly. The driver is on none of its three nodes."""
+    def run(command):
+        return on_hosts(4, command, "driver_cpus=0", cluster)
+
+    by = f" by {cluster.capitalize()}" if cluster else ""
+    seen = [
+        ("see_killed_process_s", 0.1, "SIGKILL of an actor on another host until its caller has the error"),
+        ("see_crashed_host_s", 0.5, "the same, if all processes of the other host are killed at once"),
+        ("see_cut_host_s", 5, "the same, if the other host is cut off without a word"),
+        ("see_cut-from_host_s", 5, "the same, if only what it sends to the driver is lost"),
+        ("see_cut-to_host_s", 5, "the same, if only what the driver sends to it is lost"),
+        ("empty_cut_host_s", 15, "from each of these three cuts until nothing of the run runs on that host any more"),
+    ]
+    recovery = [("crash", 2.5, "its host crashes"), ("cut", 7, "its host is cut off, both ways or from the driver only")]
+    return [
+        Contest(
+            manta=run(program("hosts_bench", "join")),
+            peers={},
+            metrics=[
+                Metric(f"{prefix}join_3_agents_s", "s", "lower", figure="join_3_agents_s", goal_value=join_goal,
+                       meaning=f"from the driver's start of init until three agents, started on three hosts{by}, have joined"),
+                Metric(f"{prefix}refuse_impossible_s", "s", "lower", figure="refuse_impossible_s", goal_value=1,
+                       meaning="until a gang that these nodes cannot hold is refused"),
+            ],
+            rounds=3,
+        ),
+        Contest(
+            manta=run(program("hosts_bench", "losses")),
+            peers={},
+            metrics=[Metric(prefix + name.replace("-", "_"), "s", "lower", meaning, figure=name, goal_value=goal)
+                     for name, goal, meaning in seen],
+            rounds=2,
+        ),
+        *(Contest(
+            manta=run(taxi(program("training_bench", what), SMALL)),
+            peers={},
+            metrics=[Metric(f"{prefix or 'hosts_'}recovery_{what}_s", "s", "lower", figure="recovery_s", goal_value=goal,
+                            meaning=f"`hosts_recovery_s`, if {how}")],
+            rounds=2,
+        ) for what, goal, how in recovery),
+    ]  # fmt: skip
+
+
 HOSTS = Suite(
     name="hosts",
     about="Several hosts: network namespaces of one machine, so all of them share 2 cores. Everything between Manta's "
@@ -571,33 +615,14 @@ HOSTS = Suite(
                             meaning="`remote_object_gb_per_s` with `encrypt_objects=no`, and a checksum instead")],
         ),
         Contest(
-            manta=on_hosts(4, program("hosts_bench", "join")),
-            peers={},
-            metrics=[
-                Metric("join_3_agents_s", "s", "lower", goal_value=1,
-                       meaning="from the driver's start of init until three agents, started on three hosts, have joined"),
-                Metric("refuse_impossible_s", "s", "lower", goal_value=1,
-                       meaning="until an actor that no node can hold is refused"),
-            ],
-        ),
-        Contest(
-            manta=on_hosts(2, program("hosts_bench", "losses")),
-            peers={},
-            metrics=[
-                Metric("see_killed_process_s", "s", "lower", goal_value=0.1,
-                       meaning="SIGKILL of an actor on the other host until its caller has the error"),
-                Metric("see_crashed_host_s", "s", "lower", goal_value=0.5,
-                       meaning="the same, if all processes of the other host are killed at once"),
-                Metric("see_cut_host_s", "s", "lower", goal_value=5,
-                       meaning="the same, if the other host is cut off without a word"),
-            ],
-        ),
-        Contest(
             manta=on_hosts(2, taxi(program("training_bench", "kill"), SMALL)),
             peers={},
             metrics=[Metric("hosts_recovery_s", "s", "lower", figure="recovery_s", goal_value=2,
                             meaning="`recovery_s` with the worker that is killed on another host than the driver")],
         ),
+        *on_cluster(),
+        *on_cluster("slurm", "slurm_"),
+        *on_cluster("ray", "ray_", join_goal=5),
         allreduce(1024, "1_KB", 5),
         allreduce(10_000_000, "10_MB", 1),
         reading("heavy", "CSV", 1.2),

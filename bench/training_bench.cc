@@ -2,7 +2,8 @@
 // object, last.
 //   training_bench make <file> --rows N --row-group N --seed N  writes taxi data
 //   training_bench train|bare|ingest|ingest-peak <file>         see taxi_figures.h
-//   training_bench fit|kill <file>|checkpoint|checkpoint-slow   see run_figures.h
+//   training_bench fit|checkpoint|checkpoint-slow               see run_figures.h
+//   training_bench kill|crash|cut <file>                        likewise
 //   training_bench report|allreduce|commit                      see loop_figures.h
 
 #include <manta/manta.h>
@@ -24,7 +25,8 @@ int main(int argc, char** argv) {
   bool bare = argc > 1 && std::strcmp(argv[1], "bare") == 0;
   if (!bare) manta::init(argc, argv, {.resources = {.cpus = 2}});
   const std::set<std::string> of_taxi = {"train", "bare", "ingest", "ingest-peak"};
-  const std::set<std::string> of_runs = {"fit", "kill", "checkpoint", "checkpoint-slow"};
+  const std::set<std::string> of_runs = {"fit", "kill",       "crash",
+                                         "cut", "checkpoint", "checkpoint-slow"};
   const std::set<std::string> of_loops = {"report", "allreduce", "commit"};
   CLI::App app("Measures training");
   std::string what;

@@ -11,9 +11,12 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <map>
 #include <random>
 #include <regex>
 #include <set>
+#include <sstream>
 #include <thread>
 
 #include "manta/base/json.h"
@@ -184,6 +187,23 @@ class HostsTest : public OnHosts {
     EXPECT_EQ(reports_of(driver->said()), reports);
     std::cout << "while it trained: " << kills << " processes killed, " << crashes
               << " hosts crashed, " << cuts << " cut off" << std::endl;
+  }
+
+  // The host of rank 3, in the middle of an epoch. Another has room for its workers.
+  void lose_one_way(const std::function<void(int host)>& cut) {
+    make_hosts(4);
+    if (IsSkipped()) return;
+    double result = expected();
+    auto driver = start(4, {"--cpus", "0", "--pause-ms", "60", "--max-failures", "1"},
+                        hosts_->enter(), ";replace=no");
+    ASSERT_TRUE(driver->says("report 1")) << driver->said();
+    int host = 1;
+    while (host < 3 && processes_named(host, "rank-3").empty()) ++host;
+    cut(host);
+    ASSERT_TRUE(driver->says(str("node n", host, " is lost"))) << driver->said();
+    expect_good_end(*driver, result);
+    EXPECT_THAT(driver->said(), HasSubstr("going on from checkpoint_"));
+    expect_sound_checkpoints();
   }
 
   // To the process of that name, which is not on the driver's host. How many there are.
@@ -449,6 +469,16 @@ TEST_F(HostsTest, GoesOnOnFewerHostsAfterOneWasCutOff) {
   expect_good_end(*driver, result);
 }
 
+// Its workers go on with the old attempt, and what they report does not arrive.
+TEST_F(HostsTest, AHostThatTheDriverDoesNotHearIsDoneWithout) {
+  lose_one_way([&](int host) { hosts_->cut_one_way(host, 0); });
+}
+
+// What its workers report arrives until it counts as lost, and what comes after that is nobody's.
+TEST_F(HostsTest, AHostThatDoesNotHearTheDriverIsDoneWithout) {
+  lose_one_way([&](int host) { hosts_->cut_one_way(0, host); });
+}
+
 TEST_F(HostsTest, AKilledWorkerOnAnotherHost) {
   make_hosts(3);
   if (IsSkipped()) return;
@@ -645,6 +675,47 @@ TEST_F(HostsTest, TreesAsOnOneMachine) {
   words.push_back("0");
   auto driver = start_driver(words, {{"MANTA_CLUSTER", cluster(enter_without_folder(), "")}});
   EXPECT_NEAR(metrics(*driver), expected, 1e-6);
+}
+
+// A hundred trees with random choices, from checkpoints: bit by bit the same.
+TEST_F(HostsTest, TreesAreTheSameIfAHostIsLostWhileTheyGrow) {
+  make_hosts(4);
+  if (IsSkipped()) return;
+  auto start_trees = [&](const std::string& name) {
+    return start_driver({test_program("trees_hosts"), storage(), name,
+                         MANTA_EXAMPLE_DATA "/breast_cancer.csv", "4", "0", folder_ / name},
+                        {{"MANTA_CLUSTER", cluster(enter_without_folder(), ";replace=no")}});
+  };
+  // Each round's metrics, and a digest of the model.
+  auto outcome = [&](Running& driver) {
+    EXPECT_EQ(driver.exit_code(), 0) << driver.said();
+    std::istringstream in(driver.said());
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(in, line);) {
+      if (line.starts_with("round: ") || line.starts_with("model: ")) lines.push_back(line);
+    }
+    EXPECT_EQ(lines.size(), 101u) << driver.said();
+    return lines;
+  };
+  std::ofstream(folder_ / "undisturbed").close();
+  auto undisturbed = outcome(*start_trees("undisturbed"));
+  const std::map<std::string, std::function<void(int)>> losses = {
+      {"crash", [&](int host) { hosts_->crash(host); }},
+      {"cut", [&](int host) { hosts_->cut(host); }}};
+  for (const auto& [name, lose] : losses) {
+    auto driver = start_trees(name);
+    ASSERT_TRUE(driver->says("stands still")) << driver->said();
+    int host = 1;
+    while (host < 3 && processes_named(host, "rank-3").empty()) ++host;
+    ASSERT_EQ(processes_named(host, "rank-3").size(), 1u) << driver->said();
+    lose(host);
+    ASSERT_TRUE(driver->says(str("node n", host, " is lost"))) << driver->said();
+    std::ofstream(folder_ / name).close();
+    EXPECT_EQ(outcome(*driver), undisturbed) << name;
+    EXPECT_THAT(driver->said(), HasSubstr("going on from checkpoint_")) << name;
+    hosts_->heal();
+  }
+  expect_no_processes();
 }
 
 TEST_F(HostsTest, OnSlurm) {

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "manta/base/json.h"
+#include "manta/data/s3_server_internal.h"
 #include "on_hosts.h"
 #include "process_tree.h"
 
@@ -110,6 +111,26 @@ class TrialsOnHosts : public OnHosts {
     EXPECT_GE(std::stoi(found[1]), from_report) << said;
   }
 
+  // From when both trials of the lost host have ended, no more run than the other host holds.
+  void expect_none_without_room() const {
+    std::set<int> running;
+    int lost = 0;
+    std::istringstream in(text_of(experiment() + "/journal.jsonl"));
+    for (std::string line; std::getline(in, line);) {
+      Json json = Json::parse(line);
+      const Json& details = json.at("details");
+      if (json.at("event") == "started") running.insert(details.at("trial").get<int>());
+      if (json.at("event") == "ended") {
+        running.erase(details.at("trial").get<int>());
+        if (details.at("retry")) ++lost;
+      }
+      if (lost == 2) {
+        EXPECT_LE(running.size(), 2u) << line;
+      }
+    }
+    EXPECT_EQ(lost, 2);
+  }
+
   // When the host of the first trial is lost in the middle of it.
   void expect_to_go_on_elsewhere(const std::function<void(int host)>& lose,
                                  const std::string& more = "") {
@@ -126,6 +147,7 @@ class TrialsOnHosts : public OnHosts {
     EXPECT_THAT(driver->said(),
                 ContainsRegex(str("trial_00000 attempt 1 begins .* on n", 3 - host)));
     EXPECT_THAT(hosts_of_reports(), ElementsAre("n1", "n2"));
+    expect_none_without_room();
   }
 };
 
@@ -212,6 +234,37 @@ TEST_F(TrialsOnHosts, AKilledDriverLeavesNothingOnHostsAndTheNextGoesOn) {
   expect_going_on(driver->said(), 3);
   EXPECT_THAT(hosts_of_reports(), IsSubsetOf({"n0", "n1", "n2"}));
   expect_no_files();
+}
+
+// Checkpoints come from hosts that do not see the driver's folder, and go to a store. The next
+// driver, on a machine that has nothing of the experiment, gets them from there and sends them on.
+TEST_F(TrialsOnHosts, OfAnExperimentInAStoreGoOnWithAnotherDriver) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  auto results = expected();
+  data::S3Server server({hosts_->enter(), "n0"});
+  auto start_at = [&](const std::string& home, int pause) {
+    std::filesystem::create_directories(home);
+    auto words = program("experiment", 0, pause);
+    words[1] = server.address("runs");
+    std::string others = cluster(enter_without_folder(home), "", "TMPDIR=" + temporary());
+    return start_driver(words,
+                        {{"MANTA_CLUSTER", others}, {"HOME", home}, {"TMPDIR", temporary()}});
+  };
+  auto first = start_at(folder_ / "home", 200);
+  EXPECT_TRUE(eventually([&] {
+    return server.has("runs/experiment/trial_00000/checkpoint_000002/manifest.json");
+  })) << first->said();
+  ::kill(first->pid(), SIGKILL);
+  first->exit_code();
+  for (int host : {1, 2})
+    EXPECT_TRUE(eventually([&] { return hosts_->processes(host).empty(); })) << "n" << host;
+  auto second = start_at(folder_ / "other_home", 50);
+  EXPECT_EQ(second->exit_code(), 0) << second->said();
+  EXPECT_EQ(results_of(second->said()), results) << second->said();
+  expect_going_on(second->said(), 3);
+  EXPECT_THAT(second->said(), ContainsRegex("begins at report [0-9]+ on n1 "));
+  EXPECT_THAT(second->said(), ContainsRegex("begins at report [0-9]+ on n2 "));
 }
 
 // More trials are started than there is room for, so that nodes come.

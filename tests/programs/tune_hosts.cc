@@ -8,6 +8,7 @@
 #include <manta/manta.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
@@ -84,10 +85,16 @@ void iterate(const Json& config) {
   }
 }
 
+// In a folder, or at an address such as s3://bucket/runs?region=us-east-1.
+std::string path_of(const std::string& storage, const std::string& name) {
+  std::string path = storage;
+  return path.insert(std::min(path.find('?'), path.size()), "/" + name);
+}
+
 template <class T>
 ResultGrid run(const T& trainable, typename tune::SpaceOf<T>::type space, int trials,
                const RunConfig& config) {
-  std::string path = config.storage_path + "/" + config.name;
+  std::string path = path_of(config.storage_path, config.name);
   if (Tuner::can_restore(path)) return Tuner::restore(path, trainable).fit();
   return Tuner(trainable, {.param_space = std::move(space),
                            .tune_config = {.num_samples = trials, .max_cpu_fraction = 1, .seed = 5},

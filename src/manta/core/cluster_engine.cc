@@ -15,7 +15,8 @@
 namespace manta {
 namespace {
 
-constexpr std::chrono::seconds kPing{1};
+constexpr std::chrono::milliseconds kLongestPause{1000};  // between two questions
+constexpr int kLooks = 4;  // in each pause, for agents that have not answered for too long
 constexpr std::chrono::seconds kEndDeadline{10};
 constexpr std::chrono::seconds kEndAnyway{1};
 
@@ -94,7 +95,7 @@ ClusterEngine::ClusterEngine(EventLoop& loop, ClusterEngineOptions options, Engi
   source_->start(order, [this](const std::string& started_as, const std::string& why) {
     on_source_failed(started_as, why);
   });
-  ping();
+  look_at_agents();
 }
 
 ClusterEngine::~ClusterEngine() { shutdown(); }
@@ -196,8 +197,7 @@ void ClusterEngine::on_agent_frame(NodeId node, Frame& frame) {
   auto agent = agents_.find(node);
   if (agent == agents_.end()) return;
   FromAgent message = decode_message<FromAgent>(frame);
-  // Nothing else shows that it hears the driver, too.
-  if (std::holds_alternative<AgentPong>(message)) agent->second.heard = Clock::now();
+  if (std::holds_alternative<AgentPong>(message)) return on_answer(node, agent->second);
   if (auto* output = std::get_if<AgentOutput>(&message)) return events_.on_output(output->lines);
   if (auto* log = std::get_if<AgentLog>(&message)) return append_log(node, *log);
   if (stopping_) return;
@@ -207,7 +207,9 @@ void ClusterEngine::on_agent_frame(NodeId node, Frame& frame) {
     std::erase_if(failed->gang, [&](ProcessId process) { return !is_of(node, process); });
     on_start_failed(failed->gang, failed->why);
   } else if (auto* exit = std::get_if<ProcessExit>(&message)) {
-    if (is_of(node, exit->process)) on_exited(*exit);
+    if (!is_of(node, exit->process)) return;
+    if (is_silent(agent->second)) return agent->second.untold.push_back(*exit);
+    on_exited(*exit);
   } else if (auto* fetched = std::get_if<AgentFetched>(&message)) {
     auto request = fetching_.find(fetched->request);
     if (request != fetching_.end() && request->second.to != node) {
@@ -220,6 +222,26 @@ void ClusterEngine::on_agent_frame(NodeId node, Frame& frame) {
   }
 }
 
+// What it sends may arrive although it hears nothing. Its processes find that out by themselves at
+// about the time at which the node counts as lost; told before that, it would be two losses, and
+// what they did would be started again just there.
+bool ClusterEngine::is_silent(const Agent& agent) const {
+  return Clock::now() - agent.heard > 3 * ping_pause() / 2;
+}
+
+std::chrono::milliseconds ClusterEngine::ping_pause() const {
+  return std::clamp(options_.cluster.dead_after / 4, std::chrono::milliseconds(kLooks),
+                    kLongestPause);
+}
+
+// Nothing else shows that it hears the driver, too.
+void ClusterEngine::on_answer(NodeId node, Agent& agent) {
+  agent.heard = Clock::now();
+  for (const ProcessExit& exit : std::exchange(agent.untold, {})) {
+    if (!stopping_ && is_of(node, exit.process)) on_exited(exit);
+  }
+}
+
 // False if there is no such process any more.
 bool ClusterEngine::is_of(NodeId node, ProcessId process) const {
   auto found = node_of_.find(process);
@@ -229,25 +251,27 @@ bool ClusterEngine::is_of(NodeId node, ProcessId process) const {
   return found != node_of_.end();
 }
 
-void ClusterEngine::ping() {
+void ClusterEngine::look_at_agents() {
   auto now = Clock::now();
   // While this process stood still (SIGSTOP, a machine that was paused, swapping) it heard nobody,
   // whatever they said: that time counts against none of them.
-  auto stood_still = std::max(now - ping_due_, Clock::duration::zero());
-  ping_due_ = now + kPing;
+  auto stood_still = std::max(now - look_due_, Clock::duration::zero());
+  const auto pause = ping_pause() / kLooks;
+  look_due_ = now + pause;
+  bool asks = looks_++ % kLooks == 0;
   std::vector<NodeId> silent;
   for (auto& [id, agent] : agents_) {
     agent.heard = std::min(now, agent.heard + stood_still);
     if (now - agent.heard > options_.cluster.dead_after) silent.push_back(id);
-    encode_message<ToAgent>(agent.channel->out(), AgentPing{});
+    if (asks) encode_message<ToAgent>(agent.channel->out(), AgentPing{});
   }
   for (NodeId id : silent) {
     lose(id, str("no word from it for ",
                  static_cast<double>(options_.cluster.dead_after.count()) / 1000, " s"));
   }
-  look_at_coming();
+  if (asks) look_at_coming();
   changed_.notify_all();  // the source may expect fewer nodes than before
-  ping_timer_ = loop_.after(kPing, [this] { ping(); });
+  look_timer_ = loop_.after(pause, [this] { look_at_agents(); });
 }
 
 void ClusterEngine::lose(NodeId node, const std::string& why) {
@@ -413,7 +437,7 @@ void ClusterEngine::shutdown() {
   {
     std::lock_guard lock(loop_.mutex);
     stopping_ = true;
-    ping_timer_.reset();
+    look_timer_.reset();
     for (auto& [id, agent] : agents_) {
       encode_message<ToAgent>(agent.channel->out(), AgentEnd{});
       agent.channel->flush();

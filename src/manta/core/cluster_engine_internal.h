@@ -31,9 +31,9 @@ struct ClusterEngineOptions {
 };
 
 /// Several nodes: this machine, through a LocalEngine, and those whose agents have joined. Asks
-/// every agent each second whether it is there, and gives up one that says nothing for
-/// ClusterOptions::dead_after. Listens on one TCP address; whoever connects proves that it holds
-/// the run's token. Uses an event loop.
+/// every agent each second, or four times in ClusterOptions::dead_after, whether it is there, and
+/// gives up one that says nothing for that long. Listens on one TCP address; whoever connects
+/// proves that it holds the run's token. Uses an event loop.
 class ClusterEngine final : public Engine,
                             public MemoryTransfers,
                             public NodeSupply,
@@ -74,6 +74,7 @@ class ClusterEngine final : public Engine,
     Clock::time_point heard;
     bool draining = false;
     bool released = false;
+    std::vector<ProcessExit> untold = {};  // see is_silent
   };
   /// Processes of several nodes that start together.
   struct Gang {
@@ -105,8 +106,11 @@ class ClusterEngine final : public Engine,
   void on_agent(const std::shared_ptr<AsyncChannel>& channel, AgentHello hello);
   void on_agent_frame(NodeId node, Frame& frame);
   bool is_of(NodeId node, ProcessId process) const;
+  bool is_silent(const Agent& agent) const;
+  std::chrono::milliseconds ping_pause() const;
+  void on_answer(NodeId node, Agent& agent);
   void lose(NodeId node, const std::string& why);
-  void ping();
+  void look_at_agents();
   void fail_gang(ProcessId process, const std::string& why, NodeId but = ~0u);
   void on_fetched(uint64_t request, const std::string& why);
   std::string open_logs(const std::vector<Placed>& gang) const;
@@ -153,8 +157,9 @@ class ClusterEngine final : public Engine,
   ProcessId next_process_ = 1;
   std::map<uint64_t, Fetching> fetching_;
   uint64_t next_fetch_ = 1;
-  std::unique_ptr<EventLoop::Timer> ping_timer_;
-  Clock::time_point ping_due_ = Clock::now();
+  std::unique_ptr<EventLoop::Timer> look_timer_;
+  Clock::time_point look_due_ = Clock::now();
+  uint64_t looks_ = 0;
   bool stopping_ = false;
 };
 

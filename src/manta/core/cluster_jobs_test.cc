@@ -509,6 +509,18 @@ void replaced() {
   expect(get(resident.call<&Resident::where>(), kJobPatience) == "n2", "and so is its actor");
 }
 
+// The host n2 crashes for good; n4 is not of the allocation.
+void given_up() {
+  size_t count = nodes().size();
+  std::cout << "ready" << std::endl;
+  expect(eventually([&] {
+           auto all = nodes();
+           return all.size() == count && all.back().host == "n4";
+         }),
+         "another host is there instead");
+  expect(get(remote(on("n4"), here), kJobPatience) == "n4", "a task there");
+}
+
 // The host n2 crashes, and the test lets it come back only after many tries.
 void away_for_long() {
   NodeId before = nodes()[2].id;
@@ -753,6 +765,7 @@ int run_cluster_job(const std::string& name) {
       {"drained_by_others", drained_by_others},
       {"replaced", replaced},
       {"away_for_long", away_for_long},
+      {"given_up", given_up},
       {"given_back", given_back},
       {"waits_for_node", waits_for_node},
       {"asks_for_what_it_needs", asks_for_what_it_needs},

@@ -91,31 +91,55 @@ variables = {"MANTA_NODE": "held-stdin", "MANTA_NODE_RESOURCES": f"cpus={cpus:g}
 waiting = {}  # references: whom each is for, and what to do with its value
 wanted = set()  # names of agents
 groups, actors, nodes = {}, {}, {}  # of each name
+places = {}  # the node on which each was found a place
+taken_after = {}  # when the place of each counts as somebody else's, and what says that it is its own
 leaving = {}  # when the place of each is taken back, if its agent has not ended
 LEAVING_GRACE = 15
 
 
-# Places are found for all at once, as the strategy says. Then each gets its own for itself.
-def bring_together(names):
+# Places are found for all at once, as the strategy says. Then each gets its own for itself, which somebody else may have
+# taken in between: then another is found.
+def bring_together(names, patience=2):
     wanted.update(names)
-    search = placement_group([bundle] * len(names), strategy=options["strategy"])
-    waiting[search.ready()] = (names, lambda _: settle(names, search))
+    others = [places[name] for name in places if name in wanted]
+    spread = others and options["strategy"] == "STRICT_SPREAD"
+    where = [{"ray.io/node-id": f"!in({','.join(others)})"}] * len(names) if spread else None
+    search = placement_group([bundle] * len(names), strategy=options["strategy"], bundle_label_selector=where)
+    waiting[search.ready()] = (names, lambda _: settle(names, search, patience))
 
 
-def settle(names, search):
-    places = placement_group_table(search)["bundles_to_node_id"]
+def settle(names, search, patience):
+    found = placement_group_table(search)["bundles_to_node_id"]
     remove_placement_group(search)
     for index, name in enumerate(names):
-        bring(name, [{"ray.io/node-id": places[index]}])
+        if name in wanted:
+            places[name] = found[index]
+            taken_after[name] = (time.monotonic() + patience, 2 * patience, bring(name, [{"ray.io/node-id": found[index]}]))
 
 
 def bring(name, where=None):
     wanted.add(name)
     groups[name] = group = placement_group([bundle], strategy="PACK", bundle_label_selector=where)
-    waiting[group.ready()] = ([name], lambda _: start(name, group))
+    ready = group.ready()
+    waiting[ready] = ([name], lambda _: start(name, group))
+    return ready
+
+
+def look_for_taken_places():
+    late = {name: taken for name, taken in taken_after.items() if time.monotonic() > taken[0]}
+    for name, (_, _, ready) in late.items():
+        print(f"the place of {name} on Ray's node {places[name]} was taken by somebody else before it was held: another is "
+              "searched for", file=sys.stderr, flush=True)
+        waiting.pop(ready, None)
+        remove_placement_group(groups.pop(name))
+        for of_name in (taken_after, places):
+            of_name.pop(name)
+    if late:
+        bring_together(list(late), max(patience for _, patience, _ in late.values()))
 
 
 def start(name, group):
+    taken_after.pop(name, None)
     if name not in wanted:
         return
     actors[name] = actor = ray.remote(Agent).options(num_cpus=cpus, num_gpus=options["gpus"], max_concurrency=4,
@@ -139,7 +163,7 @@ def take_back(name):
     if name not in wanted:
         return False
     wanted.remove(name)
-    for of_name in (actors, nodes, leaving):
+    for of_name in (actors, nodes, leaving, places, taken_after):
         of_name.pop(name, None)
     if name in groups:
         try:
@@ -199,6 +223,7 @@ while True:
             for name in names:
                 ended(name, "Ray could not start its agent, or has lost it", str(error))
     take_back_late()
+    look_for_taken_places()
     look_for_drains()
 ray.shutdown()
 )python";

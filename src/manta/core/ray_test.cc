@@ -71,6 +71,30 @@ TEST(RayTest, TasksAndActorsOnEveryNodeAndADrain) {
   EXPECT_NE(warning, std::string::npos) << said;
   EXPECT_EQ(said.find("drains of its nodes", warning + 1), std::string::npos) << said;
 
+  // Somebody else takes a place as soon as it is found, before an agent has it for itself.
+  std::string greedy = folder / "greedy_python";
+  std::ofstream(greedy)
+      << "#!/bin/sh\n[ \"$1 $2\" = '-u -c' ] || exit 9\nexec " << ray->python()
+      << " -u -c \"import ray, ray.util.placement_group, sys\n"
+         "module = sys.modules['ray.util.placement_group']\n"
+         "remove, took = module.remove_placement_group, []\n"
+         "def remove_and_take(group):\n"
+         "  place = module.placement_group_table(group)['bundles_to_node_id'][0]\n"
+         "  remove(group)\n"
+         "  if not took:\n"
+         "    where = [{'ray.io/node-id': place}]\n"
+         "    took.append(module.placement_group([{'CPU': 2}], "
+         "bundle_label_selector=where))\n"
+         "    ray.get(took[0].ready())\n"
+         "module.remove_placement_group = remove_and_take\n$3\" \"$4\"\n";
+  std::filesystem::permissions(greedy, std::filesystem::perms::owner_all);
+  auto beaten = start("each_host_once", "ray:2", greedy);
+  EXPECT_EQ(beaten->exit_code(), 0) << beaten->said();
+  auto beaten_for_good = start("hello", "ray:3;wait=8", greedy);
+  EXPECT_NE(beaten_for_good->exit_code(), 0);
+  EXPECT_THAT(beaten_for_good->said(), HasSubstr("2 of 3 nodes have joined in 8 s"));
+  EXPECT_THAT(beaten_for_good->said(), HasSubstr("was taken by somebody else before it was held"));
+
   auto drain = start("drained_by_others", "ray:3");
   ASSERT_TRUE(drain->says("ready")) << drain->said() << ray->logs();
   Running request({hosts->enter(), "n0", ray->python(), "-c",

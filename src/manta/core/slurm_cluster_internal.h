@@ -18,8 +18,10 @@ namespace manta {
 /// own (keys, ports, folders), killed with this.
 class SlurmCluster {
  public:
-  /// `hosts` are n0 to n(count - 1). Throws Error(kResources) if Slurm is not installed.
-  SlurmCluster(const NetworkHosts& hosts, int count) : hosts_(hosts) {
+  /// `hosts` are n0 to n(count - 1). A node that is silent for `node_timeout_s` is given up. Throws
+  /// Error(kResources) if Slurm is not installed.
+  SlurmCluster(const NetworkHosts& hosts, int count, int node_timeout_s = 300)
+      : hosts_(hosts), node_timeout_s_(node_timeout_s) {
     for (const char* program : {"/usr/sbin/munged", "/usr/sbin/slurmctld", "/usr/sbin/slurmd"}) {
       if (!std::filesystem::exists(program)) {
         throw Error(ErrorKind::kResources, str(program, " is not there (scripts/setup.sh)"));
@@ -69,8 +71,9 @@ class SlurmCluster {
          << "\nSlurmctldPidFile=" << path("ctld.pid") << "\nSlurmdPidFile=" << path("slurmd-%n.pid")
          << "\nProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\n"
             "JobAcctGatherType=jobacct_gather/none\nSelectType=select/cons_tres\n"
-            "SelectTypeParameters=CR_Core\nSlurmdParameters=config_overrides\nSlurmdTimeout=300\n"
-            "MessageTimeout=5\nTCPTimeout=2\nKillWait=2\nReturnToService=2\nMpiDefault=none\n"
+            "SelectTypeParameters=CR_Core\nSlurmdParameters=config_overrides\nSlurmdTimeout="
+         << node_timeout_s_
+         << "\nMessageTimeout=5\nTCPTimeout=2\nKillWait=2\nReturnToService=2\nMpiDefault=none\n"
             "EnforcePartLimits=ALL\nCommunicationParameters=NoCtldInAddrAny,NoInAddrAny\n"
             "NodeName=n[1-"
          << count - 1 << "] NodeAddr=";
@@ -90,6 +93,7 @@ class SlurmCluster {
   }
 
   const NetworkHosts& hosts_;
+  const int node_timeout_s_;
   TemporaryFolder folder_;
   std::unique_ptr<Running> munged_;
   std::vector<std::unique_ptr<Running>> daemons_;

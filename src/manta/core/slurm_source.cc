@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "manta/base/error_internal.h"
+#include "manta/base/log_internal.h"
 #include "manta/base/names_internal.h"
 #include "manta/core/host_list_internal.h"
 #include "manta/core/node_source_internal.h"
@@ -41,6 +42,7 @@ std::vector<std::string> variables_of_this_job() {
 
 // For an agent that is on its way to its end; one that nobody hears of has ended itself by then.
 constexpr std::chrono::seconds kEndGrace{15};
+constexpr const char* kOfJob = "of the Slurm job";  // the srun that starts the first agents
 constexpr size_t kMostOutput = 1 << 20;
 constexpr size_t kEnoughHosts = 16;  // any of them will do
 
@@ -99,7 +101,7 @@ class SlurmSource final : public NodeSource {
       std::vector<std::string> words{"--overlap", "-N" + count, "-n" + count};
       if (!own_.empty()) words.push_back("--exclude=" + own_);
       // Each agent says the name of its node.
-      run("of the Slurm job", kSlurmNode, words, kOfOtherSteps);
+      run(kOfJob, kSlurmNode, words, kOfOtherSteps);
     }
     bring_jobs(jobs_);
   }
@@ -121,13 +123,9 @@ class SlurmSource final : public NodeSource {
     run(node, node, {"--overlap", "-N1", "-n1", "--nodelist=" + node}, kOfOtherSteps);
     return {node};
   }
-  void on_left(const std::string& started_as) override {
-    if (is_of_allocation(started_as)) left_.insert(started_as);
-    end(started_as, kEndGrace);
-  }
+  void on_left(const std::string& started_as) override { leave(started_as, kEndGrace); }
   void withdraw(const std::string& started_as) override {
-    if (is_of_allocation(started_as)) left_.insert(started_as);
-    end(started_as, std::chrono::seconds(0));
+    leave(started_as, std::chrono::seconds(0));
   }
   std::optional<Resources> shape() const override {
     if (cpus_ == 0) return std::nullopt;
@@ -140,7 +138,11 @@ class SlurmSource final : public NodeSource {
     return text;
   }
   void finish(Deadline deadline) override {
+    // srun waits for what it takes to be running on a node that is lost.
+    if (auto all = commands_.find(kOfJob); all != commands_.end() && left_early_)
+      all->second->ask_to_end();
     for (auto& [name, command] : commands_) command->finish(deadline);
+    look_.reset();
     ending_.finish(deadline);
   }
 
@@ -161,6 +163,50 @@ class SlurmSource final : public NodeSource {
 
   bool is_of_allocation(const std::string& started_as) const {
     return std::find(nodes_.begin(), nodes_.end(), started_as) != nodes_.end();
+  }
+
+  void leave(const std::string& started_as, std::chrono::seconds grace) {
+    if (is_of_allocation(started_as)) {
+      left_early_ = true;
+      left_.insert(started_as);
+      look_at_job();
+    }
+    end(started_as, grace);
+  }
+
+  // Which nodes the job still has: one that Slurm has given up (SlurmdTimeout) is not of it any
+  // more, and srun would be asked for it in vain.
+  void look_at_job() {
+    if (look_ && !look_->has_ended()) return;  // asked for again, it fails, and is looked at again
+    SourceCommand::Options options;
+    options.words = {"squeue", "--noheader", "--jobs=" + variable("SLURM_JOB_ID"), "--format=%N"};
+    options.purpose = "to see which nodes the job has";
+    options.log = folder_ + "/squeue.log";
+    options.on_line = [this](const std::string& line) { on_nodes_of_job(line); };
+    try {
+      look_ = std::make_unique<SourceCommand>(loop_, options, [](const std::string&) {});
+    } catch (const Error& error) {
+      log_warning(
+          str("it is not known whether the Slurm job still has all of its nodes: ", error.what()));
+    }
+  }
+  void on_nodes_of_job(const std::string& line) {
+    std::vector<std::string> of_job;
+    try {
+      of_job = expand_host_list(line);
+    } catch (const Error& error) {
+      log_warning(str("squeue does not say which nodes the Slurm job has: ", error.what()));
+    }
+    if (of_job.empty()) return;  // also of a job that ends
+    for (const auto& node : std::set(left_)) {
+      if (std::find(of_job.begin(), of_job.end(), node) != of_job.end()) continue;
+      log_warning(str("Slurm has given up node ", node, ", and has taken it out of job ",
+                      variable("SLURM_JOB_ID"),
+                      ": instead of it, a job of one node is asked for when a node is needed"));
+      left_.erase(node);
+      std::erase(nodes_, node);
+      ++jobs_;
+    }
   }
 
   // The job, or the step of an allocation, of one agent.
@@ -220,14 +266,16 @@ class SlurmSource final : public NodeSource {
   std::vector<std::string> args_;   // for srun
   std::vector<std::string> nodes_;  // of the allocation, without the driver's own
   std::string own_;                 // the driver's, if it is one of the allocation
-  size_t jobs_ = 0;                 // that the run begins with
+  size_t jobs_ = 0;                 // that the run begins with, or has instead of lost nodes
   size_t most_ = 0;
   std::set<std::string> left_;  // nodes of the allocation without an agent
+  bool left_early_ = false;     // whether there ever were any
   size_t next_job_ = 0;
   size_t started_ = 0;
   AgentOrder order_;
   OnFailed on_failed_;
   std::map<std::string, std::unique_ptr<SourceCommand>> commands_;
+  std::unique_ptr<SourceCommand> look_;
   EndingCommands ending_;
 };
 

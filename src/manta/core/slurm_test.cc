@@ -16,10 +16,13 @@ using testing::HasSubstr;
 
 class SlurmTest : public testing::Test {
  protected:
-  void SetUp() override {
+  void SetUp() override { make_cluster(4, 300); }
+  void make_cluster(int count, int node_timeout_s) {
+    slurm_.reset();
+    hosts_.reset();
     try {
-      hosts_ = std::make_unique<NetworkHosts>(4);
-      slurm_ = std::make_unique<SlurmCluster>(*hosts_, 4);
+      hosts_ = std::make_unique<NetworkHosts>(count);
+      slurm_ = std::make_unique<SlurmCluster>(*hosts_, count, node_timeout_s);
     } catch (const Error& error) {
       GTEST_SKIP() << "a Slurm cluster for this test cannot be made here: " << error.what();
     }
@@ -84,6 +87,18 @@ TEST_F(SlurmTest, ANodeOfAnAllocationThatCrashesAndComesBackIsReplaced) {
   hosts_->crash(2);
   slurm_->restart(2);
   EXPECT_EQ(driver->exit_code(), 0) << driver->said() << slurm_->logs();
+}
+
+// After SlurmdTimeout the node is not of the job any more, and no step can be started there again.
+TEST_F(SlurmTest, ANodeThatSlurmHasGivenUpIsReplacedByAJob) {
+  make_cluster(5, 3);
+  if (IsSkipped()) return;
+  auto driver = start({"salloc", "--no-kill", "-N3", "--exclusive", "--nodelist=n[1-3]", self()},
+                      "given_up", "slurm");
+  ASSERT_TRUE(driver->says("ready")) << driver->said() << slurm_->logs();
+  hosts_->crash(2);
+  EXPECT_EQ(driver->exit_code(), 0) << driver->said() << slurm_->logs();
+  EXPECT_THAT(driver->said(), HasSubstr("Slurm has given up node n2, and has taken it out of job"));
 }
 
 TEST_F(SlurmTest, JobsComeAndGoByNeed) {

@@ -35,10 +35,11 @@ bool is_final(ErrorKind kind) {
 }  // namespace
 
 Controller::Controller(Options options, Searcher& searcher, Scheduler& scheduler)
-    : options_(std::move(options)),
+    : max_failures_(options.max_failures),
+      room_(std::move(options.room)),
       searcher_(searcher),
       scheduler_(scheduler),
-      ledger_(options_.total) {}
+      ledger_(room_.total) {}
 
 // ---- What notes mean.
 
@@ -198,7 +199,7 @@ void Controller::on(const TrialEnded& event) {
     pending_.insert(trial->number);
     interrupted_ = true;
   } else if (event.outcome == RunOutcome::kFailed) {
-    bool again = options_.max_failures < 0 || trial->failures < options_.max_failures;
+    bool again = max_failures_ < 0 || trial->failures < max_failures_;
     note(event.attempt, kEnded,
          {{"trial", event.trial},
           {"outcome", "failed"},
@@ -219,8 +220,33 @@ void Controller::on(const Interrupted&) {
   go_on();
 }
 
+// Those that run are counted anew.
+void Controller::on(const TrialRoom& event) {
+  if (event == room_) return;
+  room_ = event;
+  ledger_ = NodeLedger(room_.total);
+  for (auto& [number, grants] : running_) {
+    if (grants.empty()) continue;
+    grants.clear();
+    crowded_out_.insert(number);
+  }
+  go_on();
+}
+
+// In the order of their numbers, as they began.
+void Controller::place_crowded_out() {
+  while (!crowded_out_.empty()) {
+    uint64_t number = *crowded_out_.begin();
+    auto grants = ledger_.acquire_all(trials_[number].resources, number);
+    if (!grants) return;
+    running_.at(number) = std::move(*grants);
+    crowded_out_.erase(number);
+  }
+}
+
 bool Controller::admit(const Trial& trial) {
-  if (running_.size() >= static_cast<size_t>(options_.max_concurrent)) return false;
+  if (running_.size() >= static_cast<size_t>(room_.max_concurrent) || !crowded_out_.empty())
+    return false;
   auto grants = ledger_.acquire_all(trial.resources, trial.number);
   if (!grants && !running_.empty()) return false;
   running_[trial.number] = grants.value_or(std::vector<Grant>());
@@ -230,15 +256,17 @@ bool Controller::admit(const Trial& trial) {
 void Controller::leave(const Trial& trial) {
   for (const Grant& grant : running_.at(trial.number)) ledger_.release(grant);
   running_.erase(trial.number);
+  crowded_out_.erase(trial.number);
 }
 
 void Controller::go_on() {
+  place_crowded_out();
   while (!interrupted_ && !pending_.empty() && admit(trials_[*pending_.begin()])) {
     Trial& trial = trials_[*pending_.begin()];
     note(trial.attempt + 1, kStarted, {{"trial", trial.number}});
     add(StartTrial{trial.number, trial.attempt});
   }
-  bool has_place = running_.size() < static_cast<size_t>(options_.max_concurrent);
+  bool has_place = running_.size() < static_cast<size_t>(room_.max_concurrent);
   if (!interrupted_ && pending_.empty() && has_place && !exhausted_ && !suggesting_) {
     suggesting_ = true;
     add(Suggest{trials_.size()});

@@ -47,7 +47,14 @@ struct TrialEnded {
 };
 struct Interrupted {};  ///< Ctrl-C.
 struct Woken {};        ///< Nothing happened: whoever performs actions has something to look at.
-using Event = std::variant<Suggested, Reported, TrialEnded, Interrupted, Woken>;
+/// How many trials there may be at a time: at first, and whenever nodes have come or gone. When
+/// there is less room than before, those that run go on, and no other starts until they fit again.
+struct TrialRoom {
+  Resources total = {};  ///< What they may hold together, on all nodes; one may always run.
+  int max_concurrent = 256;
+  bool operator==(const TrialRoom&) const = default;
+};
+using Event = std::variant<Suggested, Reported, TrialEnded, Interrupted, Woken, TrialRoom>;
 
 // ---- Actions, to be performed in their order.
 
@@ -118,8 +125,7 @@ struct Trial {
 class Controller {
  public:
   struct Options {
-    Resources total = {};  ///< What trials may hold together; one may always run.
-    int max_concurrent = 256;
+    TrialRoom room = {};
     int max_failures = 0;  ///< How often a failed trial is started again. -1: always.
   };
   Controller(Options options, Searcher& searcher, Scheduler& scheduler);
@@ -143,6 +149,7 @@ class Controller {
   void on(const TrialEnded& event);
   void on(const Interrupted& event);
   void on(const Woken&) {}
+  void on(const TrialRoom& event);
 
   template <class T>
   void add(T action) {
@@ -155,16 +162,19 @@ class Controller {
   void apply_end(Trial& trial, const Json& details);
   Trial* current(uint64_t number, int attempt);
   bool admit(const Trial& trial);
+  void place_crowded_out();
   void go_on();
   void leave(const Trial& trial);
 
-  const Options options_;
+  const int max_failures_;
+  TrialRoom room_;
   Searcher& searcher_;
   Scheduler& scheduler_;
   NodeLedger ledger_;
   std::vector<Trial> trials_;
   std::set<uint64_t> pending_;
   std::map<uint64_t, std::vector<Grant>> running_;  // empty: beyond the ledger, as the only one
+  std::set<uint64_t> crowded_out_;                  // or as there was more room when it began
   bool suggesting_ = false;
   bool exhausted_ = false;  // no more suggestions
   bool interrupted_ = false;

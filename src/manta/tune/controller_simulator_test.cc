@@ -17,8 +17,8 @@ namespace {
 struct World {
   explicit World(uint64_t seed) : random(seed) {
     samples = 1 + pick(8);
-    options.total.cpus = static_cast<double>(1 + pick(4));
-    options.max_concurrent = 1 + pick(5);
+    options.room.total.cpus = static_cast<double>(1 + pick(4));
+    options.room.max_concurrent = 1 + pick(5);
     options.max_failures = pick(3);
     for (int i = 0; i < samples; ++i) lengths.push_back(pick(6));
     problem = {{{"x", uniform(0, 1)}, {"g", grid_search({1, 2})}}, {"m", false}, samples, seed};
@@ -125,8 +125,8 @@ class Life {
       }
       std::visit([&](const auto& each) { perform(each); }, action);
     }
-    EXPECT_LE(static_cast<double>(running_.size()), world_.options.total.cpus);
-    EXPECT_LE(running_.size(), static_cast<size_t>(world_.options.max_concurrent));
+    EXPECT_LE(static_cast<double>(running_.size()), world_.options.room.total.cpus);
+    EXPECT_LE(running_.size(), static_cast<size_t>(world_.options.room.max_concurrent));
     return true;
   }
 

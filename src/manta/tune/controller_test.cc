@@ -72,7 +72,7 @@ class ControllerTest : public testing::Test {
   }
   static Controller::Options cpus(double cpus, int max_failures = 0) {
     Controller::Options options;
-    options.total.cpus = cpus;
+    options.room.total.cpus = cpus;
     options.max_failures = max_failures;
     return options;
   }
@@ -113,6 +113,32 @@ TEST_F(ControllerTest, OneTrialMayAlwaysRunAndOthersWaitInOrder) {
   EXPECT_THAT(handle(TrialEnded{0, 0}), ElementsAre("note ended"));
   EXPECT_THAT(handle(TrialEnded{1, 0}),
               ElementsAre("note ended", "note started", "start 2/0", "suggest 3"));
+}
+
+TEST_F(ControllerTest, ThoseThatRunGoOnWhenThereIsLessRoomAndNoOtherStarts) {
+  begin(cpus(4, 5));
+  for (uint64_t number = 0; number < 5; ++number) suggest(number);
+  EXPECT_THAT(handle(TrialRoom{.total = {.cpus = 2}}), IsEmpty());
+  EXPECT_THAT(handle(failed(0, 0)), ElementsAre("note ended")) << "three run";
+  EXPECT_THAT(handle(failed(1, 0)), ElementsAre("note ended")) << "two run";
+  EXPECT_THAT(handle(TrialEnded{2, 0}), ElementsAre("note ended", "note started", "start 0/1"));
+  EXPECT_THAT(handle(TrialRoom{.total = {.cpus = 2}}), IsEmpty());
+  EXPECT_THAT(handle(TrialRoom{.total = {.cpus = 3}}), ElementsAre("note started", "start 1/1"));
+  EXPECT_THAT(handle(TrialRoom{.total = {.cpus = 9}, .max_concurrent = 3}), IsEmpty());
+  EXPECT_THAT(handle(TrialRoom{.total = {.cpus = 9}, .max_concurrent = 4}),
+              ElementsAre("note started", "start 4/0"));
+}
+
+// Smaller ones, which are beside a large one, do not take the room in which it runs.
+TEST_F(ControllerTest, ALargeTrialThatDoesNotFitAnyMoreKeepsOthersBack) {
+  begin(cpus(4));
+  EXPECT_THAT(suggest(0, 3), ElementsAre("note trial", "note started", "start 0/0", "suggest 1"));
+  EXPECT_THAT(suggest(1, 2), ElementsAre("note trial"));
+  EXPECT_THAT(handle(TrialRoom{.total = {.cpus = 2}}), IsEmpty());
+  EXPECT_THAT(handle(Reported{0, 0, 0, {{"a", 1}}, 0.5, false}),
+              ElementsAre("note result", "go on 0 after 0"));
+  EXPECT_THAT(handle(TrialEnded{0, 0}),
+              ElementsAre("note ended", "note started", "start 1/0", "suggest 2"));
 }
 
 TEST_F(ControllerTest, AStoppedTrialIsStoppedHoweverItEnds) {

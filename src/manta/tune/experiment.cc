@@ -9,16 +9,19 @@ namespace {
 
 // How soon output that standard error did not take is tried again.
 constexpr std::chrono::milliseconds kWriteAgain{50};
+constexpr std::chrono::seconds kLookAtRoom{1};  // what nodes that have come offer is used by then
 
 }  // namespace
 
 bool Experiment::run() {
   InterruptListener interrupts([&events = parts_.events] { events.push(Interrupted{}); });
+  if (parts_.count_room) next_look_at_room_ = Deadline::after(kLookAtRoom);
   perform(parts_.controller.begin());
   while (!parts_.controller.ended()) {
     auto event = parts_.events.pop(next_deadline());
     parts_.progress.write();
     require_owner();
+    look_at_room(event);
     if (event) {
       if (auto* ended = std::get_if<TrialEnded>(&*event)) {
         parts_.trials.release(ended->trial);
@@ -30,6 +33,15 @@ bool Experiment::run() {
   }
   store_the_rest();
   return !interrupted_;
+}
+
+// A trial that was lost with its node is not started again for a room that went with the node.
+void Experiment::look_at_room(const std::optional<Event>& event) {
+  auto* ended = event ? std::get_if<TrialEnded>(&*event) : nullptr;
+  bool is_lost = ended && ended->kind == ErrorKind::kWorkerLost;
+  if (!parts_.count_room || !(is_lost || next_look_at_room_.passed())) return;
+  next_look_at_room_ = Deadline::after(kLookAtRoom);
+  perform(parts_.controller.handle(parts_.count_room()));
 }
 
 // Another driver decides now: this one must not go on.
@@ -68,9 +80,10 @@ void Experiment::store_the_rest() {
 
 Deadline Experiment::next_deadline() const {
   Deadline next = parts_.progress.next_update();
-  if (!parts_.progress.has_more_to_write()) return next;
-  Deadline again = Deadline::after(kWriteAgain);
-  return again.at() < next.at() ? again : next;
+  auto not_after = [&next](Deadline other) { next = other.at() < next.at() ? other : next; };
+  not_after(next_look_at_room_);
+  if (parts_.progress.has_more_to_write()) not_after(Deadline::after(kWriteAgain));
+  return next;
 }
 
 void Experiment::perform(const std::vector<Action>& actions) {

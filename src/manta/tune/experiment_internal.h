@@ -1,6 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 
 #include "manta/train/run_mirror_internal.h"
 #include "manta/tune/controller_internal.h"
@@ -24,6 +26,7 @@ class Experiment {
     Progress& progress;
     train::RunMirror* mirror = nullptr;  ///< Null: the folder is where the experiment stays.
     std::chrono::milliseconds storage_timeout{0};
+    std::function<TrialRoom()> count_room = {};  ///< Null: it stays as it was at first.
   };
   explicit Experiment(Parts parts) : parts_(parts) {}
 
@@ -44,12 +47,14 @@ class Experiment {
   void perform(const InterruptTrial& action);
   void perform(const Note& action);
   void perform(const End& action);
+  void look_at_room(const std::optional<Event>& event);
   Deadline next_deadline() const;
   void require_owner() const;
   void warn_of_lost_end(const TrialEnded& event) const;
   void store_the_rest();
 
   Parts parts_;
+  Deadline next_look_at_room_ = Deadline::never();
   bool interrupted_ = false;
   std::string missing_;
   bool storing_was_interrupted_ = false;

@@ -30,6 +30,8 @@ int most_at_a_time(const Resources& trial, int limit) {
   return possible;
 }
 
+bool is_cluster(const std::vector<Node>& nodes) { return !nodes.front().address.empty(); }
+
 void raise_to(Resources& total, const Resources& trial, int count) {
   total.cpus = std::max(total.cpus, trial.cpus * count);
   total.gpus = std::max(total.gpus, std::ceil(trial.gpus * count));
@@ -48,15 +50,14 @@ void check_possible(const Trainable& function) {
 }
 
 TrialRoom room_for_trials(const TuneConfig& config, const Trainable* function) {
-  TrialRoom room;
+  TrialRoom room{.total = {.cpus = 0}};
   room.max_concurrent =
       config.max_concurrent_trials > 0 ? config.max_concurrent_trials : kMostTrialsAtATime;
   auto all = nodes();
   for (const Node& node : all) {
     if (node.state == NodeState::kAlive) add_resources(room.total, node.total);
   }
-  bool is_cluster = !all.front().address.empty();
-  if (function && is_cluster) {
+  if (function && is_cluster(all)) {
     room.max_concurrent = most_at_a_time(function->resources(), room.max_concurrent);
     raise_to(room.total, function->resources(), room.max_concurrent);
   }
@@ -64,5 +65,7 @@ TrialRoom room_for_trials(const TuneConfig& config, const Trainable* function) {
   cpus *= config.max_cpu_fraction.value_or(cpus >= kCpusToShare ? kShare : 1.0);
   return room;
 }
+
+bool room_changes() { return is_cluster(nodes()); }
 
 }  // namespace manta::tune

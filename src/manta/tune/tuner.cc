@@ -196,10 +196,11 @@ ResultGrid Tuner::State::run(Settings with_seed) const {
   auto searcher = config.search_alg.make(
       {with_seed.space, objective_of(config), config.num_samples, *config.seed});
   auto scheduler = config.scheduler.make(objective_of(config));
+  auto count_room = [&config, this] {
+    return room_for_trials(config, parts.function ? &*parts.function : nullptr);
+  };
   Controller::Options options;
-  TrialRoom room = room_for_trials(config, parts.function ? &*parts.function : nullptr);
-  options.total = room.total;
-  options.max_concurrent = room.max_concurrent;
+  options.room = count_room();
   // A trainer's run starts itself again.
   options.max_failures = parts.function ? with_seed.run.failure_config.max_failures : 0;
   Controller controller(options, *searcher, *scheduler);
@@ -224,7 +225,8 @@ ResultGrid Tuner::State::run(Settings with_seed) const {
   }
   Progress progress(objective_of(config), with_seed.run.verbose, ::isatty(STDERR_FILENO) == 1);
   Experiment experiment({*storage.folder, controller, *searcher, with_seed.space, *trials, *events,
-                         progress, storage.mirror.get(), with_seed.run.storage_timeout});
+                         progress, storage.mirror.get(), with_seed.run.storage_timeout,
+                         room_changes() ? count_room : std::function<TrialRoom()>()});
   bool finished = experiment.run();
   const std::string& missing = experiment.missing();
   if (!finished) {

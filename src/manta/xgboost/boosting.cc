@@ -38,11 +38,13 @@ Json with_defaults(const Json& params, int threads) {
   return all;
 }
 
-bool chooses_columns(const Json& params) {
+// Of rows, columns or trees. The library draws where such choices begin when it builds its first
+// tree, be that of the first round or of the one with which a run goes on.
+bool chooses_at_random(const Json& params) {
   for (const auto& [name, value] : params.items()) {
-    if (name.starts_with("colsample_")) return true;
+    if (name.starts_with("colsample_") || name == "subsample") return true;
   }
-  return false;
+  return params.value("booster", "") == "dart";
 }
 
 // Whether the library trains on bins alone with these parameters.
@@ -66,7 +68,7 @@ class Training {
     Booster booster = make_booster();
     int rounds = config_.at("num_boost_round");
     for (int done = booster.rounds(); done < rounds;) {
-      if (chooses_columns(config_.at("params"))) booster.restart_random_choices();
+      if (chooses_at_random(config_.at("params"))) booster.restart_random_choices();
       booster.update(matrices_.front()->handle());
       done = booster.rounds();
       bool stops = session_.should_stop();

@@ -149,6 +149,28 @@ TEST_F(XGBoostRecovery, AModelIsTrainedFurther) {
             bytes_of(all.checkpoint.file("model.ubj")));
 }
 
+TEST_F(XGBoostRecovery, RandomChoicesGoOnAsIfTheyHadNotStopped) {
+  const std::vector<Json> choices = {{{"subsample", 0.7}},
+                                     {{"subsample", 0.7}, {"num_parallel_tree", 3}},
+                                     {{"colsample_bynode", 0.5}},
+                                     {{"booster", "dart"}, {"rate_drop", 0.3}},
+                                     {{"booster", "dart"}, {"rate_drop", 0.3}, {"subsample", 0.7}}};
+  for (const Json& params : choices) {
+    auto of_rounds = [&](int rounds) {
+      auto some = options(rounds);
+      for (const char* name : {"subsample", "colsample_bytree"}) some.params.erase(name);
+      some.params.update(params);
+      return some;
+    };
+    Result all = fit(of_rounds(20)), some = fit(of_rounds(8));
+    auto more = of_rounds(20);
+    more.resume_from_checkpoint = some.checkpoint;
+    EXPECT_EQ(bytes_of(fit(more).checkpoint.file("model.ubj")),
+              bytes_of(all.checkpoint.file("model.ubj")))
+        << params;
+  }
+}
+
 // The library waits for it as long as the run says.
 TEST_F(XGBoostRecovery, AStoppedWorkerEndsTheRun) {
   auto disturbed = options(1000);
