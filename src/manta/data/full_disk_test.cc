@@ -76,7 +76,7 @@ TEST(FullDiskTest, IsAnErrorThatSaysWhatWasNeededAndLeavesNothing) {
        folder / "disk", kSmallDisk, fs::read_symlink("/proc/self/exe")},
       {{kDataJobVariable, "fill"}, {"TMPDIR", folder / "disk"}}, folder / "out");
   auto code = job.exit_code();
-  if (code == kMayNotMount || code == 1) {
+  if (code == kMayNotMount || job.said().find("unshare failed") != std::string::npos) {
     GTEST_SKIP() << "this process may not mount anything: " << job.said();
   }
   ASSERT_EQ(code, 0) << job.said();
