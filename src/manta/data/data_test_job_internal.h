@@ -2,11 +2,14 @@
 
 namespace manta::data {
 
-/// For tests: the variable that makes the test program, as a driver on another host, run
-/// `map_on_every_host` of batch_helpers_test.cc instead of its tests.
+/// For tests: the variable that makes the test program run one of these instead of its tests, as a
+/// driver in surroundings of its own. What they return it exits with: 0 if everything was as it
+/// should be.
 inline constexpr const char* kDataJobVariable = "MANTA_DATA_TEST_JOB";
 
-/// What the driver exits with: 0 if everything was as it should be.
+/// "map", of batch_helpers_test.cc: on another host.
 int map_on_every_host();
+/// "fill", of full_disk_test.cc: on a small disk.
+int fill_disk();
 
 }  // namespace manta::data

@@ -171,7 +171,9 @@ struct FillNaOptions {
 
 struct WindowShuffleOptions {
   /// A window is made of whole row groups with at least this many rows together, before any filter.
-  /// More rows mix better and take more memory: each thread holds a window.
+  /// More rows mix better and take more memory: each thread holds a window. One that would take
+  /// more than 128 MiB comes in parts, each of at least this many rows (the last one: what is left)
+  /// and shuffled by itself.
   int64_t rows = 1 << 17;
   std::optional<uint64_t> seed = std::nullopt;  ///< None: drawn when the plan is built.
 };

@@ -1,4 +1,4 @@
-// Sources of whole files: read_binary_files, read_numpy, read_images.
+// Sources of whole files: read_binary_files, read_numpy.
 
 #include <arrow/api.h>
 #include <gmock/gmock.h>
@@ -6,7 +6,6 @@
 #include <filesystem>
 
 #include "manta/base/error_internal.h"
-#include "manta/data/image_internal.h"
 #include "manta/data/npy_internal.h"
 #include "manta/data/parquet_fixture_internal.h"
 #include "manta/data/sources.h"
@@ -19,34 +18,11 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::string from_hex(const std::string& digits) {
-  std::string bytes;
-  for (size_t i = 0; i < digits.size(); i += 2) {
-    bytes += static_cast<char>(std::stoi(digits.substr(i, 2), nullptr, 16));
-  }
-  return bytes;
-}
-
 const Json& npy_files() {
   static const Json cases = Json::parse(
 #include "manta/data/expected/npy.inc"
   );
   return cases;
-}
-
-const Json& image_files() {
-  static const Json cases = Json::parse(
-#include "manta/data/expected/images.inc"
-  );
-  return cases;
-}
-
-Json column_as_json(const Dataset& dataset, const std::string& name) {
-  Json values = Json::array();
-  for (const Json& row : rows_as_json(*dataset.select_columns({name}).to_table())) {
-    values.push_back(row[name]);
-  }
-  return values;
 }
 
 TEST(BinaryFilesTest, ARowIsAFile) {
@@ -198,91 +174,6 @@ TEST(NumpyTest, ADamagedPlanIsAnError) {
     damaged["source"]["headers"][0]["shape"] = shape;
     message_of([&] { Dataset::from_json(damaged); });
   }
-}
-
-TEST(ImagesTest, PixelsAreThoseOfPillow) {
-  TextFolder folder;
-  int number = 0;
-  for (const Json& one : image_files()) {
-    std::string path =
-        folder.write(str(number++, ".", one["kind"].get<std::string>()), from_hex(one["file"]));
-    for (const Json& result : one["results"]) {
-      SCOPED_TRACE(str(one["name"], " ", one["kind"], " as ", result["mode"], " ", result["size"]));
-      ReadImagesOptions options{.mode = result["mode"]};
-      if (result["resized"]) options.size = {result["size"][0], result["size"][1]};
-      Dataset dataset = read_images(path, options);
-      auto table = dataset.to_table();
-      auto values = table->column(0)->chunk(0);
-      while (values->type_id() == arrow::Type::FIXED_SIZE_LIST) {
-        values = static_cast<const arrow::FixedSizeListArray&>(*values).values();
-      }
-      const auto& pixels = static_cast<const arrow::UInt8Array&>(*values);
-      std::string expected = from_hex(result["pixels"]);
-      std::string got(reinterpret_cast<const char*>(pixels.raw_values()),
-                      static_cast<size_t>(pixels.length()));
-      EXPECT_TRUE(got == expected);
-      auto outer = std::static_pointer_cast<arrow::FixedSizeListType>(table->column(0)->type());
-      EXPECT_EQ(outer->list_size(), result["size"][0]);
-    }
-  }
-}
-
-TEST(ImagesTest, ImagesOfOtherSizesAreResizedOrErrors) {
-  TextFolder folder;
-  std::vector<std::string> files;
-  for (const Json& one : image_files()) files.push_back(from_hex(one["file"]));
-  folder.write("x/a.png", files[0]);
-  folder.write("x/b.JPG", files[6]);
-  folder.write("x/c.png", files[10]);
-  folder.write("x/notes.txt", "no image");
-  Dataset resized = read_images(folder / "x", {.size = {{6, 6}}, .include_paths = true});
-  EXPECT_EQ(resized.count(), 3);
-  EXPECT_EQ(resized.to_table()->num_rows(), 3);
-  EXPECT_EQ(
-      resized.schema()->field(0)->type()->ToString(),
-      read_images(folder / "x/a.png", {.size = {{6, 6}}}).schema()->field(0)->type()->ToString());
-  EXPECT_EQ(rows_as_json(*Dataset::from_json(resized.to_json()).to_table()),
-            rows_as_json(*resized.to_table()));
-  EXPECT_EQ(column_as_json(resized, "path")[1], folder / "x/b.JPG");
-  EXPECT_THAT(
-      message_of(ErrorKind::kInvalidArgument, [&] { read_images(folder / "x").to_table(); }),
-      AllOf(HasSubstr("c.png"), HasSubstr(".size"), HasSubstr("5 x 7")));
-  message_of(ErrorKind::kInvalidArgument, [&] { read_images(folder / "x", {.size = {{0, 6}}}); });
-  EXPECT_THAT(
-      message_of(ErrorKind::kInvalidArgument, [&] { read_images(folder / "x", {.mode = "CMYK"}); }),
-      HasSubstr("there is no mode 'CMYK'"));
-}
-
-TEST(ImagesTest, DamagedFilesAreErrorsThatNameThem) {
-  TextFolder folder;
-  for (size_t i : {size_t{0}, size_t{6}, size_t{8}}) {
-    std::string file = from_hex(image_files()[i]["file"]);
-    for (size_t cut : {file.size() / 4, file.size() / 2, file.size() - 20}) {
-      std::string path = folder.write("a.png", file.substr(0, cut));
-      EXPECT_THAT(message_of(ErrorKind::kCorrupt,
-                             [&] {
-                               read_images(path, {.size = {{4, 4}}}).to_table();
-                             }),
-                  AllOf(HasSubstr("a.png"), HasSubstr("damaged")))
-          << i << " " << cut;
-    }
-    // Any byte may be another: an error, or other pixels.
-    for (size_t at = 0; at < file.size(); ++at) {
-      std::string damaged = file;
-      damaged[at] = static_cast<char>(damaged[at] ^ 0x55);
-      try {
-        decode_image(damaged, ImageMode::kRgb);
-      } catch (const Error&) {
-      }
-    }
-  }
-  std::string path = folder.write("b.png", "GIF89a");
-  EXPECT_THAT(message_of(ErrorKind::kInvalidArgument, [&] { read_images(path); }),
-              AllOf(HasSubstr("b.png"), HasSubstr("no PNG or JPEG")));
-  // 60,000 x 60,000 pixels in the header.
-  std::string huge = from_hex(image_files()[0]["file"]);
-  huge.replace(16, 8, std::string("\0\0\xea\x60\0\0\xea\x60", 8));
-  message_of([&] { decode_image(huge, ImageMode::kRgb); });
 }
 
 }  // namespace

@@ -26,9 +26,11 @@ inline constexpr int64_t kMostPixels = 64 << 20;
 inline constexpr int64_t kMostImageSide = 65'000;
 
 /// The pixels of a PNG or JPEG file. Takes bytes from anywhere. Colours become grey by the weights
-/// of ITU-R 601, as in Pillow; alpha is dropped or added (opaque); samples of 16 bits are scaled to
-/// 8. Throws Error(kCorrupt) for a file that is damaged or cut off, Error(kInvalidArgument) for one
-/// of another format, with more than kMostPixels, or in CMYK.
+/// of ITU-R 601; alpha is dropped or added (opaque); of samples of 16 bits the upper 8 are taken;
+/// CMYK becomes RGB; profiles and orientation tags are not looked at: all as in Pillow, but for
+/// grey of 16 bits, which Pillow clips, and the transparent colour of PNG files of 2, 4 or 16 bits,
+/// which it misses. Throws Error(kCorrupt) for a file that is damaged or cut off,
+/// Error(kInvalidArgument) for one of another format or with more than kMostPixels.
 Image decode_image(std::string_view bytes, ImageMode mode);
 /// Height and width only, from its beginning.
 Image decode_image_size(std::string_view bytes);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "manta/base/error_internal.h"
 #include "manta/base/json.h"
 #include "manta/data/bounds_internal.h"
 #include "manta/data/piece_internal.h"
@@ -103,10 +104,31 @@ struct Place {
   std::string describe() const;
 };
 
-/// Needs all rows of a fragment, or of a window after a window operation.
-class BatchOperation : public Operation {
+/// Errors of the call say where the rows come from.
+template <class Call>
+auto naming_place(const Place& place, Call call) {
+  try {
+    return call();
+  } catch (const Error& error) {
+    throw Error(error.kind(), str(place.describe(), ": ", error.what()));
+  }
+}
+
+/// Needs the rows of a fragment, or of a window after a window operation, in their order, and gives
+/// some before it has seen all.
+class FlowOperation : public Operation {
  public:
-  virtual Batches run(const Batches& batches, const Place& place) const = 0;
+  /// What it does with the rows of one fragment. Used by one thread at a time.
+  class Flow {
+   public:
+    virtual ~Flow() = default;
+    /// The next rows; passes on what it makes of all so far.
+    virtual void add(const std::shared_ptr<arrow::RecordBatch>& batch, const TakeBatch& take) = 0;
+    /// There are no more.
+    virtual void finish(const TakeBatch& take) = 0;
+  };
+  /// `place` lives as long as the flow.
+  virtual std::unique_ptr<Flow> begin(const Place& place) const = 0;
 };
 
 /// Puts fragments together to windows and changes the order of rows within each. A stage of a plan
@@ -116,7 +138,13 @@ class WindowOperation : public Operation {
   /// The windows of an epoch, in order: each a list of indices of fragments.
   virtual std::vector<std::vector<size_t>> windows(const std::vector<Fragment>& fragments,
                                                    int64_t epoch) const = 0;
-  virtual Batches run(const Batches& batches, int64_t epoch, int64_t window) const = 0;
+  /// `part`: of a window that is too large to be held as a whole, which comes in several, one after
+  /// the other.
+  virtual Batches run(const Batches& batches, int64_t epoch, int64_t window,
+                      int64_t part) const = 0;
+  /// A part, but for the last, has at least so many rows. 0: rows stay as they come, and a part is
+  /// what has come.
+  virtual int64_t least_rows() const = 0;
 
   bool may_add_rows() const final { return false; }
 };

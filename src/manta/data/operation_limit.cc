@@ -13,7 +13,7 @@ namespace data {
 namespace {
 
 /// The first rows, where it is known how many of them each fragment gives.
-class Limit final : public BatchOperation {
+class Limit final : public FlowOperation {
  public:
   /// How many rows of each fragment stay.
   explicit Limit(std::vector<int64_t> rows) : rows_(std::move(rows)) {}
@@ -38,21 +38,35 @@ class Limit final : public BatchOperation {
   bool may_add_rows() const override { return false; }
   bool add_bounds(FileBounds&) const override { return true; }
 
-  Batches run(const Batches& batches, const Place& place) const override {
-    Batches results;
-    int64_t left = rows_[place.fragment];
-    for (size_t i = 0; i < batches.size() && left > 0; ++i) {
-      results.push_back(batches[i]->Slice(0, left));
-      left -= results.back()->num_rows();
-    }
-    if (left == 0) return results;
-    throw Error(ErrorKind::kCorrupt,
-                str(place.describe(), " gives ", rows_[place.fragment] - left, " rows, not the ",
-                    rows_[place.fragment], " that it gave when ", to_string(),
-                    " was built; the data has changed"));
+  std::unique_ptr<Flow> begin(const Place& place) const override {
+    return std::make_unique<FirstRows>(*this, place);
   }
 
  private:
+  class FirstRows final : public Flow {
+   public:
+    FirstRows(const Limit& of, const Place& place)
+        : of_(of), place_(place), left_(of.rows_[place.fragment]) {}
+    void add(const std::shared_ptr<arrow::RecordBatch>& batch, const TakeBatch& take) override {
+      if (left_ == 0) return;
+      auto first = batch->Slice(0, left_);
+      left_ -= first->num_rows();
+      take(std::move(first));
+    }
+    void finish(const TakeBatch&) override {
+      if (left_ == 0) return;
+      int64_t all = of_.rows_[place_.fragment];
+      throw Error(ErrorKind::kCorrupt,
+                  str(place_.describe(), " gives ", all - left_, " rows, not the ", all,
+                      " that it gave when ", of_.to_string(), " was built; the data has changed"));
+    }
+
+   private:
+    const Limit& of_;
+    const Place& place_;
+    int64_t left_;
+  };
+
   const std::vector<int64_t> rows_;
 };
 

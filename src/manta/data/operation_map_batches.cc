@@ -10,12 +10,17 @@
 #include "manta/data/operation_internal.h"
 #include "manta/data/plan_function.h"
 #include "manta/data/plan_limits_internal.h"
+#include "manta/data/row_bytes_internal.h"
 
 namespace manta {
 namespace data {
 namespace {
 
-class MapBatches final : public BatchOperation {
+// That wait for helpers at most, unless they are fewer than these.
+constexpr int64_t kBytesForHelpers = 32 << 20;
+constexpr size_t kBatchesOfHelper = 8;
+
+class MapBatches final : public FlowOperation {
  public:
   /// `helpers`: in so many processes; 0: on the threads of this one.
   MapBatches(PlanFunction function, int64_t rows, int helpers)
@@ -51,60 +56,82 @@ class MapBatches final : public BatchOperation {
     return helpers;
   }
 
-  Batches run(const Batches& batches, const Place& place) const override {
-    Batches results;
-    for (auto& mapped : map(in_batches(batches, place), place)) {
-      if (!mapped.error.empty()) fail(place, mapped.error);
-      if (mapped.batch->num_rows() == 0) continue;
-      if (!results.empty()) {
-        require_same_columns(*results[0]->schema(), *mapped.batch->schema(), place);
-      }
-      results.push_back(std::move(mapped.batch));
-    }
-    return results;
+  std::unique_ptr<Flow> begin(const Place& place) const override {
+    return std::make_unique<Calls>(*this, place);
   }
 
  private:
-  Batches in_batches(const Batches& batches, const Place& place) const {
-    try {
-      return rechunk(batches, rows_);
-    } catch (const Error& error) {
-      throw Error(error.kind(), str(place.describe(), ": ", error.what()));
+  /// With the rows of one fragment.
+  class Calls final : public Flow {
+   public:
+    Calls(const MapBatches& of, const Place& place)
+        : of_(of), place_(place), helpers_(of.helpers()), batches_(of.rows_) {}
+
+    void add(const std::shared_ptr<arrow::RecordBatch>& batch, const TakeBatch& take) override {
+      for (auto& each : naming_place(place_, [&] { return batches_.add(batch); }))
+        call(std::move(each), take);
     }
-  }
+    void finish(const TakeBatch& take) override {
+      if (auto rest = naming_place(place_, [&] { return batches_.rest(); }))
+        call(std::move(rest), take);
+      if (helpers_) call_helpers(take);
+    }
 
-  void require_same_columns(const arrow::Schema& first, const arrow::Schema& now,
-                            const Place& place) const {
-    if (have_same_columns(first, now)) return;
-    fail(place, str("returned batches of different columns: {", describe_columns(first),
-                    "} first, then {", describe_columns(now),
-                    "}; return the same names and types from every call, also for rows without "
-                    "values"));
-  }
+   private:
+    void call(BatchPtr batch, const TakeBatch& take) {
+      if (!helpers_) {
+        auto mapped = map_batch(of_.function_, batch);
+        count_work(place_.work);
+        return give(std::move(mapped), take);
+      }
+      waiting_bytes_ += bytes_of_batch(*batch);
+      waiting_.push_back(std::move(batch));
+      // Each process has some of them, so that none waits for the others.
+      auto processes = static_cast<size_t>(helpers_->count());
+      bool enough = waiting_bytes_ >= kBytesForHelpers && waiting_.size() >= processes;
+      if (enough || waiting_.size() >= kBatchesOfHelper * processes) call_helpers(take);
+    }
 
-  std::vector<MappedBatch> map(const Batches& batches, const Place& place) const {
-    std::vector<MappedBatch> results;
-    if (auto helpers = this->helpers()) {
+    void call_helpers(const TakeBatch& take) {
+      std::vector<MappedBatch> mapped;
       try {
-        return helpers->map(batches, place.work);
+        mapped = helpers_->map(waiting_, place_.work);
       } catch (const Error& error) {
         throw Error(error.kind(),
-                    str(function_.function_name(), " of map_batches, on ", place.describe(),
+                    str(of_.function_.function_name(), " of map_batches, on ", place_.describe(),
                         ", in a process of its own: ", error.what()));
       }
+      waiting_.clear();
+      waiting_bytes_ = 0;
+      for (auto& each : mapped) give(std::move(each), take);
     }
-    for (const auto& batch : batches) {
-      results.push_back(map_batch(function_, batch));
-      count_work(place.work);
-      if (!results.back().error.empty()) break;
-    }
-    return results;
-  }
 
-  [[noreturn]] void fail(const Place& place, const std::string& what) const {
-    throw Error(ErrorKind::kUserCode, str(function_.function_name(), " of map_batches, on ",
-                                          place.describe(), ", ", what));
-  }
+    void give(MappedBatch mapped, const TakeBatch& take) {
+      if (!mapped.error.empty()) fail(mapped.error);
+      if (mapped.batch->num_rows() == 0) return;
+      if (!columns_) columns_ = mapped.batch->schema();
+      if (!have_same_columns(*columns_, *mapped.batch->schema())) {
+        fail(str("returned batches of different columns: {", describe_columns(*columns_),
+                 "} first, then {", describe_columns(*mapped.batch->schema()),
+                 "}; return the same names and types from every call, also for rows without "
+                 "values"));
+      }
+      take(std::move(mapped.batch));
+    }
+
+    [[noreturn]] void fail(const std::string& what) const {
+      throw Error(ErrorKind::kUserCode, str(of_.function_.function_name(), " of map_batches, on ",
+                                            place_.describe(), ", ", what));
+    }
+
+    const MapBatches& of_;
+    const Place& place_;
+    const std::shared_ptr<BatchHelpers> helpers_;
+    Rechunk batches_;
+    Batches waiting_;  // for helpers
+    int64_t waiting_bytes_ = 0;
+    SchemaPtr columns_;  // of what it has returned
+  };
 
   const PlanFunction function_;
   const int64_t rows_;

@@ -24,55 +24,56 @@ const char* name_of(FunctionKind kind) {
   }
 }
 
-// Calls the function with batches as they are cut; passes on what it returns, if there are rows.
-class RowCalls {
+// Calls the function with pieces of the same size, however the rows come; passes on what it
+// returns, if there are rows.
+class RowCalls final : public FlowOperation::Flow {
  public:
-  explicit RowCalls(const PlanFunction& function) : function_(function) {}
+  RowCalls(const PlanFunction& function, const Place& place)
+      : function_(function), place_(place), pieces_(kPieceRows) {}
 
-  Batches run(const Batches& batches, const Place& place) const {
-    Batches results;
-    for (const auto& batch : whole(batches, place)) {
-      BatchPtr result;
-      try {
-        result = function_(batch);
-      } catch (const RowFunctionError& error) {
-        fail(place, error.what());
-      } catch (const std::exception& error) {
-        fail(place, str("gave rows that cannot be put together: ", error.what()));
-      }
-      if (result->num_rows() == 0) continue;
-      if (!results.empty() && !have_same_columns(*results[0]->schema(), *result->schema())) {
-        fail(place,
-             str("gave rows with different columns: {", describe_columns(*results[0]->schema()),
-                 "} first, then {", describe_columns(*result->schema()),
-                 "}; set values of the same type in every row, and for null an empty "
-                 "std::optional<type>"));
-      }
-      results.push_back(std::move(result));
-    }
-    return results;
+  void add(const std::shared_ptr<arrow::RecordBatch>& batch, const TakeBatch& take) override {
+    for (const auto& piece : naming_place(place_, [&] { return pieces_.add(batch); }))
+      call(piece, take);
+  }
+  void finish(const TakeBatch& take) override {
+    if (auto rest = naming_place(place_, [&] { return pieces_.rest(); })) call(rest, take);
   }
 
  private:
-  // In pieces of the same size, however the rows come.
-  static Batches whole(const Batches& batches, const Place& place) {
+  void call(const BatchPtr& batch, const TakeBatch& take) {
+    BatchPtr result;
     try {
-      return rechunk(batches, kPieceRows);
-    } catch (const Error& error) {
-      throw Error(error.kind(), str(place.describe(), ": ", error.what()));
+      result = function_(batch);
+    } catch (const RowFunctionError& error) {
+      fail(error.what());
+    } catch (const std::exception& error) {
+      fail(str("gave rows that cannot be put together: ", error.what()));
     }
+    if (result->num_rows() == 0) return;
+    if (!columns_) columns_ = result->schema();
+    if (!have_same_columns(*columns_, *result->schema())) {
+      fail(str("gave rows with different columns: {", describe_columns(*columns_),
+               "} first, then {", describe_columns(*result->schema()),
+               "}; set values of the same type in every row, and for null an empty "
+               "std::optional<type>"));
+    }
+    take(std::move(result));
   }
-  [[noreturn]] void fail(const Place& place, const std::string& what) const {
+
+  [[noreturn]] void fail(const std::string& what) const {
     throw Error(ErrorKind::kUserCode,
                 str(function_.function_name(), " of ", name_of(function_.kind()), ", on ",
-                    place.describe(), ", ", what));
+                    place_.describe(), ", ", what));
   }
 
   const PlanFunction& function_;
+  const Place& place_;
+  Rechunk pieces_;
+  SchemaPtr columns_;  // of what it has returned
 };
 
 /// `map` and `flat_map`.
-class MapRows final : public BatchOperation {
+class MapRows final : public FlowOperation {
  public:
   explicit MapRows(PlanFunction function) : function_(std::move(function)) {}
 
@@ -91,8 +92,8 @@ class MapRows final : public BatchOperation {
   }
   bool may_add_rows() const override { return function_.kind() != FunctionKind::kMap; }
   bool add_bounds(FileBounds&) const override { return false; }
-  Batches run(const Batches& batches, const Place& place) const override {
-    return RowCalls(function_).run(batches, place);
+  std::unique_ptr<Flow> begin(const Place& place) const override {
+    return std::make_unique<RowCalls>(function_, place);
   }
 
  private:
@@ -100,7 +101,7 @@ class MapRows final : public BatchOperation {
 };
 
 /// The rows for which a function is true.
-class FilterRows final : public BatchOperation {
+class FilterRows final : public FlowOperation {
  public:
   explicit FilterRows(PlanFunction function) : function_(std::move(function)) {}
 
@@ -118,8 +119,8 @@ class FilterRows final : public BatchOperation {
   }
   bool may_add_rows() const override { return false; }
   bool add_bounds(FileBounds&) const override { return true; }
-  Batches run(const Batches& batches, const Place& place) const override {
-    return RowCalls(function_).run(batches, place);
+  std::unique_ptr<Flow> begin(const Place& place) const override {
+    return std::make_unique<RowCalls>(function_, place);
   }
 
  private:

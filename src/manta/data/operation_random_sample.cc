@@ -13,7 +13,7 @@ namespace manta {
 namespace data {
 namespace {
 
-class RandomSample final : public BatchOperation {
+class RandomSample final : public FlowOperation {
  public:
   RandomSample(double fraction, uint64_t seed) : fraction_(fraction), seed_(seed) {}
 
@@ -39,16 +39,22 @@ class RandomSample final : public BatchOperation {
   bool may_add_rows() const override { return false; }
   bool add_bounds(FileBounds&) const override { return true; }
 
-  Batches run(const Batches& batches, const Place& place) const override {
-    if (fraction_ == 1) return batches;
-    Generator generator({seed_, place.fragment, kSampleRows});
-    // Numbers below this one are drawn with the probability; 2^64 does not fit, and is not needed.
-    auto end = static_cast<uint64_t>(std::ldexp(fraction_, 64));
-    Batches results;
-    for (const auto& batch : batches) {
+  std::unique_ptr<Flow> begin(const Place& place) const override {
+    return std::make_unique<Drawn>(fraction_, Generator({seed_, place.fragment, kSampleRows}));
+  }
+
+ private:
+  class Drawn final : public Flow {
+   public:
+    Drawn(double fraction, Generator generator) : fraction_(fraction), generator_(generator) {}
+    void add(const std::shared_ptr<arrow::RecordBatch>& batch, const TakeBatch& take) override {
+      if (fraction_ == 1) return take(batch);
+      // Numbers below this one are drawn with the probability; 2^64 does not fit, and is not
+      // needed.
+      auto end = static_cast<uint64_t>(std::ldexp(fraction_, 64));
       std::vector<uint8_t> bits(static_cast<size_t>(batch->num_rows()) / 8 + 1, 0);
       for (int64_t row = 0; row < batch->num_rows(); ++row) {
-        if (generator.next() >= end) continue;
+        if (generator_.next() >= end) continue;
         auto& byte = bits[static_cast<size_t>(row) / 8];
         byte = static_cast<uint8_t>(byte | 1u << (row % 8));
       }
@@ -56,12 +62,15 @@ class RandomSample final : public BatchOperation {
       RowMask mask(piece.rows);
       mask.keep_bits(bits.data(), 0);
       mask.apply(piece);
-      if (piece.rows > 0) results.push_back(to_batch(std::move(piece)));
+      if (piece.rows > 0) take(to_batch(std::move(piece)));
     }
-    return results;
-  }
+    void finish(const TakeBatch&) override {}
 
- private:
+   private:
+    const double fraction_;
+    Generator generator_;
+  };
+
   const double fraction_;
   const uint64_t seed_;
 };

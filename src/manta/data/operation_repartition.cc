@@ -97,7 +97,8 @@ class RandomizeBlockOrder final : public WindowOperation {
     }
     return windows;
   }
-  Batches run(const Batches& batches, int64_t, int64_t) const override { return batches; }
+  Batches run(const Batches& batches, int64_t, int64_t, int64_t) const override { return batches; }
+  int64_t least_rows() const override { return 0; }
 
  private:
   const uint64_t seed_;

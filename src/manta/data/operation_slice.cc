@@ -15,7 +15,7 @@ namespace {
 
 /// The rows [begin, end) of those that an operation on all rows has given, whose fragments have
 /// known numbers of rows.
-class Slice final : public BatchOperation {
+class Slice final : public FlowOperation {
  public:
   Slice(int64_t begin, int64_t end) : begin_(begin), end_(end) {}
 
@@ -45,21 +45,30 @@ class Slice final : public BatchOperation {
   bool may_add_rows() const override { return false; }
   bool add_bounds(FileBounds&) const override { return false; }
 
-  Batches run(const Batches& batches, const Place& place) const override {
+  std::unique_ptr<Flow> begin(const Place& place) const override {
     int64_t row = 0;
     const auto& fragments = place.plan.source->fragments();
     for (size_t i = 0; i < place.fragment; ++i) row += *fragments[i].rows;
-    Batches results;
-    for (const auto& batch : batches) {
-      int64_t from = std::max<int64_t>(begin_ - row, 0);
-      int64_t to = std::min(end_ - row, batch->num_rows());
-      if (from < to) results.push_back(batch->Slice(from, to - from));
-      row += batch->num_rows();
-    }
-    return results;
+    return std::make_unique<RowsBetween>(*this, row);
   }
 
  private:
+  class RowsBetween final : public Flow {
+   public:
+    RowsBetween(const Slice& of, int64_t row) : of_(of), row_(row) {}
+    void add(const std::shared_ptr<arrow::RecordBatch>& batch, const TakeBatch& take) override {
+      int64_t from = std::max<int64_t>(of_.begin_ - row_, 0);
+      int64_t to = std::min(of_.end_ - row_, batch->num_rows());
+      row_ += batch->num_rows();
+      if (from < to) take(batch->Slice(from, to - from));
+    }
+    void finish(const TakeBatch&) override {}
+
+   private:
+    const Slice& of_;
+    int64_t row_;
+  };
+
   const int64_t begin_, end_;
 };
 

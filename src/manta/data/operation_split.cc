@@ -37,47 +37,63 @@ void require_fragments_of_source(const Plan& plan) {
   require_no_windows(plan);
 }
 
-// The rows of one part of a fragment: the last `test_rows`, or those before them.
-Batches split_in_order(const Batches& batches, bool test, int64_t rows, int64_t test_rows) {
-  Batches results;
-  int64_t begin = test ? rows - test_rows : 0;
-  int64_t end = test ? rows : rows - test_rows;
-  int64_t first = 0;
-  for (const auto& batch : batches) {
+/// How a fragment's rows are split.
+struct FragmentCut {
+  bool test = false;     ///< Which part is wanted: the last `test_rows`, or those before them.
+  bool shuffle = false;  ///< Test rows are drawn instead.
+  uint64_t seed = 0;
+  size_t fragment = 0;
+  int64_t rows = 0, test_rows = 0;
+};
+
+/// One part of it.
+class PartOfFragment final : public FlowOperation::Flow {
+ public:
+  /// `fail` throws: there are others than `cut.rows` rows, so many at least.
+  PartOfFragment(const FragmentCut& cut, std::function<void(int64_t rows)> fail)
+      : cut_(cut), fail_(std::move(fail)) {
+    if (!cut.shuffle) return;
+    Generator generator({cut.seed, cut.fragment, kSplitRows});
+    auto order = generator.permutation(cut.rows);
+    drawn_.assign(static_cast<size_t>(cut.rows) / 8 + 1, cut.test ? 0x00 : 0xff);
+    for (int64_t i = 0; i < cut.test_rows; ++i) {
+      size_t row = order[static_cast<size_t>(i)];
+      drawn_[row / 8] = static_cast<uint8_t>(drawn_[row / 8] ^ (1u << (row % 8)));
+    }
+  }
+
+  void add(const std::shared_ptr<arrow::RecordBatch>& batch, const TakeBatch& take) override {
+    int64_t first = seen_;
+    seen_ += batch->num_rows();
+    if (seen_ > cut_.rows) fail_(seen_);
+    if (cut_.shuffle) {
+      Piece piece = to_piece(*batch);
+      RowMask mask(piece.rows);
+      mask.keep_bits(drawn_.data(), first);
+      mask.apply(piece);
+      if (piece.rows > 0) take(to_batch(std::move(piece)));
+      return;
+    }
+    int64_t before_test = cut_.rows - cut_.test_rows;
+    int64_t begin = cut_.test ? before_test : 0, end = cut_.test ? cut_.rows : before_test;
     int64_t from = std::max<int64_t>(begin - first, 0);
     int64_t to = std::min(end - first, batch->num_rows());
-    if (from < to) results.push_back(batch->Slice(from, to - from));
-    first += batch->num_rows();
+    if (from < to) take(batch->Slice(from, to - from));
   }
-  return results;
-}
+  void finish(const TakeBatch&) override {
+    if (seen_ != cut_.rows) fail_(seen_);
+  }
 
-// The same, of rows that are drawn.
-Batches split_drawn(const Batches& batches, bool test, uint64_t seed, size_t fragment, int64_t rows,
-                    int64_t test_rows) {
-  Generator generator({seed, fragment, kSplitRows});
-  auto order = generator.permutation(rows);
-  std::vector<uint8_t> bits(static_cast<size_t>(rows) / 8 + 1, test ? 0x00 : 0xff);
-  for (int64_t i = 0; i < test_rows; ++i) {
-    size_t row = order[static_cast<size_t>(i)];
-    bits[row / 8] = static_cast<uint8_t>(bits[row / 8] ^ (1u << (row % 8)));
-  }
-  Batches results;
-  int64_t first = 0;
-  for (const auto& batch : batches) {
-    Piece piece = to_piece(*batch);
-    RowMask mask(piece.rows);
-    mask.keep_bits(bits.data(), first);
-    mask.apply(piece);
-    if (piece.rows > 0) results.push_back(to_batch(std::move(piece)));
-    first += batch->num_rows();
-  }
-  return results;
-}
+ private:
+  const FragmentCut cut_;
+  const std::function<void(int64_t)> fail_;
+  std::vector<uint8_t> drawn_;  // a bit for each row
+  int64_t seen_ = 0;
+};
 
 /// One part of a train_test_split. Both parts know how many rows each fragment gives before the
 /// split and how many of those are test rows, so that each fragment is split by itself.
-class Split final : public BatchOperation {
+class Split final : public FlowOperation {
  public:
   struct Table {
     bool shuffle = false;  ///< The test rows are drawn; else they are each fragment's last ones.
@@ -123,17 +139,16 @@ class Split final : public BatchOperation {
   bool may_add_rows() const override { return false; }
   bool add_bounds(FileBounds&) const override { return true; }
 
-  Batches run(const Batches& batches, const Place& place) const override {
-    int64_t rows = count_rows(batches);
-    if (rows != table_.rows[place.fragment]) {
-      throw Error(ErrorKind::kCorrupt,
-                  str(place.describe(), " gave ", table_.rows[place.fragment],
-                      " rows when it was split, and ", rows,
-                      " now; the data, or what a map_batches function does, has changed"));
-    }
-    int64_t test_rows = table_.test_rows[place.fragment];
-    if (!table_.shuffle) return split_in_order(batches, test_, rows, test_rows);
-    return split_drawn(batches, test_, table_.seed, place.fragment, rows, test_rows);
+  std::unique_ptr<Flow> begin(const Place& place) const override {
+    int64_t rows = table_.rows[place.fragment], test_rows = table_.test_rows[place.fragment];
+    return std::make_unique<PartOfFragment>(
+        FragmentCut{test_, table_.shuffle, table_.seed, place.fragment, rows, test_rows},
+        [rows, &place](int64_t now) {
+          throw Error(ErrorKind::kCorrupt,
+                      str(place.describe(), " gave ", rows, " rows when it was split, and ", now,
+                          now > rows ? " or more" : "",
+                          " now; the data, or what a map_batches function does, has changed"));
+        });
   }
 
  private:
@@ -147,7 +162,7 @@ class Split final : public BatchOperation {
 
 /// One part of a train_test_split of rows that an operation on all rows has given: how many each
 /// fragment has is known once they are there.
-class SplitAll final : public BatchOperation {
+class SplitAll final : public FlowOperation {
  public:
   struct Rows {
     bool shuffle = false;
@@ -183,11 +198,15 @@ class SplitAll final : public BatchOperation {
   bool may_add_rows() const override { return false; }
   bool add_bounds(FileBounds&) const override { return false; }
 
-  Batches run(const Batches& batches, const Place& place) const override {
-    auto test_rows = test_rows_of(place);
-    int64_t rows = count_rows(batches);
-    if (!rows_.shuffle) return split_in_order(batches, test_, rows, test_rows);
-    return split_drawn(batches, test_, rows_.seed, place.fragment, rows, test_rows);
+  std::unique_ptr<Flow> begin(const Place& place) const override {
+    int64_t test_rows = test_rows_of(place);
+    int64_t rows = *place.plan.source->fragments()[place.fragment].rows;
+    return std::make_unique<PartOfFragment>(
+        FragmentCut{test_, rows_.shuffle, rows_.seed, place.fragment, rows, test_rows},
+        [rows, &place](int64_t now) {
+          throw Error(ErrorKind::kCorrupt,
+                      str(place.describe(), " has ", now, " rows, not ", rows, " as before"));
+        });
   }
 
  private:

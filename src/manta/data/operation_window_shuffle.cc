@@ -56,15 +56,19 @@ class WindowShuffle final : public WindowOperation {
     return windows;
   }
 
-  Batches run(const Batches& batches, int64_t epoch, int64_t window) const override {
+  int64_t least_rows() const override { return rows_; }
+
+  Batches run(const Batches& batches, int64_t epoch, int64_t window, int64_t part) const override {
     int64_t rows = count_rows(batches);
     if (rows > UINT32_MAX) {
       throw Error(ErrorKind::kInvalidArgument,
                   str("in ", to_string(), ": a window of ", rows,
                       " rows; ask for fewer rows, or write smaller row groups"));
     }
-    Generator generator(
-        {seed_, static_cast<uint64_t>(epoch), kRowOrder, static_cast<uint64_t>(window)});
+    auto key = [](int64_t number) { return static_cast<uint64_t>(number); };
+    Generator generator = part == 0
+                              ? Generator({seed_, key(epoch), kRowOrder, key(window)})
+                              : Generator({seed_, key(epoch), kRowOrder, key(window), key(part)});
     // Of memory that is used again: there is a window every few milliseconds.
     auto buffer = check(arrow::AllocateBuffer(rows * 4, &RecyclingPool::instance()), "shuffling");
     std::span order(reinterpret_cast<uint32_t*>(buffer->mutable_data()), static_cast<size_t>(rows));

@@ -1,5 +1,3 @@
-#include <arrow/io/file.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,8 +5,8 @@
 
 #include "manta/base/error_internal.h"
 #include "manta/data/data_files_internal.h"
+#include "manta/data/descriptor_stream_internal.h"
 #include "manta/data/output_folder_internal.h"
-#include "manta/io/arrow_status_internal.h"
 #include "manta/io/new_file_internal.h"
 #include "manta/io/remote_files_internal.h"
 
@@ -20,15 +18,12 @@ namespace fs = std::filesystem;
 class LocalOutputFile final : public OutputFile {
  public:
   LocalOutputFile(const std::string& folder, std::string name)
-      : folder_(folder), name_(std::move(name)), file_(folder) {
-    // The stream closes a descriptor of its own.
-    int copy = ::fcntl(file_.fd(), F_DUPFD_CLOEXEC, 0);
-    if (copy < 0) throw_errno(str("writing to '", folder_, "'"));
-    stream_ = check(arrow::io::FileOutputStream::Open(copy), str("writing to '", folder_, "'"));
-  }
+      : folder_(folder),
+        name_(std::move(name)),
+        file_(folder),
+        stream_(std::make_shared<DescriptorStream>(file_.fd(), 0, folder)) {}
   const std::shared_ptr<arrow::io::OutputStream>& stream() const override { return stream_; }
   void publish(bool on_disk) override {
-    check(stream_->Close(), str("writing to '", folder_, "'"));
     if (on_disk && ::fsync(file_.fd()) != 0) throw_errno(str("writing to '", folder_, "'"));
     file_.publish(name_);
   }
@@ -37,7 +32,7 @@ class LocalOutputFile final : public OutputFile {
   const std::string folder_;
   const std::string name_;
   NewFile file_;
-  std::shared_ptr<arrow::io::OutputStream> stream_;
+  const std::shared_ptr<arrow::io::OutputStream> stream_;
 };
 
 class LocalOutputFolder final : public OutputFolder {

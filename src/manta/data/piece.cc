@@ -144,24 +144,36 @@ std::string describe_columns(const arrow::Schema& schema) {
   return join(columns);
 }
 
-Batches rechunk(const Batches& batches, int64_t rows) {
-  Batches result, parts;
-  int64_t missing = rows;
-  for (const auto& batch : batches) {
-    int64_t from = 0;
-    while (from < batch->num_rows()) {
-      int64_t taken = std::min(missing, batch->num_rows() - from);
-      parts.push_back(batch->Slice(from, taken));
-      from += taken;
-      missing -= taken;
-      if (missing == 0) {
-        result.push_back(concatenate(parts));
-        parts.clear();
-        missing = rows;
-      }
-    }
+Batches Rechunk::add(const std::shared_ptr<arrow::RecordBatch>& batch) {
+  Batches complete;
+  for (int64_t from = 0; from < batch->num_rows();) {
+    int64_t taken = std::min(missing_, batch->num_rows() - from);
+    parts_.push_back(batch->Slice(from, taken));
+    from += taken;
+    missing_ -= taken;
+    if (missing_ > 0) continue;
+    complete.push_back(concatenate(parts_));
+    parts_.clear();
+    missing_ = rows_;
   }
-  if (!parts.empty()) result.push_back(concatenate(parts));
+  return complete;
+}
+
+std::shared_ptr<arrow::RecordBatch> Rechunk::rest() {
+  if (parts_.empty()) return nullptr;
+  auto last = concatenate(parts_);
+  parts_.clear();
+  missing_ = rows_;
+  return last;
+}
+
+Batches rechunk(const Batches& batches, int64_t rows) {
+  Rechunk chunks(rows);
+  Batches result;
+  for (const auto& batch : batches) {
+    for (auto& chunk : chunks.add(batch)) result.push_back(std::move(chunk));
+  }
+  if (auto rest = chunks.rest()) result.push_back(std::move(rest));
   return result;
 }
 

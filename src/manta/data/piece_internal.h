@@ -45,4 +45,19 @@ std::string describe_columns(const arrow::Schema& schema);
 /// The same rows in batches of `rows`, the last one shorter.
 Batches rechunk(const Batches& batches, int64_t rows);
 
+/// The same of batches that come one after the other.
+class Rechunk {
+ public:
+  explicit Rechunk(int64_t rows) : rows_(rows), missing_(rows) {}
+  /// The batches of `rows` rows that are complete.
+  Batches add(const std::shared_ptr<arrow::RecordBatch>& batch);
+  /// The last rows. Null if there are none.
+  std::shared_ptr<arrow::RecordBatch> rest();
+
+ private:
+  const int64_t rows_;
+  int64_t missing_;
+  Batches parts_;
+};
+
 }  // namespace manta::data

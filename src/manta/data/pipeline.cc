@@ -13,22 +13,10 @@
 namespace manta::data {
 namespace {
 
-// Batches of fewer rows and fewer bytes, on average, are put together, so many at a time.
-constexpr int64_t kTinyRows = 2048;
-constexpr int64_t kTinyBytes = 1 << 20;
-constexpr size_t kMostTiny = 16;
 constexpr int kMostWaitingThreads = 64;
 // A fragment that could not be read, as a server or a network file system may say, is tried again.
 constexpr int kReadTries = 3;
 constexpr std::chrono::milliseconds kReadPause{50};
-
-bool are_tiny(const Batches& batches) {
-  auto count = static_cast<int64_t>(batches.size());
-  if (count_rows(batches) >= kTinyRows * count) return false;
-  int64_t bytes = 0;
-  for (const auto& batch : batches) bytes += bytes_of_batch(*batch);
-  return bytes < kTinyBytes * count;
-}
 
 }  // namespace
 
@@ -47,7 +35,7 @@ Pipeline::Pipeline(std::shared_ptr<const Plan> plan, PassTimes* times, WorkCount
     if (auto helpers = operation->helpers()) helpers_.push_back(std::move(helpers));
     if (times_) parts_.push_back(&times_->of(*operation));
     row_operations_.push_back(dynamic_cast<const RowOperation*>(operation));
-    batch_operations_.push_back(dynamic_cast<const BatchOperation*>(operation));
+    flow_operations_.push_back(dynamic_cast<const FlowOperation*>(operation));
     auto* windows = dynamic_cast<const WindowOperation*>(operation);
     if (!windows) continue;
     MANTA_CHECK(!window_operation_, "a plan with two window operations");
@@ -76,17 +64,6 @@ int Pipeline::waiting_threads() const {
   int threads = 0;
   for (const auto& helpers : helpers_) threads += helpers->count();
   return std::min(threads, kMostWaitingThreads);
-}
-
-template <class Run>
-auto Pipeline::timed(size_t operation, Run run) const {
-  if (!times_) return run();
-  struct Counted {
-    ~Counted() { to += nanoseconds_since(begin); }
-    std::atomic<int64_t>& to;
-    PassClock::time_point begin = PassClock::now();
-  } counted{parts_[operation]->nanoseconds};
-  return run();
 }
 
 void Pipeline::came_out(size_t operation, int64_t rows) const {
@@ -126,60 +103,6 @@ std::vector<std::vector<size_t>> Pipeline::windows(int64_t epoch) const {
   return windows;
 }
 
-void Pipeline::run(const std::vector<size_t>& fragments, int64_t epoch, int64_t window,
-                   std::atomic<int64_t>& rows_decoded, const TakeBatch& take) const {
-  if (window_operation_ || next_barrier(0, finish_at_) < finish_at_) {
-    for (auto& batch : run_window(fragments, epoch, window, rows_decoded)) take(std::move(batch));
-    return;
-  }
-  for (size_t fragment : fragments) {
-    if (skips(fragment)) continue;
-    Batches waiting;
-    auto give = [&] {
-      for (auto& batch : waiting) take(std::move(batch));
-      waiting.clear();
-    };
-    decode(fragment, finish_at_, rows_decoded, [&](auto batch) {
-      waiting.push_back(std::move(batch));
-      if (are_tiny(waiting) && waiting.size() < kMostTiny) return;
-      waiting = without_tiny(std::move(waiting), fragment);
-      give();
-    });
-    waiting = without_tiny(std::move(waiting), fragment);
-    give();
-  }
-}
-
-Batches Pipeline::run_window(const std::vector<size_t>& fragments, int64_t epoch, int64_t window,
-                             std::atomic<int64_t>& rows_decoded) const {
-  Batches batches;
-  for (size_t fragment : fragments) {
-    Batches more = run_fragment(fragment, rows_decoded);
-    batches.insert(batches.end(), more.begin(), more.end());
-  }
-  if (window_operation_ && !batches.empty()) {
-    try {
-      batches = timed(windows_at_, [&] { return window_operation_->run(batches, epoch, window); });
-      came_out(windows_at_, count_rows(batches));
-    } catch (const Error& error) {
-      throw Error(error.kind(), str("the window that begins with ", place(fragments[0]).describe(),
-                                    ": ", error.what()));
-    }
-    batches = run_from(windows_at_ + 1, finish_at_, std::move(batches), fragments[0]);
-  }
-  return batches;
-}
-
-Batches Pipeline::run_fragment(size_t fragment, std::atomic<int64_t>& rows_decoded) const {
-  Batches batches;
-  if (skips(fragment)) return batches;
-  size_t end = std::min(windows_at_, finish_at_);
-  size_t first_barrier = next_barrier(0, end);
-  decode(fragment, first_barrier, rows_decoded,
-         [&](auto batch) { batches.push_back(std::move(batch)); });
-  return run_from(first_barrier, end, without_tiny(std::move(batches), fragment), fragment);
-}
-
 // What the operations before `end` make of a fragment's rows.
 void Pipeline::decode(size_t fragment, size_t end, std::atomic<int64_t>& rows_decoded,
                       const TakeBatch& take) const {
@@ -192,12 +115,10 @@ void Pipeline::decode(size_t fragment, size_t end, std::atomic<int64_t>& rows_de
       may_retry = false;
       count_work(work_);
       Batches made;
-      try {
+      naming_place(place(fragment), [&] {
         compute_in_parts(*decoded, 0, end, most_rows_at_a_time(0, end),
                          [&](auto batch) { made.push_back(std::move(batch)); });
-      } catch (const Error& error) {
-        throw Error(error.kind(), str(place(fragment).describe(), ": ", error.what()));
-      }
+      });
       for (auto& batch : made) take(std::move(batch));
       rows_decoded += decoded->num_rows();
       ++taken;
@@ -216,52 +137,17 @@ void Pipeline::decode(size_t fragment, size_t end, std::atomic<int64_t>& rows_de
   }
 }
 
-// Few rows are left: many tiny batches would cost whoever takes them more than one copy.
-Batches Pipeline::without_tiny(Batches batches, size_t fragment) const {
-  if (!are_tiny(batches)) return batches;
-  try {
-    return rechunk(batches, kPieceRows);
-  } catch (const Error& error) {
-    throw Error(error.kind(), str(place(fragment).describe(), ": ", error.what()));
-  }
-}
-
 size_t Pipeline::next_barrier(size_t operation, size_t end) const {
-  while (operation < end && !batch_operations_[operation]) ++operation;
+  while (operation < end && !flow_operations_[operation]) ++operation;
   return operation;
-}
-
-Batches Pipeline::run_from(size_t operation, size_t end, Batches batches, size_t fragment) const {
-  while (operation < end) {
-    if (auto* barrier = batch_operations_[operation]) {
-      batches = timed(operation, [&] { return barrier->run(batches, place(fragment)); });
-      came_out(operation, count_rows(batches));
-      ++operation;
-    }
-    size_t next = next_barrier(operation, end);
-    Batches computed;
-    for (const auto& batch : batches) {
-      try {
-        compute_in_parts(*batch, operation, next, most_rows_at_a_time(operation, next),
-                         [&](auto result) { computed.push_back(std::move(result)); });
-      } catch (const Error& error) {
-        throw Error(error.kind(), str(place(fragment).describe(), ": ", error.what()));
-      }
-    }
-    batches = std::move(computed);
-    operation = next;
-  }
-  return batches;
 }
 
 void Pipeline::finish(const arrow::RecordBatch& rows, const std::vector<size_t>& fragments,
                       const TakeBatch& take) const {
-  try {
+  naming_place(place(fragments[0]), [&] {
     compute_in_parts(rows, finish_at_, plan_->operations.size(), rows_to_finish(*rows.schema()),
                      take);
-  } catch (const Error& error) {
-    throw Error(error.kind(), str(place(fragments[0]).describe(), ": ", error.what()));
-  }
+  });
 }
 
 int64_t Pipeline::rows_to_finish(const arrow::Schema& schema) const {

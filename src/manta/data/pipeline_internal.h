@@ -32,7 +32,8 @@ class Pipeline {
   std::vector<std::vector<size_t>> windows(int64_t epoch) const;
   /// The rows that a window gives, in order, none of the batches empty; those that `finish` makes
   /// its rows of, if `finishes`. Adds what it decodes to `rows_decoded`. They are given as soon as
-  /// they are made, unless an operation needs all of a fragment or of the window at once.
+  /// they are made, unless a window operation moves them: then all of the window at once, or, if
+  /// that has more than 128 MiB, in parts, each reordered by itself.
   void run(const std::vector<size_t>& fragments, int64_t epoch, int64_t window,
            std::atomic<int64_t>& rows_decoded, const TakeBatch& take) const;
 
@@ -50,13 +51,14 @@ class Pipeline {
   const SchemaPtr& schema_before_finish() const { return schemas_[finish_at_]; }
 
  private:
-  Batches run_window(const std::vector<size_t>& fragments, int64_t epoch, int64_t window,
-                     std::atomic<int64_t>& rows_decoded) const;
-  Batches run_fragment(size_t fragment, std::atomic<int64_t>& rows_decoded) const;
+  class Passage;
+  void run_window(const std::vector<size_t>& fragments, int64_t epoch, int64_t window,
+                  std::atomic<int64_t>& rows_decoded, const TakeBatch& take) const;
+  /// Up to the operation `end`.
+  void run_fragment(size_t fragment, size_t end, std::atomic<int64_t>& rows_decoded,
+                    const TakeBatch& take) const;
   void decode(size_t fragment, size_t end, std::atomic<int64_t>& rows_decoded,
               const TakeBatch& take) const;
-  Batches without_tiny(Batches batches, size_t fragment) const;
-  Batches run_from(size_t operation, size_t end, Batches batches, size_t fragment) const;
   size_t next_barrier(size_t operation, size_t end) const;
   void set_finish();
   std::shared_ptr<arrow::RecordBatch> compute(const arrow::RecordBatch& batch, size_t begin,
@@ -79,7 +81,7 @@ class Pipeline {
   std::vector<std::shared_ptr<BatchHelpers>> helpers_;  ///< Held for as long as it runs.
   // By operation, null where it is of another sort.
   std::vector<const RowOperation*> row_operations_;
-  std::vector<const BatchOperation*> batch_operations_;
+  std::vector<const FlowOperation*> flow_operations_;
   const WindowOperation* window_operation_ = nullptr;  ///< Null if there is none.
   PassTimes* const times_;
   const WorkCountPtr work_;
@@ -88,5 +90,16 @@ class Pipeline {
   size_t finish_at_ = 0;                 ///< The first one for `finish`; their number if none.
   std::vector<int64_t> rows_at_a_time_;  ///< By operation (row_bytes_internal.h).
 };
+
+template <class Run>
+auto Pipeline::timed(size_t operation, Run run) const {
+  if (!times_) return run();
+  struct Counted {
+    ~Counted() { to += nanoseconds_since(begin); }
+    std::atomic<int64_t>& to;
+    PassClock::time_point begin = PassClock::now();
+  } counted{parts_[operation]->nanoseconds};
+  return run();
+}
 
 }  // namespace manta::data

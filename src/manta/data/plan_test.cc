@@ -264,7 +264,7 @@ TEST(PlanJsonTest, NamesAndPathsThatJsonWouldChangeAreNotStored) {
 }
 
 // An operation of somebody else's: nothing outside of this class knows it.
-class FirstOfEach final : public BatchOperation {
+class FirstOfEach final : public FlowOperation {
  public:
   std::string to_string() const override { return "first_of_each()"; }
   Json to_json(PlanFunctions&) const override { return {{"op", "first_of_each"}}; }
@@ -277,10 +277,17 @@ class FirstOfEach final : public BatchOperation {
   }
   bool may_add_rows() const override { return false; }
   bool add_bounds(FileBounds&) const override { return false; }
-  Batches run(const Batches& batches, const Place&) const override {
-    if (batches.empty()) return {};
-    return {batches[0]->Slice(0, 1)};
-  }
+  std::unique_ptr<Flow> begin(const Place&) const override { return std::make_unique<First>(); }
+
+ private:
+  struct First final : Flow {
+    void add(const std::shared_ptr<arrow::RecordBatch>& batch, const TakeBatch& take) override {
+      if (!given) take(batch->Slice(0, 1));
+      given = true;
+    }
+    void finish(const TakeBatch&) override {}
+    bool given = false;
+  };
 };
 
 TEST(OperationTest, AnOperationIsOneClass) {

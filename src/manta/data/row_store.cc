@@ -4,12 +4,12 @@
 #include <arrow/io/memory.h>
 #include <arrow/ipc/api.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 
 #include "manta/base/error_internal.h"
 #include "manta/core/session_folder_internal.h"
+#include "manta/data/descriptor_stream_internal.h"
 #include "manta/data/row_bytes_internal.h"
 #include "manta/data/row_store_internal.h"
 #include "manta/io/arrow_status_internal.h"
@@ -30,34 +30,6 @@ class MappedBuffer final : public arrow::Buffer {
 
  private:
   std::shared_ptr<const NewFile> file_;
-};
-
-/// Writes to a descriptor, and says where it is.
-class DescriptorStream final : public arrow::io::OutputStream {
- public:
-  DescriptorStream(int fd, int64_t at) : fd_(fd), begin_(at), at_(at) {}
-  arrow::Status Close() override { return arrow::Status::OK(); }
-  bool closed() const override { return false; }
-  arrow::Result<int64_t> Tell() const override { return at_ - begin_; }
-  using arrow::io::OutputStream::Write;
-  arrow::Status Write(const void* data, int64_t size) override {
-    auto* from = static_cast<const char*>(data);
-    while (size > 0) {
-      ssize_t written = ::pwrite(fd_, from, static_cast<size_t>(size), at_);
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) return arrow::Status::IOError(errno_text(errno));
-      from += written;
-      at_ += written;
-      size -= written;
-    }
-    return arrow::Status::OK();
-  }
-  int64_t at() const { return at_; }
-
- private:
-  const int fd_;
-  const int64_t begin_;
-  int64_t at_;
 };
 
 // The same data under a type of the same layout: Arrow's reader gives extension types that the
@@ -151,9 +123,11 @@ Batches RowStore::FileRows::read(size_t fragment, const std::vector<std::string>
   }
 }
 
-RowStore::RowStore(SchemaPtr schema, std::string what, WorkCountPtr work)
+RowStore::RowStore(SchemaPtr schema, std::string what, WorkCountPtr work,
+                   std::optional<int64_t> expected_rows)
     : what_(std::move(what)),
       work_(std::move(work)),
+      expected_rows_(expected_rows),
       folder_(temporary_folder()),
       stored_(std::make_shared<FileRows>(std::move(schema), folder_)) {}
 
@@ -206,7 +180,8 @@ void RowStore::flush() {
 }
 
 struct RowStore::OpenFragment {
-  OpenFragment(int fd, int64_t offset) : out(fd, offset), at(offset) {}
+  OpenFragment(int fd, int64_t offset, const std::string& folder)
+      : out(fd, offset, folder), at(offset) {}
   DescriptorStream out;
   int64_t at;
   int64_t rows = 0;
@@ -215,8 +190,8 @@ struct RowStore::OpenFragment {
 
 void RowStore::write(const arrow::RecordBatch& batch) {
   if (!open_) {
-    open_ =
-        std::make_unique<OpenFragment>(stored_->fd(), (stored_->end() + kPage - 1) / kPage * kPage);
+    open_ = std::make_unique<OpenFragment>(stored_->fd(),
+                                           (stored_->end() + kPage - 1) / kPage * kPage, folder_);
     auto options = arrow::ipc::IpcWriteOptions::Defaults();
     options.alignment = 64;
     options.use_threads = false;
@@ -243,9 +218,17 @@ void RowStore::close_fragment() {
 
 void RowStore::written(const arrow::Status& status) const {
   if (status.ok()) return;
+  int64_t bytes = open_ ? open_->out.at() : stored_->end();
+  int64_t rows = stored_->rows() + (open_ ? open_->rows : 0);
+  std::string all;
+  if (expected_rows_ && rows > 0) {
+    double needed = static_cast<double>(bytes) / static_cast<double>(rows) *
+                    static_cast<double>(std::max(*expected_rows_, rows));
+    all = str("; all ", *expected_rows_, " rows need about ", static_cast<int64_t>(needed));
+  }
   throw Error(ErrorKind::kIo,
               str("writing ", what_, " to a temporary file in '", folder_, "': ", status.message(),
-                  "; set TMPDIR or InitOptions::temporary_folder to a disk with more room"));
+                  "; ", rows, " rows took ", bytes, " bytes", all, kMoreRoom));
 }
 
 std::shared_ptr<const StoredRows> RowStore::finish() {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,8 +42,9 @@ class StoredRows {
 class RowStore final : public RowSink {
  public:
   /// `schema`: if no row comes; else that of the first batch counts. `what`: for errors, "the rows
-  /// of sort(fare)".
-  RowStore(SchemaPtr schema, std::string what, WorkCountPtr work = nullptr);
+  /// of sort(fare)"; so is `expected_rows`, if it is known how many come.
+  RowStore(SchemaPtr schema, std::string what, WorkCountPtr work = nullptr,
+           std::optional<int64_t> expected_rows = std::nullopt);
   ~RowStore() override;
 
   void add(const std::shared_ptr<arrow::RecordBatch>& batch) override;
@@ -67,6 +69,7 @@ class RowStore final : public RowSink {
 
   const std::string what_;
   const WorkCountPtr work_;
+  const std::optional<int64_t> expected_rows_;
   const std::string folder_;
   std::shared_ptr<FileRows> stored_;
   std::shared_ptr<const StoredRows> used_;

@@ -126,7 +126,8 @@ struct ReadImagesOptions {
 /// A row for each PNG or JPEG file: its pixels, in a column "image" of uint8 as fixed-size lists
 /// [height][width][channels], of which `iter_torch_batches` makes one tensor. Paths are as for
 /// read_parquet, with *.png, *.jpg and *.jpeg files in folders. Images have at most 64 Mi pixels;
-/// their orientation tags are not looked at. Throws Error(kCorrupt) for a damaged file,
+/// their orientation tags are not looked at. They are converted to `mode` before they are resized.
+/// Throws Error(kCorrupt) for a damaged file,
 /// Error(kInvalidArgument) for one of another format or size, when its row is read.
 Dataset read_images(const std::string& path, const ReadImagesOptions& options = {});
 Dataset read_images(const std::vector<std::string>& paths, const ReadImagesOptions& options = {});

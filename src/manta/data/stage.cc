@@ -136,7 +136,7 @@ class Materialising {
       return block ? std::move(block->batch) : nullptr;
     };
     RowStore store(schemas_of(plan_)[place_ + 1], "the rows of " + operation_.to_string(),
-                   options_.work);
+                   options_.work, operation_.rows_of_all(before_->known_rows()));
     auto begin = PassClock::now();
     operation_.run(
         {.next = next,

@@ -9,6 +9,7 @@
 
 #include "manta/base/json.h"
 #include "manta/base/temporary_folder_internal.h"
+#include "manta/data/dataset.h"
 
 namespace manta::data {
 
@@ -81,6 +82,24 @@ inline Json rows_as_json(const arrow::Table& table) {
     }
   }
   return rows;
+}
+
+/// For tests: [1, 2, ...], a column of a data set.
+inline Json column_as_json(const Dataset& dataset, const std::string& name) {
+  Json values = Json::array();
+  for (const Json& row : rows_as_json(*dataset.select_columns({name}).to_table())) {
+    values.push_back(row[name]);
+  }
+  return values;
+}
+
+/// For tests: the bytes of "00ff".
+inline std::string from_hex(const std::string& digits) {
+  std::string bytes;
+  for (size_t i = 0; i < digits.size(); i += 2) {
+    bytes += static_cast<char>(std::stoi(digits.substr(i, 2), nullptr, 16));
+  }
+  return bytes;
 }
 
 }  // namespace manta::data

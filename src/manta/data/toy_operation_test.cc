@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 
 /// Every row twice.
-class Twice final : public BatchOperation {
+class Twice final : public FlowOperation {
  public:
   std::string to_string() const override { return "twice()"; }
   Json to_json(PlanFunctions&) const override { return {{"op", "twice"}}; }
@@ -27,16 +27,18 @@ class Twice final : public BatchOperation {
   bool may_add_rows() const override { return true; }
   bool add_bounds(FileBounds&) const override { return true; }
 
-  Batches run(const Batches& batches, const Place&) const override {
-    Batches doubled;
-    for (const auto& batch : batches) {
+  std::unique_ptr<Flow> begin(const Place&) const override { return std::make_unique<Doubled>(); }
+
+ private:
+  struct Doubled final : Flow {
+    void add(const std::shared_ptr<arrow::RecordBatch>& batch, const TakeBatch& take) override {
       for (int64_t row = 0; row < batch->num_rows(); ++row) {
-        doubled.push_back(batch->Slice(row, 1));
-        doubled.push_back(batch->Slice(row, 1));
+        take(batch->Slice(row, 1));
+        take(batch->Slice(row, 1));
       }
     }
-    return doubled;
-  }
+    void finish(const TakeBatch&) override {}
+  };
 };
 
 std::vector<int64_t> ids_of(const Dataset& dataset) { return ints(*dataset.to_table(), "id"); }

@@ -9,7 +9,9 @@
 #include "manta/base/error_internal.h"
 #include "manta/core/resources_internal.h"
 #include "manta/core/session_folder_internal.h"
+#include "manta/data/descriptor_stream_internal.h"
 #include "manta/data/lane_columns_internal.h"
+#include "manta/data/row_bytes_internal.h"
 #include "manta/data/wide_query_internal.h"
 #include "manta/data/wide_types_internal.h"
 
@@ -39,12 +41,13 @@ constexpr int64_t kSmallestLimit = 64 << 20;  // with less, joins fail
 constexpr int64_t kBytesOfThread = 256 << 20;
 
 // Throws what a text of DuckDB's says.
-[[noreturn]] void throw_duckdb_error(const std::string& text, const std::string& folder) {
+// `came`: "5 rows with 40 bytes had come; ...".
+[[noreturn]] void throw_duckdb_error(const std::string& text, const std::string& folder,
+                                     const std::string& came) {
   auto has = [&](const char* part) { return text.find(part) != std::string::npos; };
   if (has("No space left on device") || has("max_temp_directory_size") || has("File too large")) {
-    throw Error(ErrorKind::kIo,
-                str("what does not fit into memory cannot be written to '", folder, "': ", text,
-                    "; set TMPDIR or InitOptions::temporary_folder to a disk with more room"));
+    throw Error(ErrorKind::kIo, str("what does not fit into memory cannot be written to '", folder,
+                                    "': ", text, room_text(folder), "; ", came, kMoreRoom));
   }
   if (has("Out of Memory")) {
     throw TooLittleMemory(str("DuckDB needs more memory than it may use: ", text,
@@ -66,6 +69,7 @@ struct WideQuery::Input {
   std::exception_ptr error;
   int threads = 1;
   std::optional<int64_t> count;
+  int64_t rows_came = 0, bytes_came = 0;  // for errors
 
   static void bind(duck::BindInfo info) {
     auto& input = *static_cast<Input*>(duckdb().bind_get_extra_info(info));
@@ -109,6 +113,9 @@ struct WideQuery::Input {
       batch = next();
       row = 0;
       ended = !batch;
+      if (ended) break;
+      rows_came += batch->num_rows();
+      bytes_came += bytes_of_batch(*batch);
     }
     if (ended) return 0;
     int64_t rows = std::min(batch->num_rows() - row, static_cast<int64_t>(duckdb().vector_size()));
@@ -120,7 +127,10 @@ struct WideQuery::Input {
 };
 
 struct WideQuery::Impl {
-  explicit Impl(WideLimits given) : limits(std::move(given)), folder(temporary_folder()) {
+  explicit Impl(WideLimits given)
+      : limits(std::move(given)),
+        folder(temporary_folder()),
+        room_before(room_text(folder.path(), "had", "before")) {
     require_room_for_duckdb();
     duck::Config config = nullptr;
     duckdb().create_config(&config);
@@ -153,16 +163,21 @@ struct WideQuery::Impl {
   }
 
   [[noreturn]] void fail(const char* text) const {
+    int64_t rows = 0, bytes = 0;
     for (const auto& input : inputs) {
       std::lock_guard lock(input->mutex);
       if (input->error) std::rethrow_exception(input->error);
+      rows += input->rows_came;
+      bytes += input->bytes_came;
     }
-    throw_duckdb_error(text ? text : "DuckDB failed", folder.path());
+    throw_duckdb_error(text ? text : "DuckDB failed", folder.path(),
+                       str(rows, " rows with ", bytes, " bytes had come", room_before));
   }
   bool stopped() const { return limits.stopping && limits.stopping(); }
 
   const WideLimits limits;
   const SessionFolder folder;  // removed after the database is closed
+  const std::string room_before;
   duck::Database database = nullptr;
   duck::Connection connection = nullptr;
   std::vector<std::unique_ptr<Input>> inputs;

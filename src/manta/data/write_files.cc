@@ -19,7 +19,10 @@ constexpr size_t kDigits = 5;
 /// One call of write_files.
 class FilesInProgress {
  public:
-  FilesInProgress(const FilesToWrite& files, const MakeWriter& make) : files_(files), make_(make) {
+  /// `expected_rows`: for errors, if it is known.
+  FilesInProgress(const FilesToWrite& files, const MakeWriter& make,
+                  std::optional<int64_t> expected_rows)
+      : files_(files), make_(make), expected_rows_(expected_rows) {
     naming_writer([&] { folder_ = open_output_folder(files.folder); });
     find_existing();
   }
@@ -136,12 +139,23 @@ class FilesInProgress {
     try {
       call();
     } catch (const Error& error) {
-      throw Error(error.kind(), str(doing(), ": ", error.what()));
+      if (error.kind() != ErrorKind::kIo) {
+        throw Error(error.kind(), str(doing(), ": ", error.what()));
+      }
+      int64_t rows = std::ssize(written_) * files_.rows_per_file + rows_in_file_;
+      throw Error(
+          ErrorKind::kIo,
+          str(doing(), ", after ", rows,
+              expected_rows_ ? str(" of ", *expected_rows_) : std::string(),
+              " rows: ", error.what(),
+              "; see that the folder has room and can be written to, or choose another one; "
+              "none of the new files stays"));
     }
   }
 
   const FilesToWrite& files_;
   const MakeWriter& make_;
+  const std::optional<int64_t> expected_rows_;
   std::string prefix_ = "part-";
   std::vector<std::string> existing_;
   std::vector<std::string> written_;
@@ -161,7 +175,7 @@ int64_t write_files(const Dataset& dataset, const FilesToWrite& files, const Mak
         ErrorKind::kInvalidArgument,
         str(files.writer, ": .rows_per_file must be at least 1, not ", files.rows_per_file));
   }
-  FilesInProgress progress(files, make);
+  FilesInProgress progress(files, make, dataset.plan()->known_rows());
   Stream stream(dataset.plan(), {}, {.threads = all_processors(), .progress = files.writer});
   int64_t rows = 0;
   while (auto block = stream.next()) {

@@ -7,6 +7,7 @@
 #include "manta/base/error_internal.h"
 #include "manta/core/session_folder_internal.h"
 #include "manta/data/dataset.h"
+#include "manta/data/descriptor_stream_internal.h"
 #include "manta/data/npy_internal.h"
 #include "manta/data/operation_internal.h"
 #include "manta/data/unknown_column_internal.h"
@@ -27,7 +28,11 @@ class NumpyWriter final : public FileWriter {
  public:
   NumpyWriter(std::shared_ptr<arrow::io::OutputStream> to,
               const std::shared_ptr<arrow::Schema>& schema, const std::string& column)
-      : to_(std::move(to)), column_(column), rows_file_(temporary_folder()) {
+      : to_(std::move(to)),
+        column_(column),
+        temporary_(temporary_folder()),
+        rows_file_(temporary_),
+        kept_rows_(rows_file_.fd(), 0, temporary_) {
     auto type = schema->GetFieldByName(column)->type();
     element_ = type;
     while (element_->id() == arrow::Type::FIXED_SIZE_LIST) {
@@ -79,8 +84,8 @@ class NumpyWriter final : public FileWriter {
     std::string header = npy_header(*element_, shape);
     check(to_->Write(header.data(), static_cast<int64_t>(header.size())), kAsNumpy);
     std::string bytes(kCopyBytes, '\0');
-    for (int64_t at = 0; at < kept_;) {
-      auto some = std::min(static_cast<int64_t>(kCopyBytes), kept_ - at);
+    for (int64_t at = 0; at < kept_rows_.at();) {
+      auto some = std::min(static_cast<int64_t>(kCopyBytes), kept_rows_.at() - at);
       ssize_t got = ::pread(rows_file_.fd(), bytes.data(), static_cast<size_t>(some), at);
       if (got < 0 && errno == EINTR) continue;
       if (got <= 0) throw_errno("reading rows of a temporary file");
@@ -91,22 +96,20 @@ class NumpyWriter final : public FileWriter {
 
  private:
   void keep(const char* bytes, size_t size) {
-    while (size > 0) {
-      ssize_t written = ::pwrite(rows_file_.fd(), bytes, size, kept_);
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) throw_errno("writing rows to a temporary file");
-      bytes += written;
-      kept_ += written;
-      size -= static_cast<size_t>(written);
-    }
+    auto status = kept_rows_.Write(bytes, static_cast<int64_t>(size));
+    if (status.ok()) return;
+    throw Error(ErrorKind::kIo, str("writing rows to a temporary file in '", temporary_,
+                                    "': ", status.message(), kMoreRoom));
   }
 
   const std::shared_ptr<arrow::io::OutputStream> to_;
   const std::string& column_;
+  const std::string temporary_;
   const NewFile rows_file_;
+  DescriptorStream kept_rows_;
   std::shared_ptr<arrow::DataType> element_;
   std::vector<int64_t> shape_;  // of a row
-  int64_t rows_ = 0, kept_ = 0;
+  int64_t rows_ = 0;
 };
 
 // The column that is meant, if the columns are known before the rows.

@@ -16,13 +16,22 @@ namespace {
 // Integers that lie within a range of so many have a table of the whole range.
 constexpr int64_t kDenseRange = 1 << 16;
 
-bool is_of_kind(const Json& value, CategoryKind kind) {
-  switch (kind) {
+bool is_int64(const Json& value) {
+  return value.is_number_integer() &&
+         !(value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX});
+}
+
+bool is_of_type(const Json& value, const CategoryType& type) {
+  switch (type.kind) {
     case CategoryKind::kBoolean:
       return value.is_boolean();
     case CategoryKind::kInteger:
-      return value.is_number_integer() &&
-             !(value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX});
+      return is_int64(value);
+    case CategoryKind::kTime:
+      return is_int64(value) &&
+             (type.exact->byte_width() == 8 || std::in_range<int32_t>(value.get<int64_t>()));
+    case CategoryKind::kDecimal:
+      return value.is_string() && decimal_of(value.get<std::string>(), *type.exact);
     case CategoryKind::kUnsigned:
       return value.is_number_unsigned() || (value.is_number_integer() && value.get<int64_t>() >= 0);
     case CategoryKind::kFloat:
@@ -40,8 +49,8 @@ bool is_of_kind(const Json& value, CategoryKind kind) {
 
 }  // namespace
 
-Categories::Categories(CategoryKind kind, std::vector<Json> values)
-    : kind_(kind), values_(std::move(values)) {
+Categories::Categories(CategoryType type, std::vector<Json> values)
+    : type_(std::move(type)), values_(std::move(values)) {
   if (values_.size() > kMostCategories) {
     throw Error(ErrorKind::kInvalidArgument, str("more than ", kMostCategories, " categories"));
   }
@@ -50,9 +59,9 @@ Categories::Categories(CategoryKind kind, std::vector<Json> values)
 }
 
 void Categories::add(const Json& value, int32_t code) {
-  if (!is_of_kind(value, kind_)) {
+  if (!is_of_type(value, type_)) {
     throw Error(ErrorKind::kInvalidArgument,
-                str("the category ", short_text(value), " is not of type ", kind_name(kind_)));
+                str("the category ", short_text(value), " is not of type ", type_.name()));
   }
   bool is_new = true;
   auto add_integer = [&](int64_t x) {
@@ -135,31 +144,55 @@ struct Categories::Coding {
   }
 };
 
+// In the unit of the categories. What that cannot say has not been learned.
+struct Categories::TimeCoding {
+  Coding coding;
+  TimeScale scale;
+  void null(int64_t row) { coding.null(row); }
+  void integer(int64_t row, int64_t x) {
+    int64_t scaled = 0;
+    if (x % scale.over != 0 || __builtin_mul_overflow(x / scale.over, scale.times, &scaled)) {
+      coding.codes[row] = kUnseen;
+    } else {
+      coding.integer(row, scaled);
+    }
+  }
+  void huge(int64_t row, uint64_t x) { coding.huge(row, x); }
+  void fraction(int64_t row, double x) { coding.fraction(row, x); }
+  void text(int64_t row, std::string_view x) { coding.text(row, x); }
+};
+
 void Categories::codes_of(const arrow::Array& values, int64_t begin, int64_t end,
                           int32_t* codes) const {
-  for_each_value(values, begin, end, Coding{*this, codes - begin});
+  Coding coding{*this, codes - begin};
+  if (type_.kind == CategoryKind::kTime && values.type_id() != arrow::Type::NA) {
+    for_each_value(values, begin, end,
+                   TimeCoding{coding, time_scale(*values.type(), *type_.exact)});
+  } else {
+    for_each_value(values, begin, end, coding);
+  }
 }
 
-void Categories::require_kind(CategoryKind kind, const std::string& name,
+void Categories::require_type(const CategoryType& type, const std::string& name,
                               const std::string& who) const {
-  bool fits = kind == CategoryKind::kNone || kind == kind_ || (is_number(kind) && is_number(kind_));
-  if (fits) return;
+  if (type_.is_comparable(type)) return;
   throw Error(ErrorKind::kInvalidArgument,
-              str(who, ": column '", name, "' has values of type ", kind_name(kind),
-                  ", and it was fitted to categories of type ", kind_name(kind_),
+              str(who, ": column '", name, "' has values of type ", type.name(),
+                  ", and it was fitted to categories of type ", type_.name(),
                   "; cast the column, or fit it again"));
 }
 
 std::vector<int32_t> Categories::codes(const std::shared_ptr<arrow::Array>& column,
                                        const std::string& name, const std::string& who) const {
-  auto kind = kind_of(*column->type(), name, who);
-  require_kind(kind, name, who);
+  auto type = category_type(*column->type(), name, who);
+  require_type(type, name, who);
   std::vector<int32_t> codes(static_cast<size_t>(column->length()));
-  if (kind != CategoryKind::kList) {
+  if (type.kind != CategoryKind::kList) {
     auto plain = data::plain_column(column);
     codes_of(*plain, 0, plain->length(), codes.data());
     return codes;
   }
+  require_whole_lists(*column->type(), name, who);
   auto lists = ListRows::of(column);
   for (int64_t row = 0; row < column->length(); ++row) {
     auto whole = column->IsNull(row) ? std::nullopt : list_as_json(*lists, row);
@@ -179,7 +212,7 @@ std::shared_ptr<arrow::Array> Categories::make_array() const {
     for (const Json& value : values_) check(builder.Append(value_of(value)), kDoing);
     return check(builder.Finish(), kDoing);
   };
-  switch (kind_) {
+  switch (type_.kind) {
     case CategoryKind::kBoolean:
       return build(arrow::BooleanBuilder(), [](const Json& x) { return x.get<bool>(); });
     case CategoryKind::kInteger:
@@ -188,20 +221,38 @@ std::shared_ptr<arrow::Array> Categories::make_array() const {
       return build(arrow::UInt64Builder(), [](const Json& x) { return x.get<uint64_t>(); });
     case CategoryKind::kFloat:
       return build(arrow::DoubleBuilder(), [](const Json& x) { return x.get<double>(); });
+    case CategoryKind::kTime: {
+      auto integers = build(arrow::Int64Builder(), [](const Json& x) { return x.get<int64_t>(); });
+      if (type_.exact->byte_width() == 4) {
+        integers = build(arrow::Int32Builder(), [](const Json& x) { return x.get<int32_t>(); });
+      }
+      return check(integers->View(type_.exact), kDoing);
+    }
+    case CategoryKind::kDecimal: {
+      auto digits = [&](const Json& x) { return *decimal_of(x.get<std::string>(), *type_.exact); };
+      if (type_.exact->id() == arrow::Type::DECIMAL256) {
+        return build(arrow::Decimal256Builder(type_.exact), digits);
+      }
+      return build(arrow::Decimal128Builder(type_.exact), [&](const Json& x) {
+        auto words = digits(x).little_endian_array();
+        return arrow::Decimal128(static_cast<int64_t>(words[1]), words[0]);
+      });
+    }
     default:
       return build(arrow::StringBuilder(), [](const Json& x) { return x.get<std::string>(); });
   }
 }
 
-Json Categories::to_json() const { return {{"type", kind_name(kind_)}, {"values", values_}}; }
+Json Categories::to_json() const { return {{"type", type_.name()}, {"values", values_}}; }
 
 CategoriesPtr Categories::read(const JsonFields& fields) {
-  auto kind = kind_named(fields.text("type"));
-  if (!kind || *kind == CategoryKind::kNone) {
-    fields.fail("type", "bool, int64, uint64, float64, string or list");
+  auto type = CategoryType::named(fields.text("type"));
+  if (!type || type->kind == CategoryKind::kNone) {
+    fields.fail("type",
+                "bool, int64, uint64, float64, string, list, or the type of times or decimals");
   }
   const Json& values = fields.array("values");
-  return std::make_shared<Categories>(*kind, std::vector<Json>(values.begin(), values.end()));
+  return std::make_shared<Categories>(*type, std::vector<Json>(values.begin(), values.end()));
 }
 
 CategoriesPtr learn_categories(const CategoryCounts& counts, const std::string& column,
@@ -222,7 +273,7 @@ CategoriesPtr learn_categories(const CategoryCounts& counts, const std::string& 
                 str(who, ": column '", column, "' holds a text that is not UTF-8: ",
                     short_text(value), "; a category must be"));
   }
-  return std::make_shared<Categories>(counts.kind(), std::move(values));
+  return std::make_shared<Categories>(counts.type(), std::move(values));
 }
 
 void write_categories(const std::vector<CategoriesPtr>& categories, Json& state) {
@@ -254,7 +305,7 @@ void require_no_missing(const std::vector<int32_t>& codes, const std::string& co
 void check_category_columns(const internal::Columns& columns, const arrow::Schema& schema) {
   columns.require(schema);
   for (const auto& name : columns.inputs()) {
-    kind_of(*schema.GetFieldByName(name)->type(), name, columns.who());
+    category_type(*schema.GetFieldByName(name)->type(), name, columns.who());
   }
 }
 

@@ -20,10 +20,11 @@ class Categories {
   static constexpr int32_t kMissing = -2;  ///< Null, NaN, or a list with one of them in it.
 
   /// Throws Error(kInvalidArgument) if a value is not of the kind, or is there twice.
-  Categories(CategoryKind kind, std::vector<Json> values);
+  Categories(CategoryType type, std::vector<Json> values);
 
   size_t size() const { return values_.size(); }
-  CategoryKind kind() const { return kind_; }
+  const CategoryType& type() const { return type_; }
+  CategoryKind kind() const { return type_.kind; }
   const std::vector<Json>& values() const { return values_; }
 
   /// The code of each row. Throws Error(kInvalidArgument), which begins with `who` and names the
@@ -31,7 +32,8 @@ class Categories {
   std::vector<int32_t> codes(const std::shared_ptr<arrow::Array>& column, const std::string& name,
                              const std::string& who) const;
   /// Throws as `codes` does, for a column that is a list or an element.
-  void require_kind(CategoryKind kind, const std::string& name, const std::string& who) const;
+  void require_type(const CategoryType& type, const std::string& name,
+                    const std::string& who) const;
   /// The codes of values from `begin` to `end` of an array without encodings that is no list.
   void codes_of(const arrow::Array& values, int64_t begin, int64_t end, int32_t* codes) const;
 
@@ -44,11 +46,12 @@ class Categories {
 
  private:
   struct Coding;
+  struct TimeCoding;
   void add(const Json& value, int32_t code);
   void make_dense();
   std::shared_ptr<arrow::Array> make_array() const;
 
-  CategoryKind kind_;
+  CategoryType type_;
   std::vector<Json> values_;
   IntegerTable integers_;
   std::vector<int32_t> integer_codes_;

@@ -14,6 +14,7 @@ namespace {
 
 using preprocess::Categories;
 using preprocess::CategoryKind;
+using preprocess::CategoryType;
 
 CategoryKind kind_of_given(const Json& values) {
   auto all = [&](auto fits) { return std::all_of(values.begin(), values.end(), fits); };
@@ -62,7 +63,7 @@ Categorizer::Categorizer(std::vector<std::string> columns, const CategorizerOpti
                   str(name(), ": dtypes of column '", column,
                       "' must be a list of categories, not ", short_text(values)));
     }
-    given_[column] = std::make_shared<Categories>(kind_of_given(values),
+    given_[column] = std::make_shared<Categories>(CategoryType{kind_of_given(values)},
                                                   std::vector<Json>(values.begin(), values.end()));
     dtypes_[column] = values;
   }

@@ -48,27 +48,30 @@ struct CategoryCounts::Counting {
 CategoryCounts::CategoryCounts(std::string who, std::string column, Lists lists)
     : who_(std::move(who)), column_(std::move(column)), lists_(lists), small_(kSmall) {}
 
-void CategoryCounts::set_kind(CategoryKind kind) {
-  if (kind == CategoryKind::kNone || kind == kind_) return;
-  bool fits = kind_ == CategoryKind::kNone || (is_number(kind) && is_number(kind_));
-  if (!fits) {
+void CategoryCounts::set_type(const CategoryType& type) {
+  if (type.kind == CategoryKind::kNone) return;
+  bool is_first = type_.kind == CategoryKind::kNone;
+  bool fits =
+      type.exact && type_.exact ? type.exact->Equals(*type_.exact) : type.is_comparable(type_);
+  if (!is_first && !fits) {
     throw Error(ErrorKind::kInvalidArgument,
-                str(who_, ": column '", column_, "' has values of type ", kind_name(kind_),
-                    " in some rows and ", kind_name(kind), " in others; cast it to one type"));
+                str(who_, ": column '", column_, "' has values of type ", type_.name(),
+                    " in some rows and ", type.name(), " in others; cast it to one type"));
   }
-  kind_ = std::max(kind_, kind);
+  if (is_first || type.kind > type_.kind) type_ = type;
 }
 
 void CategoryCounts::add(const std::shared_ptr<arrow::Array>& column) {
-  auto kind = kind_of(*column->type(), column_, who_);
-  if (kind != CategoryKind::kList) {
-    set_kind(kind);
+  auto type = category_type(*column->type(), column_, who_);
+  if (type.kind != CategoryKind::kList) {
+    set_type(type);
     auto plain = data::plain_column(column);
     add_values(*plain, 0, plain->length());
   } else {
     auto lists = ListRows::of(column);
-    set_kind(lists_ == Lists::kWhole ? CategoryKind::kList
-                                     : element_kind(*column->type(), column_, who_));
+    if (lists_ == Lists::kWhole) require_whole_lists(*column->type(), column_, who_);
+    set_type(lists_ == Lists::kWhole ? type
+                                     : element_category_type(*column->type(), column_, who_));
     for (int64_t row = 0; row < column->length(); ++row) {
       if (column->IsNull(row)) {
         ++nulls_;
@@ -89,7 +92,7 @@ void CategoryCounts::add_values(const arrow::Array& values, int64_t begin, int64
 }
 
 void CategoryCounts::merge(CategoryCounts& more) {
-  set_kind(more.kind_);
+  set_type(more.type_);
   nulls_ += more.nulls_;
   for (size_t i = 0; i < small_.size(); ++i) small_[i] += more.small_[i];
   for (size_t i = 0; i < more.integers_.size(); ++i) {
@@ -125,7 +128,7 @@ void CategoryCounts::require_few() const {
 std::vector<std::pair<Json, int64_t>> CategoryCounts::sorted() const {
   std::vector<std::pair<Json, int64_t>> values;
   values.reserve(size());
-  bool booleans = kind_ == CategoryKind::kBoolean;
+  bool booleans = type_.kind == CategoryKind::kBoolean;
   std::vector<std::pair<int64_t, int64_t>> integers;
   for (size_t i = 0; i < small_.size(); ++i) {
     if (small_[i] > 0) integers.emplace_back(static_cast<int64_t>(i), small_[i]);
@@ -150,7 +153,15 @@ std::vector<std::pair<Json, int64_t>> CategoryCounts::sorted() const {
   add_fractions([](double) { return true; });
   std::vector<size_t> order(texts_.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return texts_[a] < texts_[b]; });
+  if (type_.kind == CategoryKind::kDecimal) {
+    std::vector<arrow::Decimal256> decimals;
+    for (size_t i : order) decimals.push_back(*decimal_of(std::string(texts_[i]), *type_.exact));
+    std::sort(order.begin(), order.end(),
+              [&](size_t a, size_t b) { return decimals[a] < decimals[b]; });
+  } else {
+    std::sort(order.begin(), order.end(),
+              [&](size_t a, size_t b) { return texts_[a] < texts_[b]; });
+  }
   for (size_t i : order) values.emplace_back(texts_[i], text_counts_[i]);
   for (const auto& [value, count] : whole_lists_) values.emplace_back(value, count);
   return values;

@@ -31,22 +31,23 @@ class CategoryCounts {
   void add(const std::shared_ptr<arrow::Array>& column);
   void merge(CategoryCounts& more);
 
-  CategoryKind kind() const { return kind_; }
+  const CategoryType& type() const { return type_; }
   int64_t nulls() const { return nulls_; }  ///< Also NaN, and lists with one in them.
   size_t size() const;
 
-  /// Values as JSON, each with its count, in order: by number, by bytes of text, by elements.
+  /// Values as JSON, each with its count, in order: by number, by time, by bytes of text,
+  /// by elements.
   std::vector<std::pair<Json, int64_t>> sorted() const;
 
  private:
   struct Counting;
   void add_values(const arrow::Array& values, int64_t begin, int64_t end);
-  void set_kind(CategoryKind kind);
+  void set_type(const CategoryType& type);
   void require_few() const;
 
   std::string who_, column_;
   Lists lists_;
-  CategoryKind kind_ = CategoryKind::kNone;
+  CategoryType type_;
   int64_t nulls_ = 0;
   std::vector<int64_t> small_;  // counts of 0, 1, 2, ...: most integer categories are small
   IntegerTable integers_;

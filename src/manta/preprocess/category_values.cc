@@ -1,4 +1,5 @@
 #include "manta/base/error_internal.h"
+#include "manta/data/expression_internal.h"
 #include "manta/data/plain_columns_internal.h"
 #include "manta/preprocess/category_values_internal.h"
 
@@ -17,12 +18,12 @@ constexpr KindName kKindNames[] = {
 };
 
 // Null: none.
-const arrow::DataType* element_type(const arrow::DataType& type) {
+std::shared_ptr<arrow::DataType> element_type(const arrow::DataType& type) {
   switch (type.id()) {
     case arrow::Type::LIST:
     case arrow::Type::LARGE_LIST:
     case arrow::Type::FIXED_SIZE_LIST:
-      return static_cast<const arrow::BaseListType&>(type).value_type().get();
+      return static_cast<const arrow::BaseListType&>(type).value_type();
     default:
       return nullptr;
   }
@@ -52,12 +53,87 @@ std::optional<CategoryKind> scalar_kind(const arrow::DataType& type) {
     case arrow::Type::LARGE_STRING:
     case arrow::Type::STRING_VIEW:
       return CategoryKind::kText;
-    case arrow::Type::DICTIONARY:
-      return scalar_kind(*static_cast<const arrow::DictionaryType&>(type).value_type());
-    case arrow::Type::RUN_END_ENCODED:
-      return scalar_kind(*static_cast<const arrow::RunEndEncodedType&>(type).value_type());
     default:
       return std::nullopt;
+  }
+}
+
+bool is_time(const arrow::DataType& type) {
+  switch (type.id()) {
+    case arrow::Type::DATE32:
+    case arrow::Type::DATE64:
+    case arrow::Type::TIME32:
+    case arrow::Type::TIME64:
+    case arrow::Type::TIMESTAMP:
+    case arrow::Type::DURATION:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::optional<CategoryType> scalar_type(const std::shared_ptr<arrow::DataType>& type) {
+  switch (type->id()) {
+    case arrow::Type::DICTIONARY:
+      return scalar_type(static_cast<const arrow::DictionaryType&>(*type).value_type());
+    case arrow::Type::RUN_END_ENCODED:
+      return scalar_type(static_cast<const arrow::RunEndEncodedType&>(*type).value_type());
+    default:
+      break;
+  }
+  if (is_time(*type)) return CategoryType{CategoryKind::kTime, type};
+  if (arrow::is_decimal(type->id())) {
+    // The small ones have no name in files.
+    const auto& decimal = static_cast<const arrow::DecimalType&>(*type);
+    bool is_small = type->byte_width() < 16;
+    return CategoryType{CategoryKind::kDecimal,
+                        is_small ? arrow::decimal128(decimal.precision(), decimal.scale()) : type};
+  }
+  auto kind = scalar_kind(*type);
+  return kind ? std::optional(CategoryType{*kind}) : std::nullopt;
+}
+
+// Of what can be compared with each other the same.
+std::string family(const arrow::DataType& type) {
+  switch (type.id()) {
+    case arrow::Type::DATE32:
+    case arrow::Type::DATE64:
+      return "date";
+    case arrow::Type::TIME32:
+    case arrow::Type::TIME64:
+      return "time";
+    case arrow::Type::TIMESTAMP: {
+      bool zoned = !static_cast<const arrow::TimestampType&>(type).timezone().empty();
+      return zoned ? "timestamp with a zone" : "timestamp";
+    }
+    case arrow::Type::DURATION:
+      return "duration";
+    default:
+      return "decimal";
+  }
+}
+
+// Nanoseconds of 1.
+int64_t unit_of(const arrow::DataType& type) {
+  if (type.id() == arrow::Type::DATE32) return 86'400'000'000'000;
+  if (type.id() == arrow::Type::DATE64) return 1'000'000;
+  arrow::TimeUnit::type unit;
+  if (type.id() == arrow::Type::TIMESTAMP) {
+    unit = static_cast<const arrow::TimestampType&>(type).unit();
+  } else if (type.id() == arrow::Type::DURATION) {
+    unit = static_cast<const arrow::DurationType&>(type).unit();
+  } else {
+    unit = static_cast<const arrow::TimeType&>(type).unit();
+  }
+  switch (unit) {
+    case arrow::TimeUnit::SECOND:
+      return 1'000'000'000;
+    case arrow::TimeUnit::MILLI:
+      return 1'000'000;
+    case arrow::TimeUnit::MICRO:
+      return 1'000;
+    default:
+      return 1;
   }
 }
 
@@ -65,45 +141,98 @@ std::optional<CategoryKind> scalar_kind(const arrow::DataType& type) {
                               const std::string& who) {
   throw Error(ErrorKind::kInvalidArgument,
               str(who, ": column '", column, "' is of type ", type.ToString(),
-                  ", whose values cannot be categories; these can: texts, integers, booleans, "
-                  "floating-point numbers, and lists of them. Cast it to string or int64 before"));
+                  ", whose values cannot be categories; these can: texts, numbers, booleans, "
+                  "dates and times, and lists of them. Cast it to string or int64 before"));
 }
 
 }  // namespace
 
-const char* kind_name(CategoryKind kind) {
+bool is_number(CategoryKind kind) {
+  return kind >= CategoryKind::kBoolean && kind <= CategoryKind::kFloat;
+}
+
+std::string CategoryType::name() const {
+  if (exact) return data::name_of_type(*exact);
   for (const auto& [one, name] : kKindNames) {
     if (one == kind) return name;
   }
   return "";
 }
 
-std::optional<CategoryKind> kind_named(const std::string& name) {
+std::optional<CategoryType> CategoryType::named(const std::string& name) {
   for (const auto& [kind, one] : kKindNames) {
-    if (one == name) return kind;
+    if (one == name) return CategoryType{kind};
   }
-  return std::nullopt;
+  auto type = data::find_type(name);
+  auto found = type ? scalar_type(type) : std::nullopt;
+  return found && found->exact ? found : std::nullopt;
 }
 
-bool is_number(CategoryKind kind) {
-  return kind >= CategoryKind::kBoolean && kind <= CategoryKind::kFloat;
+bool CategoryType::is_comparable(const CategoryType& other) const {
+  if (kind == CategoryKind::kNone || other.kind == CategoryKind::kNone) return true;
+  if (kind != other.kind) return is_number(kind) && is_number(other.kind);
+  return !exact || family(*exact) == family(*other.exact);
 }
 
-CategoryKind kind_of(const arrow::DataType& type, const std::string& column,
-                     const std::string& who) {
-  if (const auto* element = element_type(type)) {
-    if (!scalar_kind(*element)) refuse_type(type, column, who);
-    return CategoryKind::kList;
+CategoryType category_type(const arrow::DataType& type, const std::string& column,
+                           const std::string& who) {
+  if (auto element = element_type(type)) {
+    if (!scalar_type(element)) refuse_type(type, column, who);
+    return {CategoryKind::kList};
   }
-  auto kind = scalar_kind(type);
-  if (!kind) refuse_type(type, column, who);
-  return *kind;
+  auto found = scalar_type(type.GetSharedPtr());
+  if (!found) refuse_type(type, column, who);
+  return *found;
 }
 
-CategoryKind element_kind(const arrow::DataType& type, const std::string& column,
-                          const std::string& who) {
-  const auto* element = element_type(type);
-  return kind_of(element ? *element : type, column, who);
+CategoryType element_category_type(const arrow::DataType& type, const std::string& column,
+                                   const std::string& who) {
+  auto element = element_type(type);
+  return category_type(element ? *element : type, column, who);
+}
+
+void require_whole_lists(const arrow::DataType& type, const std::string& column,
+                         const std::string& who) {
+  auto element = element_type(type);
+  if (!element) return;
+  auto of = scalar_type(element);
+  if (!of || !of->exact) return;
+  throw Error(ErrorKind::kInvalidArgument,
+              str(who, ": column '", column, "' is of type ", type.ToString(),
+                  ", and whole lists of times or decimals cannot be categories; encode their "
+                  "elements (MultiHotEncoder, or OrdinalEncoder with encode_lists), or cast them "
+                  "to int64 or string before"));
+}
+
+TimeScale time_scale(const arrow::DataType& from, const arrow::DataType& to) {
+  int64_t a = unit_of(from), b = unit_of(to);
+  return a >= b ? TimeScale{a / b, 1} : TimeScale{1, b / a};
+}
+
+std::string decimal_text(std::string digits, int32_t scale) {
+  bool negative = digits.starts_with("-");
+  if (negative) digits.erase(0, 1);
+  if (digits == "0") return digits;
+  if (scale < 0) digits.append(static_cast<size_t>(-scale), '0');
+  if (scale > 0) {
+    auto behind = static_cast<size_t>(scale);
+    if (digits.size() <= behind) digits.insert(0, behind + 1 - digits.size(), '0');
+    digits.insert(digits.size() - behind, ".");
+    digits.erase(digits.find_last_not_of('0') + 1);
+    if (digits.back() == '.') digits.pop_back();
+  }
+  return negative ? "-" + digits : digits;
+}
+
+std::optional<arrow::Decimal256> decimal_of(const std::string& text, const arrow::DataType& type) {
+  const auto& decimal = static_cast<const arrow::DecimalType&>(type);
+  arrow::Decimal256 value;
+  int32_t precision = 0, scale = 0;
+  if (!arrow::Decimal256::FromString(text, &value, &precision, &scale).ok()) return std::nullopt;
+  if (decimal_text(value.ToIntegerString(), scale) != text) return std::nullopt;
+  auto rescaled = value.Rescale(scale, decimal.scale());
+  if (!rescaled.ok() || !rescaled->FitsInPrecision(decimal.precision())) return std::nullopt;
+  return *rescaled;
 }
 
 std::optional<ListRows> ListRows::of(const std::shared_ptr<arrow::Array>& column) {

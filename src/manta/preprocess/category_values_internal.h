@@ -1,6 +1,7 @@
 #pragma once
 
 #include <arrow/api.h>
+#include <arrow/util/decimal.h>
 #include <arrow/util/float16.h>
 
 #include <bit>
@@ -16,22 +17,57 @@
 namespace manta::preprocess {
 
 /// What kind of values categories are. Numbers of all kinds are one family: 1, 1.0 and true are the
-/// same category. The kind tells how they are written, and what comes back from codes.
-enum class CategoryKind { kNone, kBoolean, kInteger, kUnsigned, kFloat, kText, kList };
+/// same category. The kind tells how they are written, and what comes back from codes. A time
+/// (date, timestamp, time of day, duration) is the integer that it is in its unit; a decimal the
+/// text of its value, such as "-0.25".
+enum class CategoryKind {
+  kNone,
+  kBoolean,
+  kInteger,
+  kUnsigned,
+  kFloat,
+  kText,
+  kList,
+  kTime,
+  kDecimal
+};
 
-/// "bool", "int64", "uint64", "float64", "string", "list".
-const char* kind_name(CategoryKind kind);
-std::optional<CategoryKind> kind_named(const std::string& name);
 bool is_number(CategoryKind kind);
 
+/// A kind; of times and decimals with the type that holds them, which is null of others.
+struct CategoryType {
+  CategoryKind kind = CategoryKind::kNone;
+  std::shared_ptr<arrow::DataType> exact = nullptr;
+
+  /// "bool", "int64", "uint64", "float64", "string", "list", "timestamp[us]", "decimal128(9, 2)".
+  std::string name() const;
+  static std::optional<CategoryType> named(const std::string& name);
+  /// Whether a value of one can be equal to one of the other: all numbers; all decimals; dates;
+  /// times of day; durations; timestamps with a zone; those without.
+  bool is_comparable(const CategoryType& other) const;
+};
+
 /// That of a column's type; of a list, kList. Throws Error(kInvalidArgument), which begins with
-/// `who` and names the column, if its values cannot be categories: times, decimals, binary, lists
-/// of lists, structs.
-CategoryKind kind_of(const arrow::DataType& type, const std::string& column,
-                     const std::string& who);
+/// `who` and names the column, if its values cannot be categories: binary, lists of lists, structs.
+CategoryType category_type(const arrow::DataType& type, const std::string& column,
+                           const std::string& who);
 /// That of the elements, if it is a list.
-CategoryKind element_kind(const arrow::DataType& type, const std::string& column,
-                          const std::string& who);
+CategoryType element_category_type(const arrow::DataType& type, const std::string& column,
+                                   const std::string& who);
+/// Throws if a whole list of this type cannot be a category: one of times or decimals.
+void require_whole_lists(const arrow::DataType& type, const std::string& column,
+                         const std::string& who);
+
+/// By which a time of type `from` becomes one of type `to`: `times`, and then through `over`.
+struct TimeScale {
+  int64_t times = 1, over = 1;
+};
+TimeScale time_scale(const arrow::DataType& from, const arrow::DataType& to);
+
+/// "12.5" of "1250" and 2: as short as possible.
+std::string decimal_text(std::string digits, int32_t scale);
+/// Its digits at the scale of a type. Nothing if it is not as short as possible, or does not fit.
+std::optional<arrow::Decimal256> decimal_of(const std::string& text, const arrow::DataType& type);
 
 /// A list column's rows as ranges of one array.
 struct ListRows {
@@ -48,10 +84,10 @@ struct ListRows {
 
 /// Calls for each value of a column without encodings, which is no list:
 ///   take.null(row), also for NaN
-///   take.integer(row, int64_t), also for true, 3.0 and -0.0
+///   take.integer(row, int64_t), also for true, 3.0 and -0.0, and for times
 ///   take.huge(row, uint64_t), of 2^63 or more
 ///   take.fraction(row, double), any other float64
-///   take.text(row, string_view)
+///   take.text(row, string_view), also for decimals
 /// for the rows from `begin` to `end`.
 template <class Take>
 void for_each_value(const arrow::Array& column, int64_t begin, int64_t end, Take&& take);
@@ -132,6 +168,19 @@ void each_text(const arrow::Array& column, int64_t begin, int64_t end, Take& tak
   }
 }
 
+template <class Decimal, class Take>
+void each_decimal(const arrow::Array& column, int64_t begin, int64_t end, Take& take) {
+  const auto& values = static_cast<const arrow::FixedSizeBinaryArray&>(column);
+  int32_t scale = static_cast<const arrow::DecimalType&>(*column.type()).scale();
+  for (int64_t i = begin; i < end; ++i) {
+    if (column.IsNull(i)) {
+      take.null(i);
+    } else {
+      take.text(i, decimal_text(Decimal(values.GetValue(i)).ToIntegerString(), scale));
+    }
+  }
+}
+
 }  // namespace detail
 
 template <class Take>
@@ -178,8 +227,28 @@ void for_each_value(const arrow::Array& column, int64_t begin, int64_t end, Take
       return each_text<arrow::LargeStringArray>(column, begin, end, take);
     case arrow::Type::STRING_VIEW:
       return each_text<arrow::StringViewArray>(column, begin, end, take);
+    case arrow::Type::DATE32:
+      return each_integer<arrow::Date32Type>(column, begin, end, take);
+    case arrow::Type::DATE64:
+      return each_integer<arrow::Date64Type>(column, begin, end, take);
+    case arrow::Type::TIME32:
+      return each_integer<arrow::Time32Type>(column, begin, end, take);
+    case arrow::Type::TIME64:
+      return each_integer<arrow::Time64Type>(column, begin, end, take);
+    case arrow::Type::TIMESTAMP:
+      return each_integer<arrow::TimestampType>(column, begin, end, take);
+    case arrow::Type::DURATION:
+      return each_integer<arrow::DurationType>(column, begin, end, take);
+    case arrow::Type::DECIMAL32:
+      return each_decimal<arrow::Decimal32>(column, begin, end, take);
+    case arrow::Type::DECIMAL64:
+      return each_decimal<arrow::Decimal64>(column, begin, end, take);
+    case arrow::Type::DECIMAL128:
+      return each_decimal<arrow::Decimal128>(column, begin, end, take);
+    case arrow::Type::DECIMAL256:
+      return each_decimal<arrow::Decimal256>(column, begin, end, take);
     default:
-      MANTA_CHECK(false, "values of a type that kind_of refuses");
+      MANTA_CHECK(false, "values of a type that category_type refuses");
   }
 }
 

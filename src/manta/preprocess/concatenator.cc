@@ -9,6 +9,7 @@
 #include "manta/base/error_internal.h"
 #include "manta/base/json_input_internal.h"
 #include "manta/data/plan_limits_internal.h"
+#include "manta/preprocess/category_values_internal.h"
 #include "manta/preprocess/numbers_internal.h"
 #include "manta/preprocess/vectors_internal.h"
 
@@ -114,8 +115,34 @@ std::string common_type(const std::vector<Part>& parts) {
   return floats ? "float32" : integers ? "int64" : "float64";
 }
 
+// The elements of lists that all have one length.
+Part elements_of(const std::shared_ptr<arrow::Array>& column, const std::string& name,
+                 const internal::ListLengths& lengths, size_t number) {
+  auto lists = *preprocess::ListRows::of(column);
+  preprocess::require_numbers(*lists.values->type(), name, "Concatenator");
+  auto fail = [&](int64_t row, const std::string& what) {
+    throw Error(ErrorKind::kInvalidArgument, str("Concatenator: column '", name, "' holds ", what,
+                                                 " in row ", row, " of the batch"));
+  };
+  int64_t rows = column->length();
+  bool fixed = column->type_id() == Type::FIXED_SIZE_LIST;
+  int64_t width =
+      fixed ? static_cast<const arrow::FixedSizeListType&>(*column->type()).list_size() : 0;
+  for (int64_t row = 0; row < rows; ++row) {
+    if (column->IsNull(row)) fail(row, "a null instead of a list, for which there is no length,");
+    int64_t length = lists.end(row) - lists.begin(row);
+    if (row == 0 && !fixed) width = lengths.known(number, length);
+    if (length != width) {
+      fail(row, str("a list of ", length, " elements after others of ", width,
+                    ", of which no vectors of one length can be made: pad or cut them before,"));
+    }
+  }
+  int64_t first = rows == 0 ? 0 : lists.begin(0);
+  return {lists.values->Slice(first, rows * width), width, name};
+}
+
 template <class ArrowType>
-std::shared_ptr<arrow::Array> concatenated(const std::vector<Part>& parts, int64_t rows,
+std::shared_ptr<arrow::Array> concatenated(const std::vector<Part>& parts, int64_t rows, bool fixed,
                                            const std::string& dtype) {
   using To = typename ArrowType::c_type;
   int64_t width = 0;
@@ -126,7 +153,8 @@ std::shared_ptr<arrow::Array> concatenated(const std::vector<Part>& parts, int64
     write_part(part, rows, to, width, dtype);
     to += part.width;
   }
-  return preprocess::vectors<ArrowType>(std::move(buffer), width, rows);
+  return fixed ? preprocess::vectors<ArrowType>(std::move(buffer), width, rows)
+               : preprocess::equal_lists<ArrowType>(std::move(buffer), width, rows);
 }
 
 std::vector<std::string> without(std::vector<std::string> names, const std::string& name) {
@@ -140,7 +168,8 @@ Concatenator::Concatenator(std::vector<std::string> columns, const ConcatenatorO
     : columns_("Concatenator", columns, {options.output_column_name},
                without(columns, options.output_column_name)),
       dtype_(options.dtype),
-      flatten_(options.flatten) {
+      flatten_(options.flatten),
+      lengths_(columns_.size()) {
   if (dtype_.empty() || dtype_ == "float32" || dtype_ == "float64" || dtype_ == "int32" ||
       dtype_ == "int64") {
     return;
@@ -151,14 +180,27 @@ Concatenator::Concatenator(std::vector<std::string> columns, const ConcatenatorO
                   dtype_, "\")"));
 }
 
+internal::ListLengths& internal::ListLengths::operator=(const ListLengths& from) {
+  if (this != &from) lengths_ = ListLengths(from).lengths_;
+  return *this;
+}
+
+int64_t internal::ListLengths::known(size_t column, int64_t length) const {
+  int64_t before = kUnknown;
+  return lengths_[column].compare_exchange_strong(before, length) ? length : before;
+}
+
 std::vector<std::string> Concatenator::removed_columns() const { return columns_.removed(); }
 
 data::BatchPtr Concatenator::transform_batch(const data::BatchPtr& batch) const {
   auto arrays = columns_.of(*batch);
   std::vector<Part> parts;
+  bool fixed = true;
   for (size_t i = 0; i < arrays.size(); ++i) {
     const std::string& column = columns_.inputs()[i];
-    if (arrays[i]->type_id() != Type::FIXED_SIZE_LIST) {
+    auto id = arrays[i]->type_id();
+    bool is_list = id == Type::LIST || id == Type::LARGE_LIST;
+    if (id != Type::FIXED_SIZE_LIST && !is_list) {
       preprocess::require_numbers(*arrays[i]->type(), column, name());
       parts.push_back({arrays[i], 1, column});
       continue;
@@ -169,23 +211,18 @@ data::BatchPtr Concatenator::transform_batch(const data::BatchPtr& batch) const 
           str("Concatenator: column '", column, "' holds vectors, of type ",
               arrays[i]->type()->ToString(), "; set `flatten` to put their elements in a row"));
     }
-    const auto& vectors = static_cast<const arrow::FixedSizeListArray&>(*arrays[i]);
-    if (vectors.null_count() > 0) {
-      throw Error(ErrorKind::kInvalidArgument,
-                  str("Concatenator: column '", column,
-                      "' holds a null instead of a vector; drop_na before"));
-    }
-    int64_t width = vectors.list_type()->list_size();
-    auto elements = vectors.values()->Slice(vectors.offset() * width, vectors.length() * width);
-    preprocess::require_numbers(*elements->type(), column, name());
-    parts.push_back({std::move(elements), width, column});
+    parts.push_back(elements_of(arrays[i], column, lengths_, i));
+    fixed = fixed && !is_list;
   }
   std::string dtype = dtype_.empty() ? common_type(parts) : dtype_;
   int64_t rows = batch->num_rows();
-  auto result = dtype == "float32"   ? concatenated<arrow::FloatType>(parts, rows, dtype)
-                : dtype == "float64" ? concatenated<arrow::DoubleType>(parts, rows, dtype)
-                : dtype == "int32"   ? concatenated<arrow::Int32Type>(parts, rows, dtype)
-                                     : concatenated<arrow::Int64Type>(parts, rows, dtype);
+  auto made = [&]<class ArrowType>(ArrowType*) {
+    return concatenated<ArrowType>(parts, rows, fixed, dtype);
+  };
+  auto result = dtype == "float32"   ? made(static_cast<arrow::FloatType*>(nullptr))
+                : dtype == "float64" ? made(static_cast<arrow::DoubleType*>(nullptr))
+                : dtype == "int32"   ? made(static_cast<arrow::Int32Type*>(nullptr))
+                                     : made(static_cast<arrow::Int64Type*>(nullptr));
   return columns_.with(batch, {std::move(result)});
 }
 

@@ -19,11 +19,14 @@ namespace internal {
 
 /// What the encoders share: the categories of each column.
 ///
-/// Categories are texts, integers, booleans, float32 and float64, also dictionary-encoded, and
-/// lists of them. Their order is that of numbers, or of the bytes of texts, which for UTF-8 is that
-/// of code points; false comes before true. Numbers of different types are compared by value: what
-/// was learned from int32 finds 7.0 of a request. Null and NaN are errors, in `fit` and later, as
-/// in Ray. A column has at most 2,000,000 categories, with 32 MiB of text.
+/// Categories are texts, integers, booleans, float32 and float64, decimals, dates, timestamps,
+/// times of day and durations, also dictionary-encoded, and lists of them (whole lists not of times
+/// or decimals). Their order is that of numbers, of time, or of the bytes of texts, which for UTF-8
+/// is that of code points; false comes before true. Numbers of different types are compared by
+/// value: what was learned from int32 finds 7.0 of a request. So are decimals among themselves, and
+/// times in other units; dates, timestamps with a zone and those without are different things. Null
+/// and NaN are errors, in `fit` and later, as in Ray. A column has at most 2,000,000 categories,
+/// with 32 MiB of text.
 class CategoryEncoder : public LearningPreprocessor {
  public:
   bool is_fitted() const final { return !categories_.empty(); }
@@ -33,7 +36,8 @@ class CategoryEncoder : public LearningPreprocessor {
   std::vector<std::string> input_columns() const final { return columns_.inputs(); }
   std::vector<std::string> output_columns() const final { return columns_.outputs(); }
   std::string name() const final { return columns_.who(); }
-  /// What it has learned, by column: {"unique_values(a)": ["x", "y"]}, in order of the codes.
+  /// What it has learned, by column: {"unique_values(a)": ["x", "y"]}, in order of the codes; times
+  /// as integers of their unit, decimals as texts.
   /// Throws Error(kInvalidArgument) before fit.
   Json stats() const;
   Json state() const override;
@@ -70,7 +74,8 @@ class OrdinalEncoder final : public internal::CategoryEncoder, public Invertible
                           const OrdinalEncoderOptions& options = {});
 
   data::BatchPtr transform_batch(const data::BatchPtr& batch) const override;
-  /// Codes become values again: bool, int64, uint64, float64 or string. Codes that stand for
+  /// Codes become values again: bool, int64, uint64, float64, string, or the type of the times or
+  /// decimals that it learned from. Codes that stand for
   /// nothing become null. Not for columns of lists.
   data::BatchPtr inverse_transform_batch(const data::BatchPtr& batch) const override;
   Json state() const override;
@@ -135,9 +140,9 @@ struct CategorizerOptions {
   std::vector<std::string> output_columns = {};
 };
 
-/// Makes columns dictionaries of Arrow (int32 codes; bool, int64, uint64, float64 or string
-/// values), as pandas' Categorical is one. Nulls are left out when it learns, and stay null. A
-/// value that it has not learned becomes null.
+/// Makes columns dictionaries of Arrow (int32 codes; bool, int64, uint64, float64 or string values,
+/// times or decimals), as pandas' Categorical is one. Nulls are left out when it learns, and stay
+/// null. A value that it has not learned becomes null.
 class Categorizer final : public internal::CategoryEncoder {
  public:
   explicit Categorizer(std::vector<std::string> columns, const CategorizerOptions& options = {});

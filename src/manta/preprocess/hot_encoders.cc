@@ -27,7 +27,7 @@ std::shared_ptr<arrow::Array> one_hot(const std::vector<int32_t>& codes, size_t 
 std::shared_ptr<arrow::Array> multi_hot(const std::shared_ptr<arrow::Array>& column,
                                         const Categories& categories, const std::string& name,
                                         const std::string& who) {
-  categories.require_kind(preprocess::element_kind(*column->type(), name, who), name, who);
+  categories.require_type(preprocess::element_category_type(*column->type(), name, who), name, who);
   auto width = static_cast<int64_t>(categories.size());
   auto counts = preprocess::zeros(column->length() * width * 8);
   auto* row_counts = reinterpret_cast<int64_t*>(counts->mutable_data());

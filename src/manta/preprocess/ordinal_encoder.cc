@@ -16,7 +16,7 @@ using preprocess::ListRows;
 std::shared_ptr<arrow::Array> list_codes(const std::shared_ptr<arrow::Array>& column,
                                          const Categories& categories, const std::string& name,
                                          const std::string& who) {
-  categories.require_kind(preprocess::element_kind(*column->type(), name, who), name, who);
+  categories.require_type(preprocess::element_category_type(*column->type(), name, who), name, who);
   auto lists = ListRows::of(column);
   int64_t rows = column->length();
   auto offsets = preprocess::new_buffer((rows + 1) * 4);
@@ -46,7 +46,8 @@ std::shared_ptr<arrow::Array> list_codes(const std::shared_ptr<arrow::Array>& co
 std::shared_ptr<arrow::Array> ordinals(const std::shared_ptr<arrow::Array>& column,
                                        const Categories& categories, bool by_element,
                                        const std::string& name, const std::string& who) {
-  bool is_list = preprocess::kind_of(*column->type(), name, who) == preprocess::CategoryKind::kList;
+  bool is_list =
+      preprocess::category_type(*column->type(), name, who).kind == preprocess::CategoryKind::kList;
   if (is_list && by_element) return list_codes(column, categories, name, who);
   auto codes = categories.codes(column, name, who);
   preprocess::require_no_missing(codes, name, who);

@@ -18,13 +18,53 @@
 namespace manta {
 namespace {
 
+using preprocess::Categories;
+using preprocess::CategoryKind;
 using preprocess::CategoryTally;
+using preprocess::CategoryType;
 using preprocess::ExactMoments;
 using preprocess::NumberTally;
 
 bool can_fill(const Json& value) {
   return value.is_string() || value.is_boolean() ||
          (value.is_number() && std::isfinite(value.get<double>()));
+}
+
+// Times and decimals, which JSON does not have, stand in files with their type.
+preprocess::CategoriesPtr typed_fill(const Json& fill) {
+  if (!fill.is_object() || fill.size() != 2 || !fill.contains("type") || !fill.contains("value") ||
+      !fill["type"].is_string()) {
+    return nullptr;
+  }
+  auto type = CategoryType::named(fill["type"].get<std::string>());
+  if (!type || !type->exact) return nullptr;
+  try {
+    return std::make_shared<Categories>(*type, std::vector<Json>{fill["value"]});
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
+// A time or decimal as one of the column's type. Null if that cannot hold it exactly.
+std::shared_ptr<arrow::Scalar> exact_fill(const Json& value,
+                                          const std::shared_ptr<arrow::DataType>& type,
+                                          const std::string& column) {
+  if (value.is_object()) {
+    auto fill = typed_fill(value);
+    auto to = preprocess::category_type(*type, column, "SimpleImputer");
+    if (!fill || !fill->type().is_comparable(to)) return nullptr;
+    data::start_compute();
+    auto cast = arrow::compute::Cast(*fill->array(), type);
+    return cast.ok() ? check((*cast)->GetScalar(0), "making a value to fill with") : nullptr;
+  }
+  auto exact = preprocess::category_type(*type, column, "SimpleImputer");
+  if (!value.is_string() || !exact.exact) return nullptr;
+  if (exact.kind == CategoryKind::kDecimal) {
+    Json fill = {{"type", exact.name()}, {"value", value}};
+    return typed_fill(fill) ? exact_fill(fill, type, column) : nullptr;
+  }
+  auto scalar = arrow::Scalar::Parse(type, value.get<std::string>());
+  return scalar.ok() ? *scalar : nullptr;
 }
 
 // The value as one of the column's type. Throws if the type cannot hold it.
@@ -50,6 +90,7 @@ std::shared_ptr<arrow::Scalar> fill_of(const Json& value,
     auto scalar = arrow::Scalar::Parse(type, text);
     if (scalar.ok()) return *scalar;
   }
+  if (auto scalar = exact_fill(value, type, column)) return scalar;
   throw Error(ErrorKind::kInvalidArgument,
               str("SimpleImputer: column '", column, "' is of type ", type->ToString(),
                   ", which cannot hold ", short_text(value), ", with which its nulls are filled"));
@@ -57,6 +98,7 @@ std::shared_ptr<arrow::Scalar> fill_of(const Json& value,
 
 // That of a column in which nothing else is.
 std::shared_ptr<arrow::DataType> type_of_fill(const Json& value) {
+  if (value.is_object()) return typed_fill(value)->type().exact;
   if (value.is_string()) return arrow::utf8();
   if (value.is_boolean()) return arrow::boolean();
   if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX}) {
@@ -145,7 +187,9 @@ bool SimpleImputer::finish_tally(Tally& all) {
     for (const auto& counts : static_cast<CategoryTally&>(all).parts()) {
       auto most =
           preprocess::learn_categories(counts, columns_.inputs()[fills.size()], name(), true, 1);
-      fills.push_back(most->values().at(0));
+      Json value = most->values().at(0);
+      bool plain = !most->type().exact;
+      fills.push_back(plain ? value : Json{{"type", most->type().name()}, {"value", value}});
     }
   }
   fills_ = std::move(fills);
@@ -203,7 +247,8 @@ SimpleImputer SimpleImputer::from_state(const Json& state) {
   const Json& fills = fields.array("fills");
   bool fits = fills.size() == columns.size() && imputer.strategy_ != "constant";
   for (const Json& fill : fills) {
-    fits = fits && can_fill(fill) && (imputer.strategy_ != "mean" || fill.is_number());
+    bool can = can_fill(fill) || (imputer.strategy_ == "most_frequent" && typed_fill(fill));
+    fits = fits && can && (imputer.strategy_ != "mean" || fill.is_number());
   }
   if (!fits) fields.fail("fills", str(columns.size(), " values, one for each column"));
   imputer.fills_.assign(fills.begin(), fills.end());

@@ -10,11 +10,11 @@
 namespace manta {
 
 struct SimpleImputerOptions {
-  /// "mean": the column becomes float64. "most_frequent": of texts, integers, booleans or floats;
-  /// of equally frequent values the smallest. "constant": `fill_value`, with nothing to learn.
+  /// "mean": the column becomes float64. "most_frequent": of anything that can be a category; of
+  /// equally frequent values the smallest. "constant": `fill_value`, with nothing to learn.
   std::string strategy = "mean";
   /// For "constant" only: a text, a number or a boolean, which the column's type must be able to
-  /// hold exactly (float32 columns: nearly).
+  /// hold exactly (float32 columns: nearly). Of times and decimals a text: "2024-05-01", "0.25".
   Json fill_value = nullptr;
   /// One for each column. None: the columns are replaced.
   std::vector<std::string> output_columns = {};

@@ -41,7 +41,7 @@ namespace preprocess {
 void require_text(const arrow::DataType& type, const std::string& column, const std::string& who) {
   bool is_text = false;
   try {
-    auto kind = kind_of(type, column, who);
+    auto kind = category_type(type, column, who).kind;
     is_text = kind == CategoryKind::kText || kind == CategoryKind::kNone;
   } catch (const Error&) {
   }

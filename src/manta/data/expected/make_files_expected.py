@@ -1,5 +1,5 @@
 """Files of numpy and Pillow, and what these read from them: writes npy.inc and images.inc beside this file, for
-numpy_test.cc and images_test.cc. Bytes are hexadecimal.
+files_test.cc and images_test.cc. Bytes are hexadecimal.
 
 Run it with a Python that has numpy and pillow, when a case is added:  python make_files_expected.py
 """
