@@ -91,12 +91,16 @@ void Group::start() {
       start_seats(0, std::move(options));
     }
   }
-  server_ = start_thread("the thread that hears a training group", [this] { serve(); });
-  std::lock_guard lock(watch_->mutex);
-  watch_->events = &events_;
+  {
+    std::lock_guard lock(watch_->mutex);
+    watch_->events = &events_;
+  }
   for (const Seat& seat : seats_) {
     if (seat.actor) watch(seat);
   }
+  // From now on there may be more seats: it starts the data readers where workers were there
+  // before.
+  server_ = start_thread("the thread that hears a training group", [this] { serve(); });
 }
 
 void Group::use_started_workers() {
