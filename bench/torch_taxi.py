@@ -48,6 +48,7 @@ def main():
     if rank == 0:
         print(json.dumps({"rows_per_s": rates[1:]}), flush=True)
     if world > 1:
+        torch.distributed.barrier()  # Gloo aborts a process whose peer ends while it still exchanges something.
         torch.distributed.destroy_process_group()
 
 
