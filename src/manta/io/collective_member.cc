@@ -18,6 +18,8 @@ constexpr std::chrono::microseconds kMostSpin{1000};
 // From then on it gives way between two looks: more processes than processors may be at work here,
 // e.g. the ranks of another group, or those of another host in a test.
 constexpr std::chrono::microseconds kSpinAlone{5};
+// A rank moves to another core if it has waited so often for one on its own.
+constexpr int kSharedWaits = 2;
 // If giving way takes so long, others need the processor for work of their own.
 constexpr std::chrono::microseconds kOthersRan{250};
 
@@ -135,7 +137,7 @@ std::chrono::nanoseconds CollectiveMember::spin_time() const {
   return usual_wait_ < kMostSpin ? kMostSpin : kLeastSpin;
 }
 
-bool CollectiveMember::spin(int rank, uint32_t steps) const {
+bool CollectiveMember::spin(int rank, uint32_t steps) {
   if (!may_spin_) {
     for (int i = 0; i < kYields; ++i) {
       ::sched_yield();
@@ -144,7 +146,8 @@ bool CollectiveMember::spin(int rank, uint32_t steps) const {
     return false;
   }
   // Whoever spins on the core that the other needs waits in vain; asleep, it may be moved away.
-  if (header(rank).cpu.load(std::memory_order_relaxed) == ::sched_getcpu()) return false;
+  bool same_core = header(rank).cpu.load(std::memory_order_relaxed) == ::sched_getcpu();
+  if (same_core && !leave_core(steps)) return false;
   auto begin = Clock::now();
   const auto most = spin_time();
   for (auto now = begin; now - begin < most;) {
@@ -158,6 +161,29 @@ bool CollectiveMember::spin(int rank, uint32_t steps) const {
     if (!alone && now - before > kOthersRan) return has_published(rank, steps);
   }
   return false;
+}
+
+// Two ranks that are woken together may get one core. Where few cores share a cache, and are busy,
+// Linux looks for no idle one when it wakes a process: for tens of milliseconds after each such
+// moment, each rank waited while the other took its step. False if no core is without a rank, or if
+// this is the first wait for a rank on the same core: it may have left where it was last seen.
+bool CollectiveMember::leave_core(uint32_t steps) {
+  bool again = steps - shared_step_ <= 2;  // a rank that found all others there did not wait
+  shared_step_ = steps;
+  shared_waits_ = again ? shared_waits_ + 1 : 1;
+  if (shared_waits_ < kSharedWaits) return false;
+  shared_waits_ = 0;
+  cpu_set_t allowed;
+  if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return false;
+  cpu_set_t others = allowed;
+  for (int peer = 0; peer < size_; ++peer) {
+    int cpu = header(peer).cpu.load(std::memory_order_relaxed);
+    if (cpu >= 0 && cpu < CPU_SETSIZE) CPU_CLR(static_cast<size_t>(cpu), &others);
+  }
+  if (CPU_COUNT(&others) == 0) return false;
+  if (::sched_setaffinity(0, sizeof(others), &others) != 0) return false;
+  ::sched_setaffinity(0, sizeof(allowed), &allowed);  // it is there, and may leave again
+  return true;
 }
 
 void CollectiveMember::sleep(int rank, uint32_t steps) {

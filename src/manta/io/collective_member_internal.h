@@ -74,7 +74,8 @@ class CollectiveMember {
   bool has_published(int rank, uint32_t steps) const;
   bool all_published(uint32_t steps) const;
   std::chrono::nanoseconds spin_time() const;
-  bool spin(int rank, uint32_t steps) const;
+  bool spin(int rank, uint32_t steps);
+  bool leave_core(uint32_t steps);
   void wait_for(int peer, uint32_t steps, const CollectiveCall& call, const Deadline& deadline);
   void sleep(int rank, uint32_t steps);
   void check_peers(const CollectiveCall& call, uint32_t steps);
@@ -89,6 +90,8 @@ class CollectiveMember {
   std::chrono::nanoseconds timeout_;
   bool may_spin_ = false;
   std::chrono::nanoseconds usual_wait_{0};  // smoothed
+  uint32_t shared_step_ = 0;                // the last one that waited for a rank on its own core,
+  int shared_waits_ = 0;                    // and how many before it, one after the other
   SharedRegion mapping_;
   RegionHeader* region_ = nullptr;
   RankHeader* headers_ = nullptr;
