@@ -206,7 +206,7 @@ void read_epochs(const Json& config) {
 
 // A row has ten numbers: CSV takes much longer to decode than Parquet.
 Json measure_reading(const std::string& weight, const std::string& split) {
-  constexpr int64_t kRows = 800'000;
+  constexpr int64_t kRows = 1'600'000;  // more than a data reader keeps decoded
   std::string folder = std::filesystem::temp_directory_path() / "manta-hosts-bench-XXXXXX";
   if (!::mkdtemp(folder.data())) throw Error(ErrorKind::kIo, "no folder for the rows");
   Dataset numbers = data::range(kRows);

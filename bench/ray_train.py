@@ -142,7 +142,8 @@ def taxi_loop(config):
 
 
 def measure_taxi(folder, args):
-    datasets = {"train": load_taxi(args.path, "array")}
+    trips = load_taxi(args.path, "array")
+    datasets = {"train": trips.materialize() if args.materialize else trips}
     fit(folder, taxi_loop, workers=args.workers, config={"batch": args.batch}, datasets=datasets)
     return saved_figures(folder)
 
@@ -154,6 +155,7 @@ def main():
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--batch", type=int, default=4096)
     parser.add_argument("--data-cpus", type=int, default=0)
+    parser.add_argument("--materialize", action="store_true", help="reads the data once, before the fit")
     parser.add_argument("--mode", choices=["sync", "async"], default="sync")
     parser.add_argument("--slow", action="store_true")
     parser.add_argument("--start-ns", type=int, help="CLOCK_MONOTONIC right before this process was started")

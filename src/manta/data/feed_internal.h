@@ -34,7 +34,9 @@ struct FeedOptions {
   std::function<int()> threads = [] { return 1; };
   int64_t byte_budget =
       64 << 20;  ///< Of blocks in shared memory, unless every worker waits for more.
-  int64_t read_ahead = 128 << 20;  ///< Of decoded rows before that.
+  int64_t read_ahead = 128 << 20;  ///< Of decoded rows before that,
+  /// of which so many may be the data sets themselves, if they are no larger, for the next epochs.
+  int64_t keep_decoded = 64 << 20;
   /// A pass that some worker never begins is an error after this.
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
 };

@@ -42,8 +42,11 @@ void FeedReader::run_pump(Pass& pass) {
 std::unique_ptr<Stream> FeedReader::open_stream(Pass& pass, bool of_own_windows) {
   const OpenPass& open = pass.open;
   check_position(open.from, open.dataset);
+  int64_t kept = options_.keep_decoded - decoded_budget_->left();
   StreamOptions options{
-      .threads = pass.threads, .byte_budget = options_.read_ahead, .work = pass.work};
+      .threads = pass.threads, .byte_budget = options_.read_ahead - kept, .work = pass.work};
+  auto decoded = decoded_.find(open.dataset);
+  if (decoded != decoded_.end()) options.decoded = decoded->second;
   if (of_own_windows) {
     options.byte_budget /= 2;  // the exchange has the other half
     options.by_window = true;

@@ -30,6 +30,7 @@ FeedReader::FeedReader(const std::map<std::string, std::shared_ptr<const Plan>>&
                        std::vector<UniqueFd> workers, const FeedOptions& options, FeedPeers peers)
     : options_(options),
       plans_(plans),
+      decoded_budget_(std::make_shared<ByteBudget>(options.keep_decoded)),
       node_(peers.node),
       hosts_(std::move(peers.hosts)),
       node_ranks_(std::move(peers.node_ranks)),
@@ -49,6 +50,8 @@ FeedReader::FeedReader(const std::map<std::string, std::shared_ptr<const Plan>>&
   open_.assign(channels_.size(), true);
   for (const auto& [name, plan] : plans_) {
     stages_.try_emplace(name);
+    if (!plan->last_materialising())
+      decoded_[name] = std::make_shared<DecodedRows>(decoded_budget_);
     for (const auto& operation : plan->operations) {
       if (auto helpers = operation->helpers()) helpers_.push_back(std::move(helpers));
     }

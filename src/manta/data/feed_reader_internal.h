@@ -14,6 +14,7 @@
 #include "manta/base/deadline.h"
 #include "manta/base/names_internal.h"
 #include "manta/data/block_collector_internal.h"
+#include "manta/data/decoded_rows_internal.h"
 #include "manta/data/early_messages_internal.h"
 #include "manta/data/feed_internal.h"
 #include "manta/data/reading_choice_internal.h"
@@ -166,6 +167,7 @@ class FeedReader {
   /// Whether its windows are split; waits until it is known.
   bool decide(Pass& pass);
   ReadingChoice choose(const Pass& pass);
+  bool keeps_results(const std::string& dataset) const;
   double bytes_per_second();
   bool answers_probe(const std::string& bytes, Deadline deadline);
   void run_decoder(Pass& pass);
@@ -218,6 +220,9 @@ class FeedReader {
     const WorkCountPtr work = std::make_shared<WorkCount>();
   };
   std::map<std::string, MadeStage> stages_;  // of each data set; never changes
+  const std::shared_ptr<ByteBudget> decoded_budget_;
+  /// Of the data sets that are read from files in each pass; never changes.
+  std::map<std::string, std::shared_ptr<DecodedRows>> decoded_;
 
   const int node_;
   const std::vector<std::string> hosts_;

@@ -90,6 +90,9 @@ class RowOperation : public Operation {
   /// Changes the columns of the piece, or marks in the mask which rows stay. Rows that the mask has
   /// removed may still be in the piece. `live`: the columns that are used later.
   virtual void run(Piece& piece, RowMask& mask, const ColumnNames& live) const = 0;
+  /// Whether it makes the same of the same rows each time: what it made may be kept for the next
+  /// epochs. False if it runs code of the user's.
+  virtual bool repeats() const { return true; }
 
   void check_after(const Plan&) const override {}
   bool may_add_rows() const final { return false; }

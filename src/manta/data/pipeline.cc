@@ -20,7 +20,8 @@ constexpr std::chrono::milliseconds kReadPause{50};
 
 }  // namespace
 
-Pipeline::Pipeline(std::shared_ptr<const Plan> plan, PassTimes* times, WorkCountPtr work)
+Pipeline::Pipeline(std::shared_ptr<const Plan> plan, PassTimes* times, WorkCountPtr work,
+                   std::shared_ptr<DecodedRows> decoded)
     : plan_(std::move(plan)),
       use_(columns_used(*plan_)),
       bounds_(bounds_of(*plan_)),
@@ -28,7 +29,8 @@ Pipeline::Pipeline(std::shared_ptr<const Plan> plan, PassTimes* times, WorkCount
       fragments_(plan_->source->fragments()),
       times_(times),
       work_(std::move(work)),
-      windows_at_(plan_->operations.size()) {
+      windows_at_(plan_->operations.size()),
+      decoded_(std::move(decoded)) {
   MANTA_CHECK(!plan_->last_materialising(), "a pipeline of several stages");
   for (size_t i = 0; i < plan_->operations.size(); ++i) {
     const Operation* operation = plan_->operations[i].get();
@@ -43,6 +45,37 @@ Pipeline::Pipeline(std::shared_ptr<const Plan> plan, PassTimes* times, WorkCount
     windows_at_ = i;
   }
   set_finish();
+  set_kept();
+}
+
+// As much as possible is kept computed: up to what needs order, may become wide, or may differ from
+// time to time.
+void Pipeline::set_kept() {
+  size_t end = next_barrier(0, std::min(windows_at_, finish_at_));
+  while (kept_at_ < end && row_operations_[kept_at_]->repeats()) ++kept_at_;
+  if (decoded_ && decoded_->keeps()) decoded_->expect(bytes_to_keep());
+}
+
+bool Pipeline::keeps_results() const {
+  size_t order_is_left = window_operation_ ? windows_at_ + 1 : windows_at_;
+  return decoded_ && decoded_->keeps() && kept_at_ == windows_at_ &&
+         order_is_left == plan_->operations.size();
+}
+
+// At most about so many, if filters keep all rows.
+int64_t Pipeline::bytes_to_keep() const {
+  const auto& schema = schemas_[kept_at_];
+  if (!schema) return INT64_MAX;
+  int64_t bytes = 0;
+  for (size_t i = 0; i < fragments_.size(); ++i) {
+    int64_t more = 0;
+    if (skips(i)) continue;
+    if (__builtin_mul_overflow(fragments_[i].expected_rows, guess_bytes_of_row(*schema), &more) ||
+        __builtin_add_overflow(bytes, more, &bytes)) {
+      return INT64_MAX;
+    }
+  }
+  return bytes;
 }
 
 void Pipeline::set_finish() {
@@ -103,9 +136,26 @@ std::vector<std::vector<size_t>> Pipeline::windows(int64_t epoch) const {
   return windows;
 }
 
+// What the operations before `end` make of rows that have been through those before `begin`.
+void Pipeline::compute_rest(size_t fragment, const arrow::RecordBatch& rows, size_t begin,
+                            size_t end, const TakeBatch& take) const {
+  count_work(work_);
+  Batches made;
+  naming_place(place(fragment), [&] {
+    compute_in_parts(rows, begin, end, most_rows_at_a_time(begin, end),
+                     [&](auto batch) { made.push_back(std::move(batch)); });
+  });
+  for (auto& batch : made) take(std::move(batch));
+}
+
 // What the operations before `end` make of a fragment's rows.
 void Pipeline::decode(size_t fragment, size_t end, std::atomic<int64_t>& rows_decoded,
                       const TakeBatch& take) const {
+  if (auto kept = decoded_ ? decoded_->find(fragment) : nullptr) {
+    for (const auto& batch : *kept) compute_rest(fragment, *batch, kept_at_, end, take);
+    return;
+  }
+  FragmentToKeep to_keep(decoded_.get(), fragment);
   int64_t taken = 0;      // batches that were read, and went on
   bool may_retry = true;  // what failed is the reading
   for (int again = 1;; ++again) {
@@ -113,19 +163,21 @@ void Pipeline::decode(size_t fragment, size_t end, std::atomic<int64_t>& rows_de
     auto take_next = [&](const std::shared_ptr<arrow::RecordBatch>& decoded) {
       if (number++ < taken) return;
       may_retry = false;
-      count_work(work_);
-      Batches made;
-      naming_place(place(fragment), [&] {
-        compute_in_parts(*decoded, 0, end, most_rows_at_a_time(0, end),
-                         [&](auto batch) { made.push_back(std::move(batch)); });
-      });
-      for (auto& batch : made) take(std::move(batch));
+      if (to_keep.keeps()) {
+        compute_rest(fragment, *decoded, 0, kept_at_, [&](auto batch) {
+          to_keep.add(batch);
+          compute_rest(fragment, *batch, kept_at_, end, take);
+        });
+      } else {
+        compute_rest(fragment, *decoded, 0, end, take);
+      }
       rows_decoded += decoded->num_rows();
       ++taken;
       may_retry = true;
     };
     try {
-      return read(fragment, take_next);
+      read(fragment, take_next);
+      return to_keep.end();
     } catch (const Error& error) {
       // A fragment is cut in the same way each time that it is read.
       if (error.kind() != ErrorKind::kIo || !may_retry) throw;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "manta/data/bounds_internal.h"
+#include "manta/data/decoded_rows_internal.h"
 #include "manta/data/operation_internal.h"
 #include "manta/data/pass_times_internal.h"
 #include "manta/data/plan_internal.h"
@@ -17,8 +18,10 @@ namespace manta::data {
 class Pipeline {
  public:
   /// `times`: where the times of its parts go; `work`: where its steps count. Null if nobody asks.
+  /// `decoded`: where rows are that an earlier one has decoded, and where this one's go; null: it
+  /// reads each fragment.
   explicit Pipeline(std::shared_ptr<const Plan> plan, PassTimes* times = nullptr,
-                    WorkCountPtr work = nullptr);
+                    WorkCountPtr work = nullptr, std::shared_ptr<DecodedRows> decoded = nullptr);
 
   const Plan& plan() const { return *plan_; }
   const std::vector<std::string>& columns_read() const { return use_.read; }
@@ -27,6 +30,10 @@ class Pipeline {
   /// Whether a row group need not be read: by its statistics, or because no row of it is in this
   /// part of a split.
   bool skips(size_t fragment) const;
+
+  /// Whether, once all windows have been read, `decoded` has what it makes of them, but for the
+  /// order of their rows.
+  bool keeps_results() const;
 
   /// The windows of an epoch, in order: each a list of indices of fragments.
   std::vector<std::vector<size_t>> windows(int64_t epoch) const;
@@ -59,8 +66,12 @@ class Pipeline {
                     const TakeBatch& take) const;
   void decode(size_t fragment, size_t end, std::atomic<int64_t>& rows_decoded,
               const TakeBatch& take) const;
+  void compute_rest(size_t fragment, const arrow::RecordBatch& rows, size_t begin, size_t end,
+                    const TakeBatch& take) const;
   size_t next_barrier(size_t operation, size_t end) const;
   void set_finish();
+  void set_kept();
+  int64_t bytes_to_keep() const;
   std::shared_ptr<arrow::RecordBatch> compute(const arrow::RecordBatch& batch, size_t begin,
                                               size_t end) const;
   /// The same, at most so many rows at a time.
@@ -89,6 +100,8 @@ class Pipeline {
   size_t windows_at_ = 0;                ///< Its place; the number of operations if there is none.
   size_t finish_at_ = 0;                 ///< The first one for `finish`; their number if none.
   std::vector<int64_t> rows_at_a_time_;  ///< By operation (row_bytes_internal.h).
+  const std::shared_ptr<DecodedRows> decoded_;
+  size_t kept_at_ = 0;  ///< `decoded_` has what the operations before this one make.
 };
 
 template <class Run>

@@ -33,6 +33,8 @@ std::shared_ptr<arrow::RecordBatch> third_of_rows(
                                   column->length(), {column});
 }
 
+BatchPtr without_change(const BatchPtr& batch) { return batch; }
+
 // A reader of another node, as a test plays it.
 class OtherReader {
  public:
@@ -536,10 +538,32 @@ TEST_F(SplitFeedTest, TheFirstHostDecidesByWhatItMeasures) {
     auto alone = walk(rows(), 1, options);
     options.hosts = 2;
     options.always_split = false;
+    options.feed.keep_decoded = 0;
     options.tell = [&](const std::string& text) { told.push_back(text); };
     options.measure = [&](const auto&, const Position&) { return each.measured; };
     options.bytes_per_second = 100e6;
     EXPECT_EQ(walk(rows(), 2, options).steps, alone.steps);
+    EXPECT_THAT(told, ElementsAre(HasSubstr(each.told)));
+  }
+}
+
+TEST_F(SplitFeedTest, WhatIsDecodedOnceIsReadByEachHost) {
+  struct Case {
+    Dataset dataset;
+    const char* told;
+  };
+  const char* decoded_once = "epochs after the first read nothing";
+  for (const auto& each : {Case{rows().filter(col("id") != 5), decoded_once},
+                           Case{rows().window_shuffle({.rows = 200, .seed = 1}), decoded_once},
+                           Case{rows().map_batches(without_change), "a window takes"}}) {
+    std::vector<std::string> told;
+    Walk options{.options = {.global_batch_size = 50}, .epochs = 2};
+    auto alone = walk(each.dataset, 1, options);
+    options.hosts = 2;
+    options.always_split = false;
+    options.tell = [&](const std::string& text) { told.push_back(text); };
+    options.bytes_per_second = 100e6;
+    EXPECT_EQ(walk(each.dataset, 2, options).steps, alone.steps);
     EXPECT_THAT(told, ElementsAre(HasSubstr(each.told)));
   }
 }
@@ -551,6 +575,7 @@ TEST_F(SplitFeedTest, TheFirstHostMeasures) {
   auto alone = walk(rows(), 1, options);
   options.hosts = 2;
   options.always_split = false;
+  options.feed.keep_decoded = 0;
   options.tell = [&](const std::string& text) { told.push_back(text); };
   EXPECT_EQ(walk(rows(), 2, options).steps, alone.steps);
   EXPECT_THAT(
@@ -567,6 +592,7 @@ TEST_F(SplitFeedTest, TheRestOfAnEpochDecidesForItselfOnly) {
   std::vector<std::string> told;
   options.hosts = 2;
   options.always_split = false;
+  options.feed.keep_decoded = 0;
   options.tell = [&](const std::string& text) { told.push_back(text); };
   options.measure = [](const auto&, const Position& from) {
     return MeasuredReading{from.window > 0 ? 1 : 20, 1, 0.05, 1000};

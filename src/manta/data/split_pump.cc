@@ -63,6 +63,9 @@ ReadingChoice FeedReader::choose(const Pass& pass) {
   if (known != choices_.end()) return known->second;
   const auto& plan = plans_.at(open.dataset);
   std::string why_not = why_not_split(*plan);
+  if (why_not.empty() && !always_split_ && keeps_results(open.dataset)) {
+    why_not = "it is so small that epochs after the first read nothing";
+  }
   bool is_measured = why_not.empty() && !always_split_;
   ReadingChoice choice{why_not.empty(),
                        why_not.empty() ? "the run's split_reading says so" : why_not};
@@ -80,6 +83,12 @@ ReadingChoice FeedReader::choose(const Pass& pass) {
               choice.why));
   }
   return choice;
+}
+
+bool FeedReader::keeps_results(const std::string& dataset) const {
+  auto decoded = decoded_.find(dataset);
+  return decoded != decoded_.end() &&
+         Pipeline(plans_.at(dataset), nullptr, nullptr, decoded->second).keeps_results();
 }
 
 // Between the first two nodes. The best of a few probes: a new connection sends slowly at first,

@@ -75,7 +75,8 @@ int64_t guess_row_bytes(const Pipeline& pipeline) {
 struct Stream::Impl {
   Impl(std::shared_ptr<const Plan> plan, StreamStart start_at, StreamOptions stream_options,
        std::function<void()> when_ready)
-      : pipeline(std::move(plan), stream_options.times.get(), stream_options.work),
+      : pipeline(std::move(plan), stream_options.times.get(), stream_options.work,
+                 stream_options.decoded),
         start(start_at),
         options(stream_options),
         on_ready(std::move(when_ready)),

@@ -18,6 +18,7 @@ class Schema;
 
 namespace manta::data {
 
+class DecodedRows;
 class PassTimes;
 
 /// Where a pass over a plan begins. A pass is one epoch: a sequence of windows (row groups, or what
@@ -50,6 +51,9 @@ struct StreamOptions {
   std::string progress = {};
   std::shared_ptr<PassTimes> times = nullptr;  ///< Gets the times of the pass; null: nobody asks.
   WorkCountPtr work = nullptr;                 ///< Grows while the pass gets on, in all its stages.
+  /// Keeps the decoded rows, if they are few enough, for passes that get the same; null: nobody
+  /// does. A plan of several stages cannot have it.
+  std::shared_ptr<DecodedRows> decoded = nullptr;
   /// Called with all rows on the threads that made them, while they are in the processor's cache:
   /// those of a window in order, windows in any order. `next` then gives no rows; it returns at the
   /// end of the pass, or throws what reading or this threw. Empty: `next` gives the rows.

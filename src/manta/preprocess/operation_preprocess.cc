@@ -47,6 +47,8 @@ class Preprocess final : public data::RowOperation {
   std::optional<int64_t> rows_after(size_t, std::optional<int64_t> before) const override {
     return before;
   }
+  // It may be one of the user's, which is free to draw random numbers.
+  bool repeats() const override { return false; }
   // It may have changed any column.
   bool add_bounds(data::FileBounds&) const override { return false; }
 
