@@ -264,7 +264,9 @@ class Dataset {
   Dataset drop_na(const std::vector<std::string>& names = {}) const;
   /// Calls a function on batches of rows, on several threads at a time. The function is a plain
   /// function or a lambda without captures, and must give the same result for the same rows
-  /// whenever it is called. If it throws, reading the rows throws Error(kUserCode).
+  /// whenever it is called. If it throws, reading the rows throws Error(kUserCode). It must not
+  /// write to the memory of the batch, which may hold the rows of other batches and of later
+  /// epochs.
   ///
   /// It also runs in other processes of this program, where variables that `main` has set are not
   /// set. Pass what it needs as `args`, of any type that `remote` takes as an argument (structs

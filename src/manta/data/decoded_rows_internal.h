@@ -33,16 +33,15 @@ class DecodedRows {
   ~DecodedRows() { give_up(); }
   DecodedRows(const DecodedRows&) = delete;
 
-  /// All of them may have about so many bytes, those that it keeps among them: gives up if that is
-  /// too much.
-  void expect(int64_t bytes);
-  /// So many more are to be kept: gives up if that is too much.
-  void expect_more(int64_t bytes);
   /// Null if the fragment is not kept.
   std::shared_ptr<const Batches> find(size_t fragment) const;
   /// Whether it still keeps rows.
   bool keeps() const;
-  void keep(size_t fragment, Batches rows);
+  /// Takes so many bytes for rows to come. If there are fewer, it gives up, and returns false.
+  bool reserve(int64_t bytes);
+  void release(int64_t bytes);
+  /// `bytes`: what has been reserved for them.
+  void keep(size_t fragment, Batches rows, int64_t bytes);
 
  private:
   /// Lets go of all rows and keeps none from now on.
@@ -55,23 +54,31 @@ class DecodedRows {
   bool given_up_ = false;
 };
 
-/// The rows of a fragment while they are decoded. No more of them are held than the budget allows,
-/// however large the fragment turns out to be.
+/// The rows of a fragment while they are decoded: they count against the budget from the first one
+/// on, however large the fragment turns out to be.
 class FragmentToKeep {
  public:
   /// `to`: null if nobody keeps them.
-  FragmentToKeep(DecodedRows* to, size_t fragment) : to_(to), fragment_(fragment) {}
+  FragmentToKeep(DecodedRows* to, size_t fragment);
+  ~FragmentToKeep() { let_go(); }
   FragmentToKeep(const FragmentToKeep&) = delete;
 
-  bool keeps() const { return to_ && to_->keeps(); }
-  void add(std::shared_ptr<arrow::RecordBatch> batch);
+  bool keeps() const { return to_; }
+  /// The rows to go on with: nobody can write to those that are kept.
+  std::shared_ptr<arrow::RecordBatch> add(std::shared_ptr<arrow::RecordBatch> batch);
   void end();  ///< All of them have been added.
 
  private:
-  DecodedRows* const to_;
+  void let_go();
+
+  DecodedRows* to_;  ///< Null from when they are no longer kept.
   const size_t fragment_;
   Batches rows_;
   int64_t bytes_ = 0;
 };
+
+/// What so many rows of `bytes_of_row` and so many columns count, if they are decoded in batches
+/// of `piece_rows`.
+int64_t bytes_to_keep(int64_t rows, int64_t bytes_of_row, int columns, int64_t piece_rows);
 
 }  // namespace manta::data

@@ -42,11 +42,12 @@ void FeedReader::run_pump(Pass& pass) {
 std::unique_ptr<Stream> FeedReader::open_stream(Pass& pass, bool of_own_windows) {
   const OpenPass& open = pass.open;
   check_position(open.from, open.dataset);
-  int64_t kept = options_.keep_decoded - decoded_budget_->left();
-  StreamOptions options{
-      .threads = pass.threads, .byte_budget = options_.read_ahead - kept, .work = pass.work};
-  auto decoded = decoded_.find(open.dataset);
-  if (decoded != decoded_.end()) options.decoded = decoded->second;
+  auto decoded = decoded_rows(open.dataset);
+  int64_t kept = std::max(expected_to_keep_, options_.keep_decoded - decoded_budget_->left());
+  StreamOptions options{.threads = pass.threads,
+                        .byte_budget = options_.read_ahead - kept,
+                        .work = pass.work,
+                        .decoded = decoded};
   if (of_own_windows) {
     options.byte_budget /= 2;  // the exchange has the other half
     options.by_window = true;
@@ -72,6 +73,22 @@ std::unique_ptr<Stream> FeedReader::open_stream(Pass& pass, bool of_own_windows)
     if (error.kind() != ErrorKind::kCorrupt || open.from.rows == 0) throw;
     throw_bad_position(open.from, open.dataset, error.what());
   }
+}
+
+// Which data sets are kept is decided once, in the order of their names, by what is expected of
+// them: it does not depend on which is read first.
+std::shared_ptr<DecodedRows> FeedReader::decoded_rows(const std::string& dataset) {
+  std::call_once(decoded_known_, [&] {
+    for (const auto& [name, plan] : plans_) {
+      if (plan->last_materialising() || plan->source->files().empty()) continue;
+      int64_t bytes = Pipeline(plan).expect_to_keep();
+      if (bytes > options_.keep_decoded - expected_to_keep_) continue;
+      expected_to_keep_ += bytes;
+      decoded_[name] = std::make_shared<DecodedRows>(decoded_budget_);
+    }
+  });
+  auto found = decoded_.find(dataset);
+  return found == decoded_.end() ? nullptr : found->second;
 }
 
 // Passes of one data set that begin at the same time wait here for the one that makes the rows.

@@ -50,8 +50,6 @@ FeedReader::FeedReader(const std::map<std::string, std::shared_ptr<const Plan>>&
   open_.assign(channels_.size(), true);
   for (const auto& [name, plan] : plans_) {
     stages_.try_emplace(name);
-    if (!plan->last_materialising())
-      decoded_[name] = std::make_shared<DecodedRows>(decoded_budget_);
     for (const auto& operation : plan->operations) {
       if (auto helpers = operation->helpers()) helpers_.push_back(std::move(helpers));
     }

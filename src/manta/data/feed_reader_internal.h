@@ -167,7 +167,7 @@ class FeedReader {
   /// Whether its windows are split; waits until it is known.
   bool decide(Pass& pass);
   ReadingChoice choose(const Pass& pass);
-  bool keeps_results(const std::string& dataset) const;
+  bool keeps_results(const std::string& dataset);
   double bytes_per_second();
   bool answers_probe(const std::string& bytes, Deadline deadline);
   void run_decoder(Pass& pass);
@@ -181,6 +181,8 @@ class FeedReader {
   void pump(Pass& pass);
   /// Null if nobody wants the pass any more. `of_own_windows`: of those that this node decodes.
   std::unique_ptr<Stream> open_stream(Pass& pass, bool of_own_windows = false);
+  /// Where a data set's decoded rows are kept; null if they are not.
+  std::shared_ptr<DecodedRows> decoded_rows(const std::string& dataset);
   std::shared_ptr<const Plan> stage_of(Pass& pass, StreamOptions options,
                                        const std::function<bool()>& stopping);
   bool wait_for_rows(const Pass& pass, const Stream& stream, const BlockCollector& collected);
@@ -221,8 +223,10 @@ class FeedReader {
   };
   std::map<std::string, MadeStage> stages_;  // of each data set; never changes
   const std::shared_ptr<ByteBudget> decoded_budget_;
-  /// Of the data sets that are read from files in each pass; never changes.
+  std::once_flag decoded_known_;
+  /// Of those that are read from files in each pass, and are small; see `decoded_rows`.
   std::map<std::string, std::shared_ptr<DecodedRows>> decoded_;
+  int64_t expected_to_keep_ = 0;
 
   const int node_;
   const std::vector<std::string> hosts_;
@@ -233,6 +237,7 @@ class FeedReader {
   /// By data set: how whole epochs of it are read, once that was measured; on the first node.
   std::mutex choices_mutex_;
   std::map<std::string, ReadingChoice> choices_;
+  std::set<std::string> told_of_kept_;
   std::optional<double> bytes_per_second_;
 
   EventLoop loop_;  // its mutex guards what follows

@@ -31,6 +31,7 @@ class DropColumns final : public RowOperation {
   }
   bool add_bounds(FileBounds&) const override { return true; }
 
+  bool repeats() const override { return true; }
   void run(Piece& piece, RowMask&, const ColumnNames& live) const override {
     // Otherwise the pipeline may have left them out already.
     if (!live) require_columns(names_, piece.names, *this);

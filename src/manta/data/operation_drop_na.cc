@@ -34,6 +34,7 @@ class DropNa final : public RowOperation {
   }
   bool add_bounds(FileBounds&) const override { return true; }
 
+  bool repeats() const override { return true; }
   void run(Piece& piece, RowMask& mask, const ColumnNames&) const override {
     require_columns(names_, piece.names, *this);
     for (const auto& name : names_.empty() ? piece.names : names_) {

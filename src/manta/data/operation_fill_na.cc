@@ -68,6 +68,7 @@ class FillNa final : public RowOperation {
     return true;
   }
 
+  bool repeats() const override { return true; }
   void run(Piece& piece, RowMask& mask, const ColumnNames& live) const override {
     require_columns(names_, piece.names, *this);
     for (const auto& name : std::vector(names_.empty() ? piece.names : names_)) {

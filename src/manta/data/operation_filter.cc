@@ -33,6 +33,7 @@ class Filter final : public RowOperation {
     return true;
   }
 
+  bool repeats() const override { return true; }
   void run(Piece& piece, RowMask& mask, const ColumnNames&) const override {
     keep(condition_, piece, mask);
   }

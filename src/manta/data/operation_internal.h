@@ -92,7 +92,7 @@ class RowOperation : public Operation {
   virtual void run(Piece& piece, RowMask& mask, const ColumnNames& live) const = 0;
   /// Whether it makes the same of the same rows each time: what it made may be kept for the next
   /// epochs. False if it runs code of the user's.
-  virtual bool repeats() const { return true; }
+  virtual bool repeats() const = 0;
 
   void check_after(const Plan&) const override {}
   bool may_add_rows() const final { return false; }

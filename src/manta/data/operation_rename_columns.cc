@@ -53,6 +53,7 @@ class RenameColumns final : public RowOperation {
     }
     return true;
   }
+  bool repeats() const override { return true; }
   void run(Piece& piece, RowMask&, const ColumnNames&) const override { rename(piece.names); }
 
  private:

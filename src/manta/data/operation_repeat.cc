@@ -29,6 +29,7 @@ class Repeat final : public RowOperation {
     return before;
   }
   bool add_bounds(FileBounds&) const override { return true; }
+  bool repeats() const override { return true; }
   void run(Piece&, RowMask&, const ColumnNames&) const override {}
 
  private:

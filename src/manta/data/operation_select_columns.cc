@@ -32,6 +32,7 @@ class SelectColumns final : public RowOperation {
   }
   bool add_bounds(FileBounds&) const override { return true; }
 
+  bool repeats() const override { return true; }
   void run(Piece& piece, RowMask&, const ColumnNames& live) const override {
     if (live) {
       keep_columns(piece, names_, true);

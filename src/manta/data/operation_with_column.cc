@@ -46,6 +46,7 @@ class WithColumn final : public RowOperation {
     return true;
   }
 
+  bool repeats() const override { return true; }
   void run(Piece& piece, RowMask& mask, const ColumnNames& live) const override {
     require_new(piece.names);
     if (live && !contains(*live, name_)) return;

@@ -53,7 +53,6 @@ Pipeline::Pipeline(std::shared_ptr<const Plan> plan, PassTimes* times, WorkCount
 void Pipeline::set_kept() {
   size_t end = next_barrier(0, std::min(windows_at_, finish_at_));
   while (kept_at_ < end && row_operations_[kept_at_]->repeats()) ++kept_at_;
-  if (decoded_ && decoded_->keeps()) decoded_->expect(bytes_to_keep());
 }
 
 bool Pipeline::keeps_results() const {
@@ -62,18 +61,21 @@ bool Pipeline::keeps_results() const {
          order_is_left == plan_->operations.size();
 }
 
-// At most about so many, if filters keep all rows.
-int64_t Pipeline::bytes_to_keep() const {
-  const auto& schema = schemas_[kept_at_];
-  if (!schema) return INT64_MAX;
-  int64_t bytes = 0;
+int64_t Pipeline::expect_to_keep() const {
+  if (!schemas_[kept_at_]) return INT64_MAX;
+  arrow::FieldVector fields = schemas_[kept_at_]->fields();
+  const ColumnNames& live = kept_at_ == 0 ? ColumnNames(use_.read) : use_.live_after[kept_at_ - 1];
+  if (live) {
+    std::erase_if(fields, [&](const auto& field) {
+      return std::find(live->begin(), live->end(), field->name()) == live->end();
+    });
+  }
+  int64_t bytes_of_row = guess_bytes_of_row(arrow::Schema(fields)), bytes = 0;
   for (size_t i = 0; i < fragments_.size(); ++i) {
-    int64_t more = 0;
-    if (skips(i)) continue;
-    if (__builtin_mul_overflow(fragments_[i].expected_rows, guess_bytes_of_row(*schema), &more) ||
-        __builtin_add_overflow(bytes, more, &bytes)) {
-      return INT64_MAX;
-    }
+    if (has_no_rows(i)) continue;
+    int64_t more = bytes_to_keep(fragments_[i].expected_rows, bytes_of_row,
+                                 static_cast<int>(fields.size()), kPieceRows);
+    if (__builtin_add_overflow(bytes, more, &bytes)) return INT64_MAX;
   }
   return bytes;
 }
@@ -119,14 +121,24 @@ void Pipeline::read(size_t fragment, const TakeBatch& take) const {
   (stored_rows(*plan_->source) ? times_->temporary : times_->decode) += rest;
 }
 
-bool Pipeline::skips(size_t fragment) const {
+bool Pipeline::has_no_rows(size_t fragment) const {
   std::optional<int64_t> rows = fragments_[fragment].rows;
   if (rows == 0) return true;
   for (const auto& operation : plan_->operations) {
     rows = operation->rows_after(fragment, rows);
     if (rows == 0) return true;
   }
-  return plan_->source->rules_out(fragment, bounds_);
+  return false;
+}
+
+bool Pipeline::skips(size_t fragment) const {
+  if (has_no_rows(fragment)) return true;
+  try {
+    return plan_->source->rules_out(fragment, bounds_);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kIo) throw;
+    return false;  // whoever reads the fragment tries again
+  }
 }
 
 std::vector<std::vector<size_t>> Pipeline::windows(int64_t epoch) const {
@@ -136,26 +148,16 @@ std::vector<std::vector<size_t>> Pipeline::windows(int64_t epoch) const {
   return windows;
 }
 
-// What the operations before `end` make of rows that have been through those before `begin`.
-void Pipeline::compute_rest(size_t fragment, const arrow::RecordBatch& rows, size_t begin,
-                            size_t end, const TakeBatch& take) const {
-  count_work(work_);
-  Batches made;
-  naming_place(place(fragment), [&] {
-    compute_in_parts(rows, begin, end, most_rows_at_a_time(begin, end),
-                     [&](auto batch) { made.push_back(std::move(batch)); });
-  });
-  for (auto& batch : made) take(std::move(batch));
-}
-
-// What the operations before `end` make of a fragment's rows.
+// What the operations before `end` make of a fragment's rows. The batches that it gives end at the
+// same rows whether rows are kept or not: a shuffle's windows may depend on that.
 void Pipeline::decode(size_t fragment, size_t end, std::atomic<int64_t>& rows_decoded,
                       const TakeBatch& take) const {
   if (auto kept = decoded_ ? decoded_->find(fragment) : nullptr) {
-    for (const auto& batch : *kept) compute_rest(fragment, *batch, kept_at_, end, take);
+    for (const auto& batch : *kept) compute_rest(fragment, batch, end, take);
     return;
   }
   FragmentToKeep to_keep(decoded_.get(), fragment);
+  const int64_t part = most_rows_at_a_time(0, end);
   int64_t taken = 0;      // batches that were read, and went on
   bool may_retry = true;  // what failed is the reading
   for (int again = 1;; ++again) {
@@ -163,13 +165,19 @@ void Pipeline::decode(size_t fragment, size_t end, std::atomic<int64_t>& rows_de
     auto take_next = [&](const std::shared_ptr<arrow::RecordBatch>& decoded) {
       if (number++ < taken) return;
       may_retry = false;
-      if (to_keep.keeps()) {
-        compute_rest(fragment, *decoded, 0, kept_at_, [&](auto batch) {
-          to_keep.add(batch);
-          compute_rest(fragment, *batch, kept_at_, end, take);
-        });
-      } else {
-        compute_rest(fragment, *decoded, 0, end, take);
+      count_work(work_);
+      Batches made;
+      size_t middle = to_keep.keeps() ? kept_at_ : end;
+      naming_place(place(fragment), [&] {
+        compute_in_parts(*decoded, 0, middle, part,
+                         [&](auto batch) { made.push_back(std::move(batch)); });
+      });
+      for (auto& batch : made) {
+        if (middle == end) {
+          take(to_keep.add(std::move(batch)));
+        } else {
+          compute_rest(fragment, to_keep.add(std::move(batch)), end, take);
+        }
       }
       rows_decoded += decoded->num_rows();
       ++taken;
@@ -187,6 +195,15 @@ void Pipeline::decode(size_t fragment, size_t end, std::atomic<int64_t>& rows_de
       std::this_thread::sleep_for(again * kReadPause);
     }
   }
+}
+
+// What the operations before `end` make of rows that are kept.
+void Pipeline::compute_rest(size_t fragment, const std::shared_ptr<arrow::RecordBatch>& kept,
+                            size_t end, const TakeBatch& take) const {
+  if (kept_at_ == end) return take(kept);
+  count_work(work_);
+  auto made = naming_place(place(fragment), [&] { return compute(*kept, kept_at_, end); });
+  if (made) take(std::move(made));
 }
 
 size_t Pipeline::next_barrier(size_t operation, size_t end) const {

@@ -35,6 +35,9 @@ class Pipeline {
   /// order of their rows.
   bool keeps_results() const;
 
+  /// About how many bytes `decoded` would have, if filters keep all rows.
+  int64_t expect_to_keep() const;
+
   /// The windows of an epoch, in order: each a list of indices of fragments.
   std::vector<std::vector<size_t>> windows(int64_t epoch) const;
   /// The rows that a window gives, in order, none of the batches empty; those that `finish` makes
@@ -66,12 +69,12 @@ class Pipeline {
                     const TakeBatch& take) const;
   void decode(size_t fragment, size_t end, std::atomic<int64_t>& rows_decoded,
               const TakeBatch& take) const;
-  void compute_rest(size_t fragment, const arrow::RecordBatch& rows, size_t begin, size_t end,
+  void compute_rest(size_t fragment, const std::shared_ptr<arrow::RecordBatch>& kept, size_t end,
                     const TakeBatch& take) const;
   size_t next_barrier(size_t operation, size_t end) const;
   void set_finish();
   void set_kept();
-  int64_t bytes_to_keep() const;
+  bool has_no_rows(size_t fragment) const;
   std::shared_ptr<arrow::RecordBatch> compute(const arrow::RecordBatch& batch, size_t begin,
                                               size_t end) const;
   /// The same, at most so many rows at a time.

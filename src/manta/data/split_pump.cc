@@ -64,7 +64,13 @@ ReadingChoice FeedReader::choose(const Pass& pass) {
   const auto& plan = plans_.at(open.dataset);
   std::string why_not = why_not_split(*plan);
   if (why_not.empty() && !always_split_ && keeps_results(open.dataset)) {
-    why_not = "it is so small that epochs after the first read nothing";
+    // Asked again for each epoch: the rows may turn out to be too large.
+    if (tell_ && told_of_kept_.insert(open.dataset).second) {
+      tell_(str(
+          "data set '", open.dataset, "': each of ", peers_.size(),
+          " hosts reads all of it: ", "it is so small that epochs after the first read nothing"));
+    }
+    return {};
   }
   bool is_measured = why_not.empty() && !always_split_;
   ReadingChoice choice{why_not.empty(),
@@ -85,10 +91,9 @@ ReadingChoice FeedReader::choose(const Pass& pass) {
   return choice;
 }
 
-bool FeedReader::keeps_results(const std::string& dataset) const {
-  auto decoded = decoded_.find(dataset);
-  return decoded != decoded_.end() &&
-         Pipeline(plans_.at(dataset), nullptr, nullptr, decoded->second).keeps_results();
+bool FeedReader::keeps_results(const std::string& dataset) {
+  auto decoded = decoded_rows(dataset);
+  return decoded && Pipeline(plans_.at(dataset), nullptr, nullptr, decoded).keeps_results();
 }
 
 // Between the first two nodes. The best of a few probes: a new connection sends slowly at first,

@@ -1,5 +1,6 @@
 // How a member of a group takes its seat and comes to know the others.
 
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -20,8 +21,11 @@ CollectiveMember::CollectiveMember(UniqueFd region, int rank, int size,
                 str("rank ", rank, " of a group of ", size, ": there must be 1 to ",
                     kMaxCollectiveRanks, " ranks, counted from 0"));
   }
-  // Whoever spins where there are fewer cores than ranks keeps the one it waits for from running.
-  may_spin_ = ::sysconf(_SC_NPROCESSORS_ONLN) >= size;
+  // A rank that spins where there are fewer cores than ranks keeps the one it waits for from
+  // running.
+  cpu_set_t allowed;
+  bool known = ::sched_getaffinity(0, sizeof(allowed), &allowed) == 0;
+  may_spin_ = (known ? CPU_COUNT(&allowed) : ::sysconf(_SC_NPROCESSORS_ONLN)) >= size;
 
   mapping_ = SharedRegion::adopt(std::move(region), collective_region_bytes(size), true);
   region_ = reinterpret_cast<RegionHeader*>(mapping_.data());

@@ -18,8 +18,6 @@ constexpr std::chrono::microseconds kMostSpin{1000};
 // From then on it gives way between two looks: more processes than processors may be at work here,
 // e.g. the ranks of another group, or those of another host in a test.
 constexpr std::chrono::microseconds kSpinAlone{5};
-// A rank moves to another core if it has waited so often for one on its own.
-constexpr int kSharedWaits = 2;
 // If giving way takes so long, others need the processor for work of their own.
 constexpr std::chrono::microseconds kOthersRan{250};
 
@@ -145,7 +143,7 @@ bool CollectiveMember::spin(int rank, uint32_t steps) {
     }
     return false;
   }
-  // Whoever spins on the core that the other needs waits in vain; asleep, it may be moved away.
+  // To spin on the core that the other rank needs is in vain.
   bool same_core = header(rank).cpu.load(std::memory_order_relaxed) == ::sched_getcpu();
   if (same_core && !leave_core(steps)) return false;
   auto begin = Clock::now();
@@ -163,26 +161,16 @@ bool CollectiveMember::spin(int rank, uint32_t steps) {
   return false;
 }
 
-// Two ranks that are woken together may get one core. Where few cores share a cache, and are busy,
-// Linux looks for no idle one when it wakes a process: for tens of milliseconds after each such
-// moment, each rank waited while the other took its step. False if no core is without a rank, or if
-// this is the first wait for a rank on the same core: it may have left where it was last seen.
 bool CollectiveMember::leave_core(uint32_t steps) {
-  bool again = steps - shared_step_ <= 2;  // a rank that found all others there did not wait
-  shared_step_ = steps;
-  shared_waits_ = again ? shared_waits_ + 1 : 1;
-  if (shared_waits_ < kSharedWaits) return false;
-  shared_waits_ = 0;
   cpu_set_t allowed;
   if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return false;
-  cpu_set_t others = allowed;
+  std::vector<int> cores;
   for (int peer = 0; peer < size_; ++peer) {
-    int cpu = header(peer).cpu.load(std::memory_order_relaxed);
-    if (cpu >= 0 && cpu < CPU_SETSIZE) CPU_CLR(static_cast<size_t>(cpu), &others);
+    cores.push_back(header(peer).cpu.load(std::memory_order_relaxed));
   }
-  if (CPU_COUNT(&others) == 0) return false;
-  if (::sched_setaffinity(0, sizeof(others), &others) != 0) return false;
-  ::sched_setaffinity(0, sizeof(allowed), &allowed);  // it is there, and may leave again
+  auto others = core_choice_.leave(steps, allowed, cores);
+  if (!others || !move_to_core(*others)) return false;
+  header(rank_).cpu.store(::sched_getcpu(), std::memory_order_relaxed);
   return true;
 }
 

@@ -12,6 +12,7 @@
 #include "manta/base/deadline.h"
 #include "manta/base/error_internal.h"
 #include "manta/io/collective_layout_internal.h"
+#include "manta/io/core_choice_internal.h"
 #include "manta/io/shared_region_internal.h"
 
 namespace manta {
@@ -90,8 +91,7 @@ class CollectiveMember {
   std::chrono::nanoseconds timeout_;
   bool may_spin_ = false;
   std::chrono::nanoseconds usual_wait_{0};  // smoothed
-  uint32_t shared_step_ = 0;                // the last one that waited for a rank on its own core,
-  int shared_waits_ = 0;                    // and how many before it, one after the other
+  CoreChoice core_choice_;
   SharedRegion mapping_;
   RegionHeader* region_ = nullptr;
   RankHeader* headers_ = nullptr;

@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sched.h>
 
 #include <functional>
 #include <thread>
@@ -87,36 +86,6 @@ TEST(CollectivesTest, WhoWaitsIsSeenToWait) {
   });
   EXPECT_EQ(outcomes, std::vector<std::string>(2));
   EXPECT_EQ(seen, "barrier 0 7");
-}
-
-// Where they may leave it for another one, they may run on any again afterwards.
-TEST(CollectivesTest, RanksThatShareACoreMayStillRunOnAll) {
-  auto allowed = [] {
-    cpu_set_t cpus;
-    EXPECT_EQ(::sched_getaffinity(0, sizeof(cpus), &cpus), 0);
-    return cpus;
-  };
-  const cpu_set_t all = allowed();
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  for (size_t cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++cpu) {
-    if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &one);
-  }
-  auto outcomes = run_ranks([&](Collectives& group, WaitWatch&) {
-    for (int again = 0; again < 20; ++again) {
-      ASSERT_EQ(::sched_setaffinity(0, sizeof(one), &one), 0);
-      group.barrier();
-      ASSERT_EQ(::sched_setaffinity(0, sizeof(all), &all), 0);
-      for (int i = 0; i < 50; ++i) {
-        float sum = static_cast<float>(group.rank() + i);
-        group.allreduce(&sum, {ElementType::kFloat32, 4, 1}, ReduceKind::kSum);
-        ASSERT_EQ(sum, static_cast<float>(1 + 2 * i));
-      }
-      cpu_set_t now = allowed();
-      ASSERT_TRUE(CPU_EQUAL(&now, &all));
-    }
-  });
-  EXPECT_EQ(outcomes, std::vector<std::string>(2));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "manta/base/error_of_internal.h"
+#include "manta/data/operation_internal.h"
 #include "manta/data/parquet_fixture_internal.h"
 #include "manta/data/plan_internal.h"
 #include "manta/data/sources.h"
@@ -153,6 +154,13 @@ TEST_F(BatchPredictorTest, MistakesAreFoundWhenThePlanIsBuilt) {
   std::ofstream(checkpoint_.file("line")) << "4";
   EXPECT_THAT(message_of([&] { BatchPredictor::from_checkpoint<LinePredictor>(checkpoint_); }),
               HasSubstr("'line' has the checksum"));
+}
+
+TEST_F(BatchPredictorTest, IsAskedAgainInEachEpoch) {
+  auto predictor = BatchPredictor::from_checkpoint<LinePredictor>(checkpoint_);
+  Dataset predicted = predictor.predict(rows(10));
+  const auto& last = *predicted.plan()->operations.back();
+  EXPECT_FALSE(dynamic_cast<const data::RowOperation&>(last).repeats());
 }
 
 }  // namespace

@@ -47,6 +47,9 @@ class Predict final : public data::RowOperation {
     return json;
   }
 
+  // A predictor of the user's may draw random numbers.
+  bool repeats() const override { return false; }
+
   SchemaPtr schema_after(const SchemaPtr& before) const override {
     auto names = before->field_names();
     data::require_columns(options_.keep_columns, names, *this);

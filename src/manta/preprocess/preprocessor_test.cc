@@ -3,6 +3,8 @@
 #include <arrow/api.h>
 #include <gmock/gmock.h>
 
+#include "manta/data/operation_internal.h"
+#include "manta/data/plan_internal.h"
 #include "manta/preprocess/chain.h"
 #include "manta/preprocess/preprocess_fixture_internal.h"
 #include "manta/preprocess/scalers.h"
@@ -193,6 +195,14 @@ TEST(PreprocessorTest, ChainsInsideEachOtherDoNotUseUpTheStack) {
   }
   EXPECT_THAT(message_of([&] { AnyPreprocessor::from_json(json, "'x.json'"); }),
               AllOf(HasSubstr("'x.json'"), HasSubstr("inside each other")));
+}
+
+// A class of the user's may draw random numbers: nobody keeps what it made for the next epoch.
+TEST(PreprocessorTest, IsAskedAgainInEachEpoch) {
+  data::ParquetFolder folder;
+  Dataset dataset = Plus(1, "").transform(numbers(folder));
+  const auto& last = *dataset.plan()->operations.back();
+  EXPECT_FALSE(dynamic_cast<const data::RowOperation&>(last).repeats());
 }
 
 }  // namespace

@@ -256,6 +256,7 @@ SafetensorsImage make_safetensors(std::vector<NamedTensor> tensors,
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header[std::string(kMetadata)] = metadata;
   uint64_t offset = 0;
+  size_t values = 2 + metadata.size();
   std::set<std::string_view> names = {kMetadata};
   for (const NamedTensor& item : tensors) {
     if (!names.insert(item.name).second) {
@@ -269,8 +270,16 @@ SafetensorsImage make_safetensors(std::vector<NamedTensor> tensors,
                          {"shape", item.tensor.sizes().vec()},
                          {"data_offsets", {offset, end}}};
     offset = end;
+    values += 6 + static_cast<size_t>(item.tensor.dim());  // as `count_values` counts them
   }
   std::string text = header.dump();
+  if (text.size() > kLimits.bytes || values > kLimits.values) {
+    throw Error(ErrorKind::kInvalidArgument,
+                str("safetensors: ", tensors.size(), " tensors make a header of ", text.size(),
+                    " bytes and ", values, " values, which would not be read again (at most ",
+                    kLimits.bytes, " bytes and ", kLimits.values,
+                    " values are): put them into several files"));
+  }
   text.resize((text.size() + 7) / 8 * 8, ' ');
   uint64_t length = text.size();
   std::string image(sizeof(length), '\0');

@@ -214,5 +214,15 @@ TEST_F(SafetensorsTest, OnlyFilesAreRead) {
   }
 }
 
+TEST_F(SafetensorsTest, WhatWouldNotBeReadAgainIsNotWritten) {
+  try {
+    make_safetensors({{std::string(100'000'000, 'x'), torch::zeros({1})}}, {});
+    FAIL() << "a header of more than 100 MB";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_THAT(error.what(), HasSubstr("put them into several files"));
+  }
+}
+
 }  // namespace
 }  // namespace manta
