@@ -105,7 +105,7 @@ struct TaskSpec {
   }
 };
 
-/// Whether so many calls of an actor may run at once.
+/// Whether this many calls of an actor may run at once.
 inline bool is_valid_concurrency(int max_concurrency) {
   return max_concurrency >= 1 && max_concurrency <= ActorOptions::kMaxConcurrency;
 }

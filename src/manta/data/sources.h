@@ -35,7 +35,7 @@ struct ReadCsvOptions {
   /// that write_csv wrote are read as what they were.
   bool quoted_can_be_null = true;
   bool hive_partitions = true;  ///< Folders named `year=2020` are columns: see ReadParquetOptions.
-  /// A file is read in parts of about so many bytes, several at a time.
+  /// A file is read in parts of about this many bytes, several at a time.
   int64_t fragment_bytes = 8 << 20;
 };
 
@@ -67,7 +67,7 @@ struct ReadJsonOptions {
   /// Skip fields that the first lines do not have, in objects within lines, too. Default: an error.
   bool ignore_unknown_fields = false;
   bool hive_partitions = true;  ///< Folders named `year=2020` are columns: see ReadParquetOptions.
-  /// A file is read in parts of about so many bytes, several at a time.
+  /// A file is read in parts of about this many bytes, several at a time.
   int64_t fragment_bytes = 8 << 20;
 };
 
@@ -88,7 +88,7 @@ Dataset read_json(const std::vector<std::string>& paths, const ReadJsonOptions& 
 
 struct ReadTextOptions {
   bool drop_empty_lines = true;
-  /// A file is read in parts of about so many bytes, several at a time.
+  /// A file is read in parts of about this many bytes, several at a time.
   int64_t fragment_bytes = 8 << 20;
 };
 

@@ -28,8 +28,8 @@ struct DataParallelSpace {
   }
 };
 
-/// The trainer's run with these values, each of which must be fixed, and with this run_config in
-/// place of its own.
+/// A trainer, or its run, with these values, each of which must be fixed, and with this run_config
+/// in place of its own.
 train::Training override_training(train::Training training, const DataParallelSpace& fixed,
                                   const RunConfig& run_config);
 DataParallelTrainer override_trainer(const DataParallelTrainer& trainer,
