@@ -24,7 +24,7 @@ run: setup
 test: build-release
 	@ctest --preset release -j $(JOBS) || { scripts/failed_tests.sh build/release; exit 1; }
 
-# 10 GB of rows through each operation that needs all of them, with 500 MB of memory, and through a stream; takes 25 GB of disk, and minutes.
+# 10 GB of rows through each operation that needs all of them, with a memory budget of 500 MB, and through a stream; takes 25 GB of disk, and minutes.
 LARGE_ROWS ?= 160000000
 test-large: setup
 	@cmake --preset release >/dev/null

@@ -73,7 +73,7 @@ def table(rows):
     """Only what has been measured."""
     by_name = {(row["name"], row["peer_name"]): row for row in rows}
     by_metric = {row["name"]: row for row in rows}
-    lines = [f"| medians on 2 cores; which machine each is of is in [bench/RESULTS.md](bench/RESULTS.md) | Manta | {RAY} |", "|---|---|---|"]
+    lines = [f"| medians on machines with 2 cores, which [bench/RESULTS.md](bench/RESULTS.md) names | Manta | {RAY} |", "|---|---|---|"]
     for words, metrics, peer, unit in LINES:
         found = [by_name[name, peer] for name in metrics if (name, peer) in by_name]
         if len(found) < len(metrics):

@@ -6,7 +6,7 @@
 
 namespace manta {
 
-/// A wait with no time limit of its own: the thing waited for is watched, and ends in a result or
+/// A wait without a time limit: Manta watches what the caller waits for, which ends in a result or
 /// an error.
 inline constexpr std::chrono::nanoseconds kForever = std::chrono::nanoseconds::max();
 

@@ -75,8 +75,8 @@ TaskSpec construction(const ActorOptions& options, const Arguments&... arguments
 
 }  // namespace detail
 
-/// An object that lives in a process of its own. The process ends when the last handle goes, after
-/// the calls that were made. Handles can be copied, passed to tasks and returned.
+/// An object that lives in a process of its own. The process ends when the last handle is gone and
+/// all calls are done. Handles can be copied, passed to tasks and returned.
 template <class T>
 class ActorHandle {
  public:
@@ -119,7 +119,7 @@ class ActorHandle {
 };
 
 /// Constructs a T in a process of its own and returns at once. If the constructor throws, every
-/// call fails with that.
+/// call fails with that error.
 template <class T, class... Arguments>
 ActorHandle<T> actor(const ActorOptions& options, const Arguments&... arguments) {
   return ActorHandle<T>(detail::create_actor(detail::construction<T>(options, arguments...)));
@@ -131,9 +131,10 @@ requires(!detail::starts_with_options<Arguments..., void>)
   return actor<T>(ActorOptions(), arguments...);
 }
 
-/// One actor for each of `options`, all with the same arguments, none of which is a reference. They
-/// start all or none: their resources are taken together, so two groups cannot each wait for what
-/// the other holds. They are placed together, by the `placement` that all have. They have no names.
+/// One actor for each of `options`, all with the same arguments, none of which is a reference.
+/// Either all start or none: their resources are taken together, so two groups cannot each wait for
+/// what the other holds. They are placed together, by the `placement` that all must share. They
+/// have no names.
 template <class T, class... Arguments>
 std::vector<ActorHandle<T>> actor_group(const std::vector<ActorOptions>& options,
                                         const Arguments&... arguments) {
@@ -146,7 +147,7 @@ std::vector<ActorHandle<T>> actor_group(const std::vector<ActorOptions>& options
 }
 
 /// The living actor of that name. Throws Error(kNotFound) if there is none, (kInvalidArgument) if
-/// it is no T.
+/// it is not a T.
 template <class T>
 ActorHandle<T> get_actor(const std::string& name) {
   return ActorHandle<T>(detail::find_actor(name, typeid(T).name()));
@@ -156,8 +157,8 @@ struct KillOptions {
   bool restart = false;  ///< Let `max_restarts` bring it back, as after a crash.
 };
 
-/// Ends an actor's process at once. The calls under way, and those that wait unless it restarts,
-/// fail with Error(kWorkerLost).
+/// Ends an actor's process at once. Running calls fail with Error(kWorkerLost), and so do waiting
+/// calls unless the actor restarts.
 template <class T>
 void kill(const ActorHandle<T>& actor, KillOptions options = {}) {
   detail::kill_actor(actor.handle(), options.restart);

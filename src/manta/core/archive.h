@@ -58,7 +58,7 @@ class OutArchive : public cereal::OutputArchive<OutArchive, cereal::AllowEmptyCl
 
   std::vector<ObjectId> refs;   ///< References inside the value.
   std::vector<OutgoingFd> fds;  ///< Descriptors of the message.
-  /// Not null: the message is for another host, and what would be descriptors are these.
+  /// Not null: the message is for another host, and these keys take the place of descriptors.
   std::vector<MemoryKey>* keys = nullptr;
 
  private:

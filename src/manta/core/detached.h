@@ -17,10 +17,10 @@ namespace detail {
 pid_t start_detached(TaskSpec spec, const DetachedOptions& options);
 }
 
-/// Runs `function(arguments...)` in a process that outlives this program, however it ends, and
-/// exits when the function returns. It is a program of its own, with its own run, and may use all
-/// of Manta. Arguments must be under 100 KB and contain no references. Returns the process id once
-/// the process has started.
+/// Runs `function(arguments...)` in a process that outlives this program, however the program ends.
+/// The process exits when the function returns. It is a program of its own, with its own run, and
+/// may use all of Manta. Arguments must be under 100 KB and contain no references. Returns the
+/// process id once the process has started.
 template <class F, class... Arguments>
 pid_t run_detached(const DetachedOptions& options, F function, const Arguments&... arguments) {
   detail::require_callable<F>();

@@ -14,11 +14,11 @@ struct InitOptions {
       {};  ///< What tasks and actors may share. Default: what the machine or its cgroup has.
   bool log_to_driver =
       true;  ///< Show workers' output on the driver's standard error, after their names.
-  /// Show a line that several workers print only once, and a second later how often it came since:
-  /// "(rank-1) text [repeated 12x across workers]". Log files keep every line.
+  /// Show a line that several workers print only once, and a second later how often it has come
+  /// since: "(rank-1) text [repeated 12x across workers]". Log files keep every line.
   bool fold_repeated_lines = true;
-  /// Where workers' output goes, one file each, kept after the run. Default: a temporary folder,
-  /// removed at the end.
+  /// The folder for workers' output, one file each, kept after the run. Default: a temporary
+  /// folder, removed at the end.
   std::string log_folder = {};
   /// Holds the run's sockets and temporary files. Default: the system's temporary folder.
   std::string temporary_folder = {};
@@ -28,18 +28,18 @@ struct InitOptions {
   /// was started in, if any: see docs/clusters.md. If the environment has MANTA_CLUSTER, that is
   /// used instead. Default: this machine alone.
   std::string cluster = {};
-  /// Of this machine, for tasks and actors that ask for a node with them. Other machines have those
-  /// of MANTA_NODE_LABELS in the environment of their agents ("zone=a,disk=ssd").
+  /// Labels of this machine, for tasks and actors that ask for a node with them. Other machines
+  /// have those of MANTA_NODE_LABELS in the environment of their agents ("zone=a,disk=ssd").
   Labels labels = {};
 };
 
 /// Call it first in main. It returns in the program that the user started; Manta can be used then.
-/// In the processes that Manta starts from the same binary it never returns: they do their work and
-/// exit.
+/// In the processes that Manta starts from the same binary, init never returns: they do their work
+/// and exit.
 ///
-/// It takes a few milliseconds, to start this binary once more as the zygote, which forks workers
-/// when they are needed. With a cluster it returns when the nodes have joined. Throws Error if it
-/// was called before, if the options are impossible, or if a node does not join.
+/// init takes a few milliseconds: it starts this binary once more as the zygote, which forks
+/// workers when they are needed. With a cluster it returns when the nodes have joined. Throws Error
+/// if it was called before, if the options are impossible, or if a node does not join.
 void init(int argc, char** argv, const InitOptions& options = {});
 
 /// Ends the run: every process that it started, unless detached, and every temporary file. Also

@@ -24,9 +24,8 @@ struct Node {
   std::string address;  ///< At which other nodes reach it; empty if there are no others.
   Resources total = {.cpus = 0};
   Resources free = {.cpus = 0};
-  /// What was declared (see InitOptions::labels), and three that every node has: "node", its
-  /// `host`, "id", its `id`, and "role", which is "driver" for the driver's own and "worker" for
-  /// others.
+  /// The declared labels (see InitOptions::labels), and three that every node has: "node" (its
+  /// `host`), "id" (its `id`) and "role" ("driver" for the driver's own node, "worker" for others).
   Labels labels = {};
   NodeState state = NodeState::kAlive;
   template <class Archive>

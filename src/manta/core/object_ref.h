@@ -143,9 +143,9 @@ WaitResult<T> wait(std::initializer_list<ObjectRef<T>> refs, size_t num_ready = 
 }
 
 /// For programs with an event loop: calls `done` once, when the value is there or has failed, so
-/// that `get` does not wait. If Manta is shut down first, it is called too, and `get` throws. One
-/// thread of Manta makes all these calls, one after the other, in the order in which values arrive.
-/// So `done` should be short, and must not wait for other results or call shutdown().
+/// that `get` does not wait. If Manta is shut down first, `done` is called, too, and `get` throws.
+/// One thread of Manta makes all these calls, one after the other, in the order in which values
+/// arrive. So `done` should be short, and must not wait for other results or call shutdown().
 template <class T>
 void on_ready(const ObjectRef<T>& ref, std::function<void()> done) {
   detail::notify_when_ready(ref.handle(), std::move(done));
@@ -157,8 +157,9 @@ struct CancelOptions {
 };
 
 /// Stops a task, and the tasks that it started, if they are not done. A task that still waits never
-/// starts. `get` of it throws Error(kCancelled) at once. In a running task `is_cancelled()` becomes
-/// true, and its waits throw. A call of an actor is cancelled only if it has not started.
+/// starts. `get` of its reference throws Error(kCancelled) at once. In a running task
+/// `is_cancelled()` becomes true, and its waits throw. A call of an actor is cancelled only if it
+/// has not started.
 template <class T>
 void cancel(const ObjectRef<T>& ref, CancelOptions options = {}) {
   detail::cancel_task(ref.handle(), options.force);

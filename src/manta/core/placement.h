@@ -7,8 +7,8 @@
 
 namespace manta {
 
-/// On which nodes of a cluster processes are placed. On one machine all of them mean the same,
-/// except kStrictSpread: a group of two then has no place.
+/// On which nodes of a cluster processes are placed. On one machine all values mean the same,
+/// except kStrictSpread: a group of two or more has no place there.
 enum class Placement : uint8_t {
   /// On as few nodes as possible; a single task on the fullest node that has room for it, so that
   /// large pieces stay free.

@@ -20,8 +20,8 @@ struct TaskOptions {
   bool retry_exceptions = false;
   /// For messages. Default: the function's own name.
   std::string name = {};
-  /// Which of the nodes that have room it runs on. The strict placements are for groups: a single
-  /// task is placed by kStrictPack as by kPack, by kStrictSpread as by kSpread.
+  /// On which of the nodes that have room the task runs. The strict placements are for groups: for
+  /// a single task, kStrictPack means kPack and kStrictSpread means kSpread.
   Placement placement = Placement::kPack;
   /// Runs only on a node that has all of these: see Node::labels.
   Labels labels = {};
@@ -38,24 +38,27 @@ struct ActorOptions {
   int max_call_retries = 0;
   /// How many of its calls run at once, each on a thread of its own. With 1 they run one after the
   /// other, on the thread that constructed it. With more, the calls of one caller begin in the
-  /// order in which they were made and end in any order; the object must guard what they share, and
-  /// its CPUs are free for others while any of them waits in `get`. From 1 to kMaxConcurrency.
+  /// order in which they were made and end in any order. The object must protect the data that its
+  /// calls share. While any call waits in `get`, others may use the actor's CPUs. From 1 to
+  /// kMaxConcurrency.
   int max_concurrency = 1;
   /// The name by which get_actor finds it. Default: none.
   std::string name = {};
   /// In `ps`, in messages, and before each line that the driver shows. Default: the type's name and
   /// a number.
   std::string process_name = {};
-  /// Its output is appended to this file of the driver's machine, which must not be a symbolic
-  /// link; that of an actor on another node after 100 ms or so. Default: a file in the run's log
-  /// folder.
+  /// The actor's output is appended to this file of the driver's machine, which must not be a
+  /// symbolic link. Output of an actor on another node arrives after 100 ms or so. Default: a file
+  /// in the run's log folder.
   std::string log_path = {};
-  /// Which of the nodes that have room it lives on. In an `actor_group` all must have the same.
+  /// On which of the nodes that have room the actor lives. In an `actor_group` all must have the
+  /// same.
   Placement placement = Placement::kPack;
   /// Lives only on a node that has all of these: see Node::labels.
   Labels labels = {};
 
-  /// The threads start with the actor and live as long. This is more than a machine runs well.
+  /// The threads start with the actor and live as long as it does. A machine does not run this many
+  /// well.
   static constexpr int kMaxConcurrency = 1000;
 };
 
@@ -102,7 +105,7 @@ struct TaskSpec {
   }
 };
 
-/// Whether so many calls of an actor may run at once.
+/// Whether this many calls of an actor may run at once.
 inline bool is_valid_concurrency(int max_concurrency) {
   return max_concurrency >= 1 && max_concurrency <= ActorOptions::kMaxConcurrency;
 }

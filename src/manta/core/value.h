@@ -27,8 +27,8 @@ struct Value {
   std::string inline_body;  ///< The bytes, unless they are large.
   std::shared_ptr<SharedMemory>
       memory;  ///< Large buffers, then the bytes if they are large. Null if neither.
-  /// In the hub of a run on several nodes: where `memory` is, which is null unless that is here,
-  /// too.
+  /// In the hub of a run on several nodes: the nodes that have the memory. `memory` is null unless
+  /// this node has it, too.
   std::shared_ptr<LocatedMemory> located;
   uint64_t body_offset = 0,
            body_size = 0;      ///< Of the bytes in `memory`; size 0 if they are inline.

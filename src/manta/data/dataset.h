@@ -66,12 +66,12 @@ class RowRange;
 
 struct MapBatchesOptions {
   int64_t batch_size = 4096;  ///< Maximum rows: batches do not cross row groups.
-  /// Call the function in so many processes, which share nothing: for functions that several
+  /// Call the function in this many processes, which share nothing: for functions that several
   /// threads must not call at a time, or that may crash. Batches go there and back through shared
-  /// memory, results come in the order of the rows. A process that dies is replaced, and what it
-  /// was given is given to the new one, three times in all. They need no CPU of the run's
-  /// resources, start with the first batch of a pass (in training: of the run) and end with the
-  /// last. 0: on the threads of this process.
+  /// memory, and results come in the order of the rows. A process that dies is replaced, and the
+  /// new one gets its batch; a batch is tried three times in all. The processes take no CPU from
+  /// the run's resources. They start with the first batch of a pass (in training: of the run) and
+  /// end with the last. 0: on the threads of this process.
   int concurrency = 0;
 };
 
@@ -165,15 +165,15 @@ struct RandomSampleOptions {
 };
 
 struct FillNaOptions {
-  /// None: every column that keeps its type: of numbers for a number, of texts for a text.
+  /// None: every column that keeps its type (columns of numbers for a number, of texts for a text).
   std::vector<std::string> columns = {};
 };
 
 struct WindowShuffleOptions {
   /// A window is made of whole row groups with at least this many rows together, before any filter.
-  /// More rows mix better and take more memory: each thread holds a window. One that would take
-  /// more than 128 MiB comes in parts, each of at least this many rows (the last one: what is left)
-  /// and shuffled by itself.
+  /// More rows mix better and take more memory: each thread holds a window. A window that would
+  /// take more than 128 MiB comes in parts, each shuffled by itself. A part has at least this many
+  /// rows, except the last one.
   int64_t rows = 1 << 17;
   std::optional<uint64_t> seed = std::nullopt;  ///< None: drawn when the plan is built.
 };
@@ -181,8 +181,8 @@ struct WindowShuffleOptions {
 struct TrainTestSplitOptions {
   bool shuffle = false;  ///< Draw test rows from everywhere. Default: the last rows.
   std::optional<uint64_t> seed = std::nullopt;  ///< None: drawn when the plan is built.
-  /// Every value of this column (null is one) has the same share of its rows in both parts, to a
-  /// row. Needs `shuffle`, and is an operation on all rows.
+  /// Each value of this column (null is one, too) makes up the same share of both parts, give or
+  /// take a row. Needs `shuffle`, and is an operation on all rows.
   std::string stratify = {};
 };
 
@@ -239,23 +239,24 @@ class Dataset {
   Dataset with_column(const std::string& name, const Expression& value) const;
   /// Adds a column. Throws Error(kInvalidArgument) if there is one of that name.
   Dataset add_column(const std::string& name, const Expression& value) const;
-  /// Other names for columns, {{"old", "new"}}; two may change theirs. They stay where they are.
+  /// Other names for columns, {{"old", "new"}}; two columns may swap names. Columns keep their
+  /// places.
   Dataset rename_columns(const std::map<std::string, std::string>& names) const;
   /// Other types for columns, {{"id", "int32"}}, by the rules and names of Expression::cast: a
   /// value that does not fit fails the read.
   Dataset cast(const std::map<std::string, std::string>& types) const;
   /// Puts a constant where a column is null or NaN. The columns keep their types, unless a named
-  /// one cannot hold the constant: then it becomes int64 or float64, as in `coalesce`. Columns of
-  /// floating-point numbers hold every number that is not too large for them, rounded; without
-  /// names, one for which it is too large is Error(kInvalidArgument).
+  /// one cannot hold the constant: then it becomes int64 or float64, as in `coalesce`. A column of
+  /// floating-point numbers can hold every number, rounded, that is not too large for it. Without
+  /// names, a column for which the number is too large is Error(kInvalidArgument).
   Dataset fill_na(const Expression& value, const FillNaOptions& options = {}) const;
-  /// The first `rows` rows. What comes after them is not read: row groups are skipped if the rows
-  /// of each are known (Parquet without filters before it); else it reads one after the other until
-  /// there are enough, and keeps the rows in a temporary file.
+  /// The first `rows` rows. Later rows are not read. If the number of rows of each row group is
+  /// known (Parquet without filters before it), row groups are skipped. Otherwise limit reads one
+  /// row group after the other until there are enough rows, and keeps the rows in a temporary file.
   Dataset limit(int64_t rows) const;
-  /// Each row with this probability, from 0 to 1. Which rows depends on the seed and on the place
-  /// of the row (its row group, and which of its rows it is), not on threads. Must come before any
-  /// `window_shuffle`.
+  /// Keeps each row with this probability, from 0 to 1. The choice depends on the seed and on the
+  /// row's place (its row group, and its number in that group), not on threads. Must come before
+  /// any `window_shuffle`.
   Dataset random_sample(double fraction, const RandomSampleOptions& options = {}) const;
   /// Keeps these columns, in this order.
   Dataset select_columns(const std::vector<std::string>& names) const;
@@ -268,10 +269,10 @@ class Dataset {
   /// write to the memory of the batch, which may hold the rows of other batches and of later
   /// epochs.
   ///
-  /// It also runs in other processes of this program, where variables that `main` has set are not
-  /// set. Pass what it needs as `args`, of any type that `remote` takes as an argument (structs
-  /// with a `serialize`, containers, Json, Arrow tables). Every process, this one included, calls
-  /// it with a copy that was written and read back once.
+  /// The function also runs in other processes of this program, where variables that `main` has set
+  /// are not set. Pass what it needs as `args`, of any type that `remote` takes as an argument
+  /// (structs with a `serialize`, containers, Json, Arrow tables). Every process, this one
+  /// included, calls it with a copy that was written and read back once.
   ///
   ///     Batch scale(const Batch& batch, const Scale& by);
   ///     dataset.map_batches(scale, {.column = "fare", .factor = 2})
@@ -304,8 +305,8 @@ class Dataset {
     return *this;
   }
   /// Calls a function with each row (row.h), on several threads at a time. It is a plain function
-  /// or a lambda without captures, with or without arguments, of which all holds that map_batches
-  /// says:
+  /// or a lambda without captures, with or without arguments. What map_batches says of functions
+  /// and arguments holds here, too:
   ///
   ///     Row scaled(Row row, const double& by) {
   ///       row.set("fare", row.get<double>("fare") * by);
@@ -367,16 +368,16 @@ class Dataset {
     return *this;
   }
   /// Puts row groups in a random order and permutes the rows within windows of them. Each epoch has
-  /// a new order, always the same for one (seed, epoch). At most one in a plan.
+  /// a new order, which depends only on the seed and the epoch. At most one in a plan.
   Dataset window_shuffle(const WindowShuffleOptions& options = {}) const;
   /// The same, by the name that Ray gives it.
   Dataset random_shuffle_each_window(const WindowShuffleOptions& options = {}) const {
     return window_shuffle(options);
   }
-  /// In training, so many epochs, or epochs without end: `DataShard::iter_epochs` gives them. Each
-  /// has all rows, in the order that the shuffles of the plan give it. Everything else (`count`,
-  /// `take`, `iter_batches`, a sort after it) is of one epoch. At most one in a plan, and none in
-  /// the other side of a join, union or zip.
+  /// In training, this many epochs, or epochs without end: `DataShard::iter_epochs` gives them.
+  /// Each has all rows, in the order that the shuffles of the plan give it. Everything else
+  /// (`count`, `take`, `iter_batches`, a sort after it) sees one epoch. At most one in a plan, and
+  /// none in the other side of a join, union or zip.
   Dataset repeat() const;
   Dataset repeat(int64_t times) const;
 
@@ -390,26 +391,27 @@ class Dataset {
   Dataset sort(const Name& key, const SortOptions& options = {}) const {
     return sort(std::vector<std::string>{key}, options);
   }
-  /// All rows in a random order, a function of the seed and of the order before. The same in every
-  /// epoch, unless `reshuffle_each_epoch`.
+  /// All rows in a random order, which depends on the seed and on the order before. It is the same
+  /// in every epoch, unless `reshuffle_each_epoch`.
   Dataset random_shuffle(const RandomShuffleOptions& options = {}) const;
-  /// Row groups, or what else is read at a time, in a random order, the same in every epoch. Rows
-  /// within them stay as they are, and everything streams.
+  /// Puts row groups, or the fragments that other sources read, in a random order, the same in
+  /// every epoch. The rows within each keep their order, and everything streams.
   Dataset randomize_block_order(const RandomizeBlockOrderOptions& options = {}) const;
-  /// The same rows in so many blocks of equal size, to a row (fewer if there are fewer rows). A
-  /// block is what is read at a time. Running it throws Error(kInvalidArgument) if a block would
-  /// have more than 512 MiB.
+  /// The same rows in this many blocks, whose sizes differ by at most a row (fewer blocks if there
+  /// are fewer rows). A block is what is read at a time. Running it throws Error(kInvalidArgument)
+  /// if a block would have more than 512 MiB.
   Dataset repartition(int64_t num_blocks) const;
   /// Groups of rows with equal keys, to aggregate or to map: see grouped.h.
   GroupedDataset groupby(const std::vector<std::string>& keys,
                          const GroupByOptions& options = {}) const;
   template <std::convertible_to<std::string> Name>
   GroupedDataset groupby(const Name& key, const GroupByOptions& options = {}) const;
-  /// Rows of this data set (the left) beside rows of another one with equal keys. Keys must be of
-  /// the same type on both sides. Null equals nothing; NaN equals NaN, and -0.0 equals 0.0. Rows
-  /// come in the order of the left, those of one left row in the order of the right; of a right
-  /// join the other way round. Of an outer join, rows of the right without a partner come last.
-  /// The columns are those of the left, then those of the right without its keys.
+  /// Rows of this data set (the left), each next to the rows of another data set (the right) with
+  /// equal keys. Keys must be of the same type on both sides. Null equals nothing; NaN equals NaN,
+  /// and -0.0 equals 0.0. Rows come in the order of the left, and for one left row in the order of
+  /// the right; in a right join it is the other way round. In an outer join, rows of the right
+  /// without a partner come last. The columns are those of the left, then those of the right
+  /// without its keys.
   Dataset join(const Dataset& right, const std::vector<std::string>& on,
                const JoinOptions& options = {}) const;
   template <std::convertible_to<std::string> Name>
@@ -419,11 +421,11 @@ class Dataset {
   /// The rows of this data set, then those of the others, which have the same columns.
   Dataset union_with(const std::vector<Dataset>& others) const;
   Dataset union_with(const Dataset& other) const { return union_with(std::vector<Dataset>{other}); }
-  /// The columns of both, row by row. Reading fails if they do not have as many rows.
+  /// The columns of both, row by row. Reading fails if their numbers of rows differ.
   Dataset zip(const Dataset& right, const ZipOptions& options = {}) const;
   /// Runs the plan now and keeps its rows in a temporary file for as long as a Dataset made of this
   /// one lives. Other processes, such as the data reader of a training run, and programs that load
-  /// the plan, run it once for themselves.
+  /// the plan, each run it once.
   Dataset materialize() const;
   /// n data sets of consecutive rows. These three materialise the rows first.
   std::vector<Dataset> split(int64_t n, const SplitOptions& options = {}) const;
@@ -433,13 +435,14 @@ class Dataset {
   std::vector<Dataset> split_proportionately(const std::vector<double>& proportions) const;
   /// One row of results: `ds.aggregate({agg::sum("fare"), agg::max("tip")})`. See aggregate.h.
   std::shared_ptr<arrow::RecordBatch> aggregate(const std::vector<Aggregate>& aggregates) const;
-  /// Of all rows, by the rules of aggregate.h. Null, or nothing, if there are no values.
+  /// An aggregate of all rows, by the rules of aggregate.h. Null, or nothing, if there are no
+  /// values.
   std::shared_ptr<arrow::Scalar> sum(const std::string& column) const;
   std::shared_ptr<arrow::Scalar> min(const std::string& column) const;
   std::shared_ptr<arrow::Scalar> max(const std::string& column) const;
   std::optional<double> mean(const std::string& column) const;
   std::optional<double> std(const std::string& column, int ddof = 1) const;
-  /// The different values of a column, in rising order, NaN and then null last.
+  /// The different values of a column in ascending order, with NaN and then null last.
   std::shared_ptr<arrow::ChunkedArray> unique(const std::string& column) const;
   /// Bytes of all rows as Arrow data. Runs the plan, unless it is materialised.
   int64_t size_bytes() const;
@@ -493,23 +496,23 @@ class Dataset {
 
   /// Writes all rows to files in a folder, in order: part-00000.parquet, part-00001.parquet, ...
   /// Makes the folder if it is not there. Returns the number of rows; for none, there is one file
-  /// with the columns only. Each file appears with all its content, also if the program is killed
-  /// meanwhile; then some of the files may be there, and others not. If it fails, the files that it
-  /// has written are removed. Old files that it replaces are removed when all new ones, which have
-  /// other names, are there and on the disk; Error(kIo) if one cannot be removed. It writes at most
-  /// 100,000 files. Throws Error(kInvalidArgument) if folders below this one have files of the
-  /// kind: a reader of the folder would read them, too.
+  /// with the columns only. Each file appears with all its content, even if the program is killed
+  /// while writing; then some of the files may be there, and others not. If writing fails, the new
+  /// files are removed. New files have other names than the old ones that they replace; the old
+  /// ones are removed when all new ones are there and on the disk. Throws Error(kIo) if an old file
+  /// cannot be removed. Writes at most 100,000 files. Throws Error(kInvalidArgument) if folders
+  /// below this one have files of that kind: a reader of the folder would read them, too.
   int64_t write_parquet(const std::string& folder, const WriteParquetOptions& options = {}) const;
   /// The same as CSV, as read_csv reads it. Throws Error(kInvalidArgument) for columns of lists and
   /// other nested types.
   int64_t write_csv(const std::string& folder, const WriteCsvOptions& options = {}) const;
-  /// The same as JSON, an object a line, as read_json reads it: part-00000.jsonl, ... Numbers keep
-  /// all their digits; times are texts, as in CSV, and durations integers in their unit; binary
-  /// values must be UTF-8; maps are lists of {"key", "value"}. Throws Error(kInvalidArgument) for
-  /// columns of unions and intervals.
+  /// The same as JSON, one object per line, as read_json reads it: part-00000.jsonl, ... Numbers
+  /// keep all their digits; times are texts, as in CSV, and durations integers in their unit;
+  /// binary values must be UTF-8; maps are lists of {"key", "value"}. Throws
+  /// Error(kInvalidArgument) for columns of unions and intervals.
   int64_t write_json(const std::string& folder, const WriteJsonOptions& options = {}) const;
-  /// The same of one column, as arrays of numpy's format: part-00000.npy, ... Numbers and booleans
-  /// are arrays of one dimension, fixed-size lists of them of as many more. Throws
+  /// Writes one column as arrays in numpy's format: part-00000.npy, ... Numbers and booleans become
+  /// arrays of one dimension; each level of fixed-size lists adds a dimension. Throws
   /// Error(kInvalidArgument) for other types and for nulls. While a file is written, its rows are
   /// in a temporary file.
   int64_t write_numpy(const std::string& folder, const WriteNumpyOptions& options = {}) const;

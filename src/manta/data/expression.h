@@ -24,9 +24,9 @@ struct ExpressionNode;
 /// whatever types hold them; neither side is rounded or wrapped. Arithmetic on integers is done in
 /// int64, and a result that does not fit fails the read. With a floating-point number or a decimal
 /// on one side, it is done in double. A division gives a double, even of two integers; division by
-/// zero gives an infinity or NaN. If an operand is null, the result is null, except for && and ||,
-/// which look at the other side (false && null is false), and for what says otherwise below. A text
-/// literal beside a time column is read as a time: `col("pickup") >= "2020-01-15"`.
+/// zero gives an infinity or NaN. If an operand is null, the result is null. Exceptions are && and
+/// ||, which look at the other side (false && null is false), and functions that say so below. A
+/// text literal next to a time column is read as a time: `col("pickup") >= "2020-01-15"`.
 ///
 /// Times and durations: time - time is a duration, time + duration a time, and durations can be
 /// added, subtracted, multiplied by an integer and divided by each other (a double). They are exact
@@ -69,8 +69,8 @@ class Expression {
   /// "float32", "float64", "string", "large_string", "binary", "large_binary", "date32", "date64",
   /// "time32[s]", "time32[ms]", "time64[us]", "time64[ns]", "timestamp[us]" and "duration[us]" (or
   /// s, ms, ns), "timestamp[us, tz=Europe/Berlin]", "decimal128(10, 2)" or "decimal256(50, 2)". A
-  /// value that does not fit (300.5 as an int32, "x" as a number) fails the read. A timestamp as a
-  /// date or as a time of day is that part of it.
+  /// value that does not fit (300.5 as an int32, "x" as a number) fails the read. Casting a
+  /// timestamp to a date or a time of day gives that part of it.
   Expression cast(const std::string& type) const;
   /// True for NaN. Of integers and decimals false.
   Expression is_nan() const;
@@ -78,7 +78,7 @@ class Expression {
   Expression is_in(const std::vector<Expression>& constants) const;
   /// Not less than the one and not greater than the other: `low <= x && x <= high`.
   Expression between(const Expression& low, const Expression& high) const;
-  /// This where there is a value, else `value`: coalesce(*this, value).
+  /// This expression where it has a value, else `value`: coalesce(*this, value).
   Expression fill_null(const Expression& value) const;
 
   // ---- Of numbers. Integers stay int64 and others are float64, unless it says otherwise.
@@ -87,8 +87,8 @@ class Expression {
   Expression sign() const;  ///< -1, 0 or 1; of NaN, NaN.
   Expression floor() const;
   Expression ceil() const;
-  /// To so many digits behind the point; a half to the even neighbour, as pandas and NumPy do.
-  /// With -2, to hundreds.
+  /// Rounds to this many digits after the decimal point, a half to the even neighbour, as pandas
+  /// and NumPy do. With -2, to hundreds.
   Expression round(int digits = 0) const;
   /// Not below `low` and not above `high`: min_of(max_of(x, low), high).
   Expression clip(const Expression& low, const Expression& high) const;
@@ -121,8 +121,8 @@ class Expression {
   Expression contains(const Expression& text) const;
   Expression starts_with(const Expression& text) const;
   Expression ends_with(const Expression& text) const;
-  /// `length` characters from the one at `start` on (the first is 0; -1 is the last). Without a
-  /// length, all of them. What lies outside of the text is left out.
+  /// `length` characters from `start` on (the first character is 0; -1 is the last). Without a
+  /// length, all characters from there on. Positions outside of the text are left out.
   Expression substring(int64_t start, int64_t length) const;
   Expression substring(int64_t start) const;
 
@@ -150,8 +150,8 @@ class Expression {
   friend Expression operator-(const Expression& a, const Expression& b);
   friend Expression operator*(const Expression& a, const Expression& b);
   friend Expression operator/(const Expression& a, const Expression& b);
-  /// The rest of a division, with the sign of the left side, as in C++. Of integers exact, and by
-  /// zero an error; of others as std::fmod.
+  /// The remainder of a division, with the sign of the left side, as in C++. For integers it is
+  /// exact, and division by zero is an error. For others it is std::fmod.
   friend Expression operator%(const Expression& a, const Expression& b);
   friend Expression operator-(const Expression& a);
   friend Expression operator==(const Expression& a, const Expression& b);
@@ -185,10 +185,10 @@ class Expression {
 
 /// The column of that name, at the point in the plan where the expression is used.
 Expression col(const std::string& name);
-/// A constant, where a plain C++ value would not become an Expression by itself: `lit(1) / 3`.
+/// A constant, for places where C++ does not convert a plain value to an Expression: `lit(1) / 3`.
 Expression lit(const Expression& value);
 
-/// The seconds from one time to another without the whole days: 0 to 86399, like pandas' `(end -
+/// The seconds from one time to another, without whole days: 0 to 86399, like pandas' `(end -
 /// begin).dt.seconds`. An end one second before its begin gives 86399. An int32.
 Expression seconds_between(const Expression& begin, const Expression& end);
 /// The hour of a time, 0 to 23; in local time if the column has a time zone. An int32.
@@ -204,10 +204,10 @@ Expression max_of(const Expression& a, const Expression& b);
 /// The first that is not null.
 Expression coalesce(const std::vector<Expression>& values);
 
-/// `a` where the condition is true; `b` where it is false or null. What is not chosen cannot fail
-/// the read: `if_else(col("n") != 0, col("sum") % col("n"), 0)`. As for all that chooses between
-/// values, a constant takes the type of a column if that type holds it; integers of different types
-/// become int64, other numbers float64.
+/// `a` where the condition is true; `b` where it is false or null. A value that is not chosen
+/// cannot fail the read: `if_else(col("n") != 0, col("sum") % col("n"), 0)`. As in all choices
+/// between values, a constant takes the type of a column if that type can hold it; integers of
+/// different types become int64, other numbers float64.
 Expression if_else(const Expression& condition, const Expression& a, const Expression& b);
 
 /// The value of the first condition that is true:

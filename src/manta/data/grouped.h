@@ -31,9 +31,9 @@ class GroupedDataset {
   }
   Dataset unique(const std::string& column) const { return aggregate({agg::unique(column)}); }
 
-  /// Calls a function of the kind that `map_batches` takes with all rows of a group, in the order
-  /// in which they are, and gives what it returns, group after group. Several threads call it at a
-  /// time, so some groups, two for each thread, must fit into memory.
+  /// Calls a function, of the kind that `map_batches` takes, with all rows of a group in their
+  /// order. The results come group after group. Several threads call the function at a time, so two
+  /// groups for each thread must fit into memory.
   template <data::TakesBatch F>
   Dataset map_groups(F function) const {
     return map_function(data::detail::make_plan_function(function, {}));

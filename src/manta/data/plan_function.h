@@ -48,9 +48,9 @@ struct BoundFunction {
 };
 
 /// A function of map_batches, map, flat_map or filter with its arguments, or an aggregate
-/// (custom_aggregate.h), as a plan holds it.
-/// Between processes of one run it is sent with cereal: its address in this build and the
-/// serialised arguments. A file has only its name; see `named`.
+/// (custom_aggregate.h), as a plan holds it. Processes of one run send it to each other with
+/// cereal: its address in this build and the serialised arguments. A file has only its name; see
+/// `named`.
 class PlanFunction {
  public:
   PlanFunction() = default;
@@ -60,7 +60,7 @@ class PlanFunction {
   /// Throws Error(kInvalidArgument) if it is an aggregate.
   BatchPtr operator()(const BatchPtr& batch) const;
   FunctionKind kind() const { return bound_->kind; }
-  /// Null if it is none.
+  /// Null if it is not an aggregate.
   const std::shared_ptr<const AggregateCalls>& aggregate() const { return bound_->aggregate; }
   /// Its arguments, if they are a T; else null.
   template <class T>

@@ -20,10 +20,10 @@ struct Scalar;
 
 namespace manta {
 
-/// A value of a row: null, a boolean, a number, a text, a list of those, or any Arrow scalar. Made
-/// of C++ values by themselves. Signed integers, and unsigned ones of less than 64 bits, are int64;
-/// uint64_t is uint64; floating-point numbers are float64. An empty std::optional is a null of its
-/// type.
+/// A value of a row: null, a boolean, a number, a text, a list of those, or any Arrow scalar. C++
+/// values convert to it implicitly. Signed integers, and unsigned ones of less than 64 bits, are
+/// int64; uint64_t is uint64; floating-point numbers are float64. An empty std::optional is a null
+/// of its type.
 class RowValue {
  public:
   using Scalar = std::shared_ptr<arrow::Scalar>;
@@ -123,12 +123,12 @@ class Row {
   bool has(const std::string& name) const;
   std::vector<std::string> columns() const;
 
-  /// Adds a column, or replaces its value. In a batch that a function gives back, a column that was
-  /// there keeps its type if all values that were set are of the same kind (integers, floating
-  /// point, text, boolean) and fit it; a float32 rounds. Else it gets the type of the values, and
-  /// so does a new column.
+  /// Adds a column, or replaces its value. In a batch that a function returns, an existing column
+  /// keeps its type if all values that were set are of the type's kind (integers, floating point,
+  /// text, boolean) and fit it; a float32 rounds. Otherwise it gets the type of the values, and so
+  /// does a new column.
   Row& set(const std::string& name, RowValue value);
-  /// Removes it. Throws Error(kNotFound) if it is not there.
+  /// Removes a column. Throws Error(kNotFound) if it is not there.
   Row& drop(const std::string& name);
   /// `{id: 1, text: "a"}`, for people; long values are cut.
   std::string to_string() const;

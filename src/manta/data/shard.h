@@ -20,8 +20,8 @@ struct ShardState;
 struct ShardBatchOptions {
   int64_t batch_size = 256;  ///< Rows for each worker and step.
   /// Rows of a step for all workers together, instead of batch_size: then the steps are the same
-  /// for any number of workers. At least 2 x workers - 1, so that any rest gives each of them a
-  /// row.
+  /// for any number of workers. At least 2 x workers - 1, so that any remaining rows give each
+  /// worker at least one.
   int64_t global_batch_size = 0;
   bool drop_last = false;  ///< Leave out a last step of fewer rows.
 };
@@ -109,9 +109,9 @@ class ShardEpochs {
 
 /// What one worker sees of a data set. All workers take the same steps: step k of an epoch is rows
 /// [kG, (k+1)G) of what the data set gives, G rows for all workers together, and each takes its
-/// part of them. A rest of under half a step (with batch_size also one that does not give every
-/// worker two rows) joins the last step; a larger one is a step of its own. So every row is used
-/// exactly once per epoch, whatever the number of workers.
+/// part of them. If fewer rows than half a step are left at the end (with batch_size also: fewer
+/// than two rows for each worker), they join the last step; otherwise they are a step of their own.
+/// So every row is used exactly once per epoch, whatever the number of workers.
 ///
 /// Every worker must iterate over it, in the same way.
 class DataShard {
@@ -123,8 +123,8 @@ class DataShard {
   /// `for (int64_t epoch = shard.epoch(); epoch < epochs; ++epoch)` is a loop that can be resumed.
   int64_t epoch() const;
 
-  /// The epochs that are left, as many as Dataset::repeat says, or `epochs` in all. They count from
-  /// the first one of the run, so a run that goes on after a failure reads those that are missing.
+  /// The remaining epochs, of as many as Dataset::repeat says, or of `epochs` in all. Epochs count
+  /// from the first one of the run, so a run that goes on after a failure reads the missing ones.
   /// Throws Error(kInvalidArgument) if neither says how many.
   ///
   ///     for (const ShardEpoch& epoch : shard.iter_epochs()) {
@@ -134,14 +134,15 @@ class DataShard {
   ShardEpochs iter_epochs() const;
   ShardEpochs iter_epochs(int64_t epochs) const;
 
-  /// One epoch, from where a restored run left it to its end. If what this returns is
-  /// destroyed before, as when a range-for over it is left early, the epoch counts as over. A
-  /// batch's memory may be kept; as long as it is, the data reader has that much less to read into.
+  /// One epoch; for a restored run, the rest of the epoch that it had begun. If the returned object
+  /// is destroyed before the end, as when you leave a range-for early, the epoch counts as over.
+  /// You may keep a batch's memory; until you release it, the data reader has that much less to
+  /// read into.
   ShardBatches iter_batches(const ShardBatchOptions& options = {}) const;
   /// The same for the functions of frameworks, which make their own kind of batch of each slice
   /// (shard_internal.h).
   std::shared_ptr<data::ShardPass> begin_pass(const ShardBatchOptions& options) const;
-  /// For a framework that trains on one epoch, over and over: the first one from its beginning,
+  /// For a framework that trains on one epoch over and over: the first epoch from its beginning,
   /// also after a restart.
   std::shared_ptr<data::ShardPass> begin_first_epoch(const ShardBatchOptions& options) const;
 

@@ -13,7 +13,7 @@
 
 struct ArrowArrayStream;  // of <arrow/c/abi.h>
 
-/// Where data sets come from, beside read_parquet (dataset.h).
+/// Where data sets come from, besides read_parquet (dataset.h).
 namespace manta::data {
 
 struct ReadCsvOptions {
@@ -21,20 +21,21 @@ struct ReadCsvOptions {
   /// Types by column, instead of those that are inferred: {{"zip", "string"}}. Names as for `cast`,
   /// and "null". Durations are integers in their unit.
   std::map<std::string, std::string> column_types = {};
-  /// Of files without a header line.
+  /// The names of the columns, for files without a header line.
   std::vector<std::string> column_names = {};
   char delimiter = ',';
-  /// Around values with delimiters or line ends in them; twice for itself. '\0': there are none.
+  /// Stands around values that contain delimiters or line ends; a quote in a value is written
+  /// twice. '\0': no quotes.
   char quote = '"';
   /// What stands for null, in columns of any type but string.
   std::vector<std::string> null_values = {"",     "NA",   "N/A", "n/a", "#N/A", "#NA", "NULL",
                                           "null", "None", "NaN", "nan", "-NaN", "-nan"};
   bool strings_can_be_null = false;  ///< In columns of strings, too.
-  /// Also if it is in quotes. With false, and `strings_can_be_null`, the nulls and the empty texts
-  /// that write_csv wrote come back as what they were.
+  /// A quoted value can be null, too. With false, and `strings_can_be_null`, nulls and empty texts
+  /// that write_csv wrote are read as what they were.
   bool quoted_can_be_null = true;
   bool hive_partitions = true;  ///< Folders named `year=2020` are columns: see ReadParquetOptions.
-  /// A file is read in parts of about so many bytes, several at a time.
+  /// A file is read in parts of about this many bytes, several at a time.
   int64_t fragment_bytes = 8 << 20;
 };
 
@@ -42,11 +43,12 @@ struct ReadCsvOptions {
 /// *.csv files in folders. All files must have the same header. Lines end in \\n, \\r\\n or \\r;
 /// empty lines do not count; a byte order mark is skipped.
 ///
-/// Types are those of the first values of the first file that has any (1 MiB, at most 100,000
-/// rows): the first of null, int64, uint64, bool, date32, time32[s], timestamp[s], timestamp[ns],
-/// these with a time zone, float64, string, binary that all of them fit. Integers of more than 64
-/// bits, if there are no fractions, are strings: as float64 they would be rounded. Reads that
-/// sample; the files are read once more when the parts are needed, to find where records end.
+/// Types are inferred from the first values of the first file that has any (1 MiB, at most 100,000
+/// rows): the first type that fits all of them, of null, int64, uint64, bool, date32, time32[s],
+/// timestamp[s], timestamp[ns], these with a time zone, float64, string, binary. Integers of more
+/// than 64 bits, if there are no fractions, are strings: as float64 they would be rounded. This
+/// call reads that sample. The files are read once more when their parts are needed, to find where
+/// records end.
 ///
 /// Throws Error(kNotFound) for a file or a column that does not exist, Error(kInvalidArgument) for
 /// two columns of the same name. When rows are read: Error(kCorrupt) for a line with too few or too
@@ -58,22 +60,22 @@ Dataset read_csv(const std::vector<std::string>& paths, const ReadCsvOptions& op
 struct ReadJsonOptions {
   std::vector<std::string> columns = {};  ///< In this order; other fields are skipped. None: all.
   /// Types by column, instead of those that are inferred: names as for read_csv, or nested ones as
-  /// {{"list", type}} and {{"struct", {{name, type}, ...}}}. Where the type is "string", numbers
-  /// and booleans are taken, too, as they are written. Decimals are numbers that have no more
-  /// digits than the type. A column that no line has is one of nulls.
+  /// {{"list", type}} and {{"struct", {{name, type}, ...}}}. A "string" column also takes numbers
+  /// and booleans, as they are written. Decimals are numbers that have no more digits than the
+  /// type. A column that no line has is all nulls.
   std::map<std::string, Json> column_types = {};
   /// Skip fields that the first lines do not have, in objects within lines, too. Default: an error.
   bool ignore_unknown_fields = false;
   bool hive_partitions = true;  ///< Folders named `year=2020` are columns: see ReadParquetOptions.
-  /// A file is read in parts of about so many bytes, several at a time.
+  /// A file is read in parts of about this many bytes, several at a time.
   int64_t fragment_bytes = 8 << 20;
 };
 
-/// Rows of files of JSON objects, one a line. Paths are as for read_parquet, with *.json, *.jsonl
+/// Rows of files of JSON objects, one per line. Paths are as for read_parquet, with *.json, *.jsonl
 /// and *.ndjson files in folders. Objects and lists within a line become structs and lists; a field
 /// that a line does not have is null there; blank lines do not count.
 ///
-/// Types are those of the first lines of the first file that has any (1 MiB): booleans, int64,
+/// Types are inferred from the first lines of the first file that has any (1 MiB): booleans, int64,
 /// uint64, float64, texts as date32, time32[s], timestamp[s], timestamp[ns] (also with a time zone)
 /// or string, as in read_csv, lists, structs. Integers of more than 64 bits need a type from you.
 ///
@@ -86,7 +88,7 @@ Dataset read_json(const std::vector<std::string>& paths, const ReadJsonOptions& 
 
 struct ReadTextOptions {
   bool drop_empty_lines = true;
-  /// A file is read in parts of about so many bytes, several at a time.
+  /// A file is read in parts of about this many bytes, several at a time.
   int64_t fragment_bytes = 8 << 20;
 };
 
@@ -126,9 +128,9 @@ struct ReadImagesOptions {
 /// A row for each PNG or JPEG file: its pixels, in a column "image" of uint8 as fixed-size lists
 /// [height][width][channels], of which `iter_torch_batches` makes one tensor. Paths are as for
 /// read_parquet, with *.png, *.jpg and *.jpeg files in folders. Images have at most 64 Mi pixels;
-/// their orientation tags are not looked at. They are converted to `mode` before they are resized.
-/// Throws Error(kCorrupt) for a damaged file,
-/// Error(kInvalidArgument) for one of another format or size, when its row is read.
+/// their orientation tags are ignored. They are converted to `mode` before they are resized. Throws
+/// Error(kCorrupt) for a damaged file, Error(kInvalidArgument) for one of another format or size,
+/// when its row is read.
 Dataset read_images(const std::string& path, const ReadImagesOptions& options = {});
 Dataset read_images(const std::vector<std::string>& paths, const ReadImagesOptions& options = {});
 
@@ -138,18 +140,18 @@ struct ReadSqlOptions {
   std::map<std::string, std::string> column_types = {};
 };
 
-/// The rows that a SELECT gives of a SQLite file, in the order in which SQLite gives them: that of
-/// its ORDER BY, or of the rowid if it reads one table. The same file and query give the same
-/// order, by which parts of the rows can be read each by a run of its own: functions that give
-/// something else in each run (random, the time that it is now) are Error(kInvalidArgument). The
-/// file is one of this machine; it is opened for reading only, and the query can do nothing but
-/// read it. Both are part of the plan.
+/// The rows that a SELECT on a SQLite file gives, in SQLite's order: that of the query's ORDER BY,
+/// or of the rowid if it reads one table. Parts of the rows may each be read by a run of the query
+/// of their own, so each run must give the same rows in the same order. Functions that give
+/// something else in each run (random, the current time) are Error(kInvalidArgument). The file must
+/// be on this machine. It is opened for reading only, and the query can do nothing but read it.
+/// File and query are part of the plan.
 ///
-/// A column's type is that which its table declares (INTEGER: int64, REAL: float64, TEXT: string,
+/// A column's type is the one that its table declares (INTEGER: int64, REAL: float64, TEXT: string,
 /// BLOB: binary), or that of the values in the first 1,000 rows. When rows are read, a value of
 /// another type is Error(kInvalidArgument), which names column and row. A file that has changed
-/// (its size, or the time of its last change) is Error(kCorrupt). Rows are counted, by running the
-/// query, when their number is first needed. While a data set is in use, SQLite holds a shared lock
+/// (its size, or the time of its last change) is Error(kCorrupt). When the number of rows is first
+/// needed, the query is run to count them. While a data set is in use, SQLite holds a shared lock
 /// of the file.
 Dataset read_sql(const std::string& path, const std::string& query,
                  const ReadSqlOptions& options = {});
@@ -164,16 +166,15 @@ Dataset range(int64_t rows);
 Dataset from_arrow(const std::shared_ptr<arrow::Table>& table);
 Dataset from_arrow(const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches);
 
-/// All rows of a stream of Arrow's C data interface, which it takes over, in memory. As from_arrow
-/// otherwise.
+/// All rows of a stream of Arrow's C data interface, in memory. Takes over the stream. Otherwise as
+/// from_arrow.
 Dataset from_arrow_stream(ArrowArrayStream* stream);
 
-/// Rows from JSON objects, by the names of their fields, in alphabetical order:
-/// `from_items({{{"x", 1}, {"y", true}}, {{"x", 2.5}}})`. A field that is missing is null. Values
-/// are booleans, integers (int64), numbers (float64; also if only some have a fraction) or texts.
-/// Items that are no objects are a column "item". Throws Error(kInvalidArgument) that names the
-/// item if its value does not fit those before it, or is a list or an object. As from_arrow
-/// otherwise.
+/// Rows from JSON objects, by the names of their fields, in alphabetical order: `from_items({{{"x",
+/// 1}, {"y", true}}, {{"x", 2.5}}})`. A field that is missing is null. Values are booleans,
+/// integers (int64), numbers (float64; also if only some have a fraction) or texts. Items that are
+/// not objects make a column "item". Throws Error(kInvalidArgument) that names the item if its
+/// value does not fit those before it, or is a list or an object. Otherwise as from_arrow.
 Dataset from_items(const std::vector<Json>& items);
 
 }  // namespace manta::data

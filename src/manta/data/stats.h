@@ -6,8 +6,8 @@
 
 namespace manta {
 
-/// Where the time of a pass over a data set went. All times are in seconds, and all but two are
-/// sums over the threads that worked at the same time.
+/// Where the time of a pass over a data set went. All times are in seconds. All but `seconds` and
+/// `wait_seconds` are sums over the threads that worked at the same time.
 struct DatasetStats {
   struct OperationTime {
     std::string operation;
@@ -21,8 +21,8 @@ struct DatasetStats {
   int64_t bytes = 0;         ///< Of the rows, as Arrow data.
   int64_t rows_decoded = 0;  ///< Before filters.
   double read_seconds = 0;   ///< Waiting for bytes of files.
-  /// Making columns of them. Of Parquet files at addresses, requests are part of it: they run
-  /// ahead.
+  /// Making columns of these bytes. For Parquet files at addresses this includes requests, which
+  /// run ahead.
   double decode_seconds = 0;
   double temporary_seconds = 0;  ///< Reading rows that operations on all rows gave.
   std::vector<OperationTime> operations;

@@ -6,12 +6,13 @@
 #include <vector>
 
 /// Options of the operations that need all rows at once. They run on DuckDB, which is loaded when
-/// it is first needed, and spills to the run's temporary folder what exceeds `memory_bytes`.
-/// The rows of sorts, shuffles and joins stay in memory if a quarter of that is enough for them,
-/// and are put into order when they are read. All others are written to a temporary file.
+/// it is first needed, and which spills what exceeds `memory_bytes` to the run's temporary folder.
+/// The rows of sorts, shuffles and joins stay in memory if a quarter of `memory_bytes` is enough
+/// for them; they are put into order when they are read. All other rows are written to a temporary
+/// file.
 namespace manta {
 
-/// Where rows with a null key come. Rows with NaN come between them and the others.
+/// Whether rows with a null key come last or first. Rows with NaN come between them and the others.
 enum class Nulls { kLast, kFirst };
 
 struct SortOptions {
@@ -25,8 +26,8 @@ struct SortOptions {
 
 struct RandomShuffleOptions {
   std::optional<uint64_t> seed = std::nullopt;  ///< None: drawn when the plan is built.
-  /// A new order in each epoch. It costs the shuffle again each time; `window_shuffle` after a
-  /// shuffle of all rows costs nothing to speak of.
+  /// A new order in each epoch, which costs the whole shuffle each time. A `window_shuffle` after a
+  /// shuffle of all rows costs almost nothing.
   bool reshuffle_each_epoch = false;
   int64_t memory_bytes = 0;  ///< As in SortOptions.
 };
@@ -49,11 +50,11 @@ enum class JoinType {
 
 struct JoinOptions {
   JoinType type = JoinType::kInner;
-  /// The keys of the right side, if they have other names there. In the result they have the names
-  /// of the left.
+  /// The keys' names on the right side, if they differ. In the result the keys have the names of
+  /// the left.
   std::vector<std::string> right_on = {};
-  /// Appended to names of columns that both sides have, besides the keys. Without them that is an
-  /// error.
+  /// Appended to the names of columns, other than keys, that both sides have. Without suffixes such
+  /// columns are an error.
   std::string left_suffix = {};
   std::string right_suffix = {};
   int64_t memory_bytes = 0;  ///< As in SortOptions.
@@ -69,7 +70,7 @@ struct GroupByOptions {
 
 struct SplitOptions {
   /// All parts have the same number of rows, and up to n - 1 rows at the end are left out. Default:
-  /// the first parts have a row more.
+  /// no row is left out, and the first parts may have one row more.
   bool equal = false;
 };
 

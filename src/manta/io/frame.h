@@ -31,15 +31,16 @@ enum class IoStatus { kDone, kWouldBlock, kClosed };
 enum class Blocking;
 class Transport;
 
-/// Cuts a byte stream into frames. Throws Error(kCorrupt) on anything else. It holds memory only
-/// for an incomplete frame, and until the bodies that it handed out are no longer valid.
+/// Cuts a byte stream into frames. Throws Error(kCorrupt) if the bytes are not frames. It holds
+/// memory only for an incomplete frame, and until the bodies that it handed out are no longer
+/// valid.
 class FrameDecoder {
  public:
   /// Without `takes_fds`, a descriptor that arrives is an error and is not kept.
   explicit FrameDecoder(size_t max_body = kMaxFrameBody, bool takes_fds = true)
       : max_body_(max_body), takes_fds_(takes_fds) {}
 
-  /// One `read`. kClosed at the end of the stream; throws Error(kCorrupt) if that comes in the
+  /// One `read`. kClosed at the end of the stream; throws Error(kCorrupt) if the stream ends in the
   /// middle of a frame.
   IoStatus receive(Transport& transport, Blocking blocking);
   /// The same for a Unix socket that is not a Transport: one recvmsg(2), which blocks if the socket
@@ -49,8 +50,8 @@ class FrameDecoder {
   bool next(Frame* frame);
   /// Whether everything that was received has been taken.
   bool empty() const { return begin_ == end_; }
-  /// Says that the bodies handed out are no longer needed. Before it waits for a peer, an owner of
-  /// many decoders does so; a `receive` that finds nothing does it, too.
+  /// Releases the bodies that were handed out. An owner of many decoders calls it before it waits
+  /// for a peer; a `receive` that finds nothing does the same.
   void release();
   /// Call it once a peer has proved its identity: accepts frames of any allowed size, with
   /// descriptors.

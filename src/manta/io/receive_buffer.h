@@ -5,12 +5,12 @@
 
 namespace manta::internal {
 
-/// Memory to receive into. A connection holds one only while it has bytes of an incomplete frame;
-/// what is given back serves the next connection that the thread reads. So thousands of idle
-/// connections cost nothing, and none pays for fresh pages.
+/// Memory to receive into. A connection holds a buffer only while it has bytes of an incomplete
+/// frame; a buffer that is given back serves the next connection that the thread reads. So
+/// thousands of idle connections cost nothing, and no connection pays for fresh pages.
 class ReceiveBuffer {
  public:
-  /// One of at least `size` bytes, with any content.
+  /// A buffer of at least `size` bytes, with any content.
   static ReceiveBuffer take(size_t size);
   ReceiveBuffer() = default;
   ReceiveBuffer(ReceiveBuffer&& other) noexcept;

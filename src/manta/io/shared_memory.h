@@ -9,7 +9,8 @@
 namespace manta::internal {
 
 /// A read-only region that processes share without copying. It has no name: it lives in a sealed
-/// memfd, and is freed when the last process that holds it ends, however it ends.
+/// memfd, and is freed when the last process that holds it ends, whether or not the process
+/// crashes.
 class SharedMemory {
  public:
   /// Takes a descriptor from another process. Throws Error(kCorrupt) unless it is a memfd of at

@@ -26,8 +26,8 @@ struct BatchPredictOptions {
 ///     predictor.predict(test_set, {.keep_columns = {"id"}}).write_parquet("predictions");
 class BatchPredictor {
  public:
-  /// Loads the model, so that one that cannot be used is an error here. Verifies the checkpoint's
-  /// checksums, which reads it twice.
+  /// Loads the model, so a model that cannot be used is an error here. Verifies the checkpoint's
+  /// checksums, so the checkpoint is read twice.
   template <class T>
   static BatchPredictor from_checkpoint(const Checkpoint& checkpoint) {
     return BatchPredictor(checkpoint, PredictorFactory::of<T>());
@@ -44,15 +44,16 @@ class BatchPredictor {
   }
 
   /// A data set of predictions: one row for each row of `dataset`, in the same order, with the
-  /// columns to keep and the model's, "predictions". Nothing runs before rows are asked for. Then
-  /// rows stream through the model on all processors, within the byte budget of any data set; only
-  /// the columns that the model needs and those to keep are read. Further operations may follow,
-  /// and it may be the data of a training run: each process that reads it loads the model once.
+  /// columns to keep and the model's column, "predictions". Nothing runs before you ask for rows.
+  /// Then rows stream through the model on all processors, within the byte budget of any data set;
+  /// only the columns that the model needs and those to keep are read. Further operations may
+  /// follow. The data set may be the data of a training run: each process that reads it loads the
+  /// model once.
   ///
   /// Throws Error(kNotFound) if the data set lacks a column.
   Dataset predict(const Dataset& dataset, const BatchPredictOptions& options = {}) const;
 
-  /// What a row must have.
+  /// The columns that a row must have.
   const std::vector<std::string>& input_columns() const;
 
  private:
@@ -63,7 +64,7 @@ class BatchPredictor {
 
 namespace internal {
 
-/// Stored plans may hold predictions, so whoever reads them must know that operation: this links
+/// Stored plans may hold predictions, so code that reads plans must know that operation: this links
 /// it.
 bool link_predict_operation();
 inline const bool predict_operation_linked = link_predict_operation();

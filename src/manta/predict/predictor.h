@@ -11,9 +11,9 @@
 
 namespace manta {
 
-/// A trained model that predicts from rows as they were before training's preprocessor: it applies
-/// the checkpoint's preprocessor, then the model, so that a row has the same features here and in
-/// training. BatchPredictor runs it on a data set, serve behind HTTP.
+/// A trained model that predicts from rows as they are before preprocessing. It applies the
+/// checkpoint's preprocessor, then the model, so a row has the same features here and in training.
+/// BatchPredictor runs it on a data set, serve behind HTTP.
 ///
 /// To write one of your own, derive from it, define `predict_features` and a `static T
 /// from_checkpoint(const Checkpoint&)`.
@@ -21,16 +21,16 @@ class Predictor {
  public:
   virtual ~Predictor() = default;
 
-  /// One row for each row that goes in, in the same order. The model's result is the column
-  /// "predictions". Columns that it does not need may be there, in any order. Several threads may
-  /// call it.
+  /// Returns one row for each of `rows`, in the same order. The model's result is the column
+  /// "predictions". `rows` may have columns that it does not need, in any order. Several threads
+  /// may call it.
   ///
   /// Throws Error(kNotFound), which lists all columns that are missing, and Error(kInvalidArgument)
-  /// for a column of a type that the model cannot use. Other errors are not the caller's mistake.
+  /// for a column of a type that the model cannot use. Other errors are not the caller's fault.
   data::BatchPtr predict(const data::BatchPtr& rows) const;
 
-  /// What a row must have: the columns that the preprocessor looks at, and the model's features
-  /// that it does not make.
+  /// The columns that a row must have: those that the preprocessor looks at, and the model's
+  /// features that the preprocessor does not make.
   const std::vector<std::string>& input_columns() const { return input_columns_; }
 
  protected:
@@ -43,8 +43,8 @@ class Predictor {
   Predictor& operator=(Predictor&&) = default;
 
   /// The model itself: one row for each of `features`, with the column "predictions". All feature
-  /// columns are there, each once. Which columns come out, and their types, must not depend on the
-  /// rows. Called by several threads at a time.
+  /// columns are there, each once. The columns of the result, and their types, must not depend on
+  /// the rows. Called by several threads at a time.
   virtual data::BatchPtr predict_features(const data::BatchPtr& features) const = 0;
 
  private:

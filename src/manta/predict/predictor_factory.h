@@ -16,7 +16,8 @@ namespace internal {
 /// Registers a thunk that makes a predictor: `Invocation::instance` holds a Checkpoint, and a
 /// std::unique_ptr<Predictor> when the thunk returns.
 bool register_predictor_thunk(Thunk thunk);
-/// Gives it a name by which a file finds it. If two have the same name, using the name is an error.
+/// Gives a factory a name, which files use. If two factories have the same name, using the name is
+/// an error.
 bool register_predictor_name(const std::string& name, Thunk thunk, void (*target)());
 /// The name of a class in files.
 std::string predictor_class_name(const std::type_info& type);
@@ -106,15 +107,16 @@ struct PredictorClassThunk {
 
 }  // namespace detail
 
-/// How a predictor is made from a checkpoint, in any process of this run: by its class, or by a
-/// plain function for those that need more than the checkpoint:
+/// Makes a predictor from a checkpoint, in any process of this run: by its class, or by a plain
+/// function for predictors that need more than the checkpoint:
 ///
 ///     PredictorFactory::of<XGBoostPredictor>()
 ///     TorchPredictor make_torch(const Checkpoint& checkpoint);
 ///     PredictorFactory(make_torch)
 ///
-/// It is sent to another process of the run with cereal, as functions are (core/function.h). A file
-/// has only a name: that of the class, or the one that `named` gives to a function.
+/// Factories are sent to other processes of the run with cereal, as functions are
+/// (core/function.h). A file has only a name: that of the class, or the one that `named` gives to a
+/// function.
 class PredictorFactory {
  public:
   PredictorFactory() = default;  ///< None.
@@ -150,15 +152,15 @@ class PredictorFactory {
   }
 
   explicit operator bool() const { return function_.thunk.offset != 0; }
-  /// Throws what the class or the function throws; Error(kUserCode) naming it if that is no Error;
-  /// Error(kInvalidArgument) if this program makes no predictor that way.
+  /// Throws what the class or the function throws, or Error(kUserCode) naming it if that is not an
+  /// Error; Error(kInvalidArgument) if this program cannot make a predictor that way.
   std::unique_ptr<Predictor> make(const Checkpoint& checkpoint) const;
   /// The class or the function, for people.
   std::string to_string() const;
 
   /// The name in files; empty if it has none.
   const std::string& name() const { return name_; }
-  /// The one of that name. Throws Error(kNotFound) with the names that exist.
+  /// The factory of that name. Throws Error(kNotFound) with the names that exist.
   static PredictorFactory from_name(const std::string& name);
 
   bool operator==(const PredictorFactory& other) const {

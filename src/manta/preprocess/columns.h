@@ -19,16 +19,16 @@ namespace internal {
 
 class JsonFields;
 
-/// The columns that a preprocessor looks at, those that it makes of them, and how a batch gets
-/// them. Remembers the columns of the last batch: most batches are like the one before, and a
-/// served row shall not look up names.
+/// The columns that a preprocessor looks at, the columns that it makes from them, and how a batch
+/// gets these. Remembers the columns of the last batch: most batches are like the one before, so a
+/// served row need not look up names.
 class Columns {
  public:
   using Arrays = std::vector<std::shared_ptr<arrow::Array>>;
 
   /// `who` is the preprocessor's name, for errors. A column that is made replaces the one of that
-  /// name, or comes last. Throws Error(kInvalidArgument) if there are no inputs, or a name is twice
-  /// among inputs or among outputs.
+  /// name, or comes last. Throws Error(kInvalidArgument) if there are no inputs, or a name occurs
+  /// twice among inputs or among outputs.
   Columns(std::string who, std::vector<std::string> inputs, std::vector<std::string> outputs,
           std::vector<std::string> removed = {});
   /// One output for each input; none: they replace the inputs.
@@ -49,7 +49,7 @@ class Columns {
   /// The batch with `made`, in the order of the outputs, and without what is removed.
   data::BatchPtr with(const data::BatchPtr& batch, Arrays made) const;
 
-  /// "columns" and, if they are others, "output_columns".
+  /// "columns" and, if they differ, "output_columns".
   void write(Json& state) const;
   static Columns read(const std::string& who, const JsonFields& fields);
 

@@ -12,17 +12,17 @@ namespace manta {
 
 struct ConcatenatorOptions {
   std::string output_column_name = "concat_out";
-  /// Of the result: "float32", "float64", "int32" or "int64". Empty: float32 if all columns are,
-  /// int64 if all are integers or booleans, float64 otherwise.
+  /// The type of the result: "float32", "float64", "int32" or "int64". Empty: float32 if all
+  /// columns are float32, int64 if all are integers or booleans, float64 otherwise.
   std::string dtype = "";
-  /// Columns may be lists of numbers, all of one length (as OneHotEncoder makes them, or any lists
-  /// that are), whose elements are put in a row. Otherwise such a column is an error.
+  /// Columns may be lists of numbers, all of one length, for example OneHotEncoder's. Their
+  /// elements are put side by side. False: such a column is an error.
   bool flatten = false;
 };
 
 namespace internal {
 
-/// How long the lists of some columns are. Known from the first row on; not part of the state.
+/// The length of the lists in some columns. Known from the first row on; not part of the state.
 class ListLengths {
  public:
   explicit ListLengths(size_t columns) : lengths_(columns) {
@@ -30,7 +30,7 @@ class ListLengths {
   }
   ListLengths(const ListLengths& from) : ListLengths(from.lengths_.size()) {}
   ListLengths& operator=(const ListLengths& from);
-  /// What the lists of a column have, which is `length` if there were none before.
+  /// The length of a column's lists; `length` if there were none before.
   int64_t known(size_t column, int64_t length) const;
 
  private:
@@ -41,12 +41,12 @@ class ListLengths {
 }  // namespace internal
 
 /// Puts columns of numbers into one column of vectors (fixed_size_list), in the order given, and
-/// drops them: what a model takes as its input. If one of them has lists of a type without a fixed
-/// size, so has the result (list), because its type must not depend on the rows. All lists of a
-/// column must still have one length, in all batches that one object is given (a copy begins anew,
-/// and every data set has its own): another one is an error that names the row. Nulls become NaN in
-/// a result of floats; where the result is of integers, nulls, fractions and numbers out of range
-/// are errors. A column that is not there is always an error. Nothing to learn.
+/// drops them: what a model takes as its input. If a column is a list type without a fixed size, so
+/// is the result, because its type must not depend on the rows. All lists of a column must still
+/// have one length, in all batches that one object gets (a copy begins anew, and every data set has
+/// its own): another length is an error that names the row. Nulls become NaN in a result of floats.
+/// In a result of integers, nulls, fractions and numbers out of range are errors. A column that is
+/// not there is always an error. Nothing to learn.
 class Concatenator final : public StatelessPreprocessor {
  public:
   /// Throws Error(kInvalidArgument) for an unknown dtype.

@@ -13,12 +13,12 @@
 namespace manta {
 
 struct DiscretizerOptions {
-  bool right = true;            ///< A bin has its right edge, not its left one; false: the reverse.
-  bool include_lowest = false;  ///< The first bin has its left edge, too.
-  /// "raise": edges that are equal are an error; "drop": only one of them stays.
+  bool right = true;  ///< A bin includes its right edge, not its left one; false: the reverse.
+  bool include_lowest = false;  ///< The first bin includes its left edge, too.
+  /// "raise": equal edges are an error; "drop": only one of them stays.
   std::string duplicates = "raise";
   /// Names of bins, for some columns: {{"age", {"young", "old"}}}, one for each bin, all different.
-  /// The column becomes a dictionary of them instead of int64.
+  /// The column becomes a dictionary of these names instead of int64.
   std::map<std::string, std::vector<std::string>> dtypes = {};
   /// One for each column. None: the columns are replaced.
   std::vector<std::string> output_columns = {};
@@ -31,8 +31,8 @@ namespace internal {
 class Bins {
  public:
   Bins(Columns columns, DiscretizerOptions options);
-  /// Throws Error(kInvalidArgument) if edges of a column descend, are too few, NaN, or equal
-  /// (and duplicates is "raise"), or if there are not as many names as bins.
+  /// Throws Error(kInvalidArgument) if a column's edges descend, are too few, NaN, or equal (and
+  /// duplicates is "raise"), or if the number of names is not that of the bins.
   void set_edges(std::vector<std::vector<double>> by_column);
   bool has_edges() const { return !edges_.empty(); }
   const std::vector<std::vector<double>>& edges() const { return edges_; }
@@ -58,14 +58,14 @@ class Bins {
 
 /// Cuts the range of each column, from its least to its greatest value, into bins of equal width.
 /// The outermost edge is moved out by 0.1 % of the range, so that the least value (with `right`)
-/// has a bin; a column of one value has bins around it: all as pandas.cut and Ray do. `fit` learns
-/// as MinMaxScaler does.
+/// has a bin. A column of one value has bins around it. All this is as pandas.cut and Ray do. `fit`
+/// learns as MinMaxScaler does.
 class UniformKBinsDiscretizer final : public LearningPreprocessor {
  public:
-  /// So many bins for each column.
+  /// This many bins for each column.
   UniformKBinsDiscretizer(std::vector<std::string> columns, int64_t bins,
                           const DiscretizerOptions& options = {});
-  /// By column; all columns must be there.
+  /// Numbers of bins by column; all columns must be there.
   UniformKBinsDiscretizer(std::vector<std::string> columns, std::map<std::string, int64_t> bins,
                           const DiscretizerOptions& options = {});
 
@@ -95,7 +95,7 @@ class CustomKBinsDiscretizer final : public StatelessPreprocessor {
   /// The same edges for each column.
   CustomKBinsDiscretizer(std::vector<std::string> columns, const std::vector<double>& bins,
                          const DiscretizerOptions& options = {});
-  /// By column, as a std::map by name; all columns must be there. (A template, because {0, 10}
+  /// The edges by column, as a std::map; all columns must be there. (A template, because {0, 10}
   /// could be a map, too.)
   template <std::same_as<std::map<std::string, std::vector<double>>> ByColumn>
   CustomKBinsDiscretizer(std::vector<std::string> columns, const ByColumn& bins,

@@ -23,10 +23,10 @@ namespace internal {
 /// times of day and durations, also dictionary-encoded, and lists of them (whole lists not of times
 /// or decimals). Their order is that of numbers, of time, or of the bytes of texts, which for UTF-8
 /// is that of code points; false comes before true. Numbers of different types are compared by
-/// value: what was learned from int32 finds 7.0 of a request. So are decimals among themselves, and
-/// times in other units; dates, timestamps with a zone and those without are different things. Null
-/// and NaN are errors, in `fit` and later, as in Ray. A column has at most 2,000,000 categories,
-/// with 32 MiB of text.
+/// value: a category learned from int32 matches 7.0 in a request. So are decimals among themselves,
+/// and times in other units. Dates, timestamps with a zone and timestamps without one are never
+/// equal. Null and NaN are errors, in `fit` and later, as in Ray. A column has at most 2,000,000
+/// categories, with 32 MiB of text.
 class CategoryEncoder : public LearningPreprocessor {
  public:
   bool is_fitted() const final { return !categories_.empty(); }
@@ -36,9 +36,8 @@ class CategoryEncoder : public LearningPreprocessor {
   std::vector<std::string> input_columns() const final { return columns_.inputs(); }
   std::vector<std::string> output_columns() const final { return columns_.outputs(); }
   std::string name() const final { return columns_.who(); }
-  /// What it has learned, by column: {"unique_values(a)": ["x", "y"]}, in order of the codes; times
-  /// as integers of their unit, decimals as texts.
-  /// Throws Error(kInvalidArgument) before fit.
+  /// What it has learned, by column: {"unique_values(a)": ["x", "y"]}, in the order of the codes;
+  /// times as integers in their unit, decimals as texts. Throws Error(kInvalidArgument) before fit.
   Json stats() const;
   Json state() const override;
 
@@ -66,8 +65,8 @@ struct OrdinalEncoderOptions {
   std::vector<std::string> output_columns = {};
 };
 
-/// Encodes categories as integers: 0, 1, ... in their order, as int64 (lists of them for lists). A
-/// value that it has not learned becomes null.
+/// Encodes categories as integers: 0, 1, ... in their order, as int64 (a list becomes a list of
+/// these). A value that it has not learned becomes null.
 class OrdinalEncoder final : public internal::CategoryEncoder, public Invertible {
  public:
   explicit OrdinalEncoder(std::vector<std::string> columns,
@@ -75,24 +74,23 @@ class OrdinalEncoder final : public internal::CategoryEncoder, public Invertible
 
   data::BatchPtr transform_batch(const data::BatchPtr& batch) const override;
   /// Codes become values again: bool, int64, uint64, float64, string, or the type of the times or
-  /// decimals that it learned from. Codes that stand for
-  /// nothing become null. Not for columns of lists.
+  /// decimals that it learned from. Codes without a category become null. Not for columns of lists.
   data::BatchPtr inverse_transform_batch(const data::BatchPtr& batch) const override;
   Json state() const override;
   static OrdinalEncoder from_state(const Json& state);
 };
 
 struct OneHotEncoderOptions {
-  /// For some columns: keep so many categories, those that come most often (of equally frequent
+  /// For some columns: keep only this many categories, the most frequent ones (of equally frequent
   /// ones the first in order).
   std::map<std::string, int64_t> max_categories = {};
   /// One for each column. None: the columns are replaced.
   std::vector<std::string> output_columns = {};
 };
 
-/// Encodes a category as a list of uint8 (fixed_size_list), one for each category in their order: 1
-/// for its own, 0 for the others. A value that it has not learned has zeros only. A list is one
-/// category.
+/// Encodes a category as a list of uint8 (fixed_size_list), one number for each category in their
+/// order: 1 for its own, 0 for the others. A value that it has not learned gets zeros only. A list
+/// is one category.
 class OneHotEncoder final : public internal::CategoryEncoder {
  public:
   explicit OneHotEncoder(std::vector<std::string> columns,
@@ -104,9 +102,9 @@ class OneHotEncoder final : public internal::CategoryEncoder {
 
 using MultiHotEncoderOptions = OneHotEncoderOptions;
 
-/// Encodes a list of categories as a list of int64 (fixed_size_list), one for each category in
-/// their order: how often it is in the list. What it has not learned does not count. A value that
-/// is no list counts as a list of it.
+/// Encodes a list of categories as a list of int64 (fixed_size_list), one number for each category
+/// in their order: how often the category is in the list. A value that it has not learned does not
+/// count. A value that is not a list counts as a list of one.
 class MultiHotEncoder final : public internal::CategoryEncoder {
  public:
   explicit MultiHotEncoder(std::vector<std::string> columns,
@@ -133,16 +131,16 @@ class LabelEncoder final : public internal::CategoryEncoder, public Invertible {
 };
 
 struct CategorizerOptions {
-  /// The categories of some columns, in the order that they shall have, instead of those that `fit`
+  /// The categories of some columns, in the order of their codes, instead of those that `fit`
   /// finds: {{"size", {"S", "M", "L"}}}. All of one type.
   std::map<std::string, Json> dtypes = {};
   /// One for each column. None: the columns are replaced.
   std::vector<std::string> output_columns = {};
 };
 
-/// Makes columns dictionaries of Arrow (int32 codes; bool, int64, uint64, float64 or string values,
-/// times or decimals), as pandas' Categorical is one. Nulls are left out when it learns, and stay
-/// null. A value that it has not learned becomes null.
+/// Turns columns into Arrow dictionaries (int32 codes; bool, int64, uint64, float64 or string
+/// values, times or decimals), which correspond to pandas' Categorical. Nulls are left out when it
+/// learns, and stay null. A value that it has not learned becomes null.
 class Categorizer final : public internal::CategoryEncoder {
  public:
   explicit Categorizer(std::vector<std::string> columns, const CategorizerOptions& options = {});

@@ -19,17 +19,17 @@ void fold_in_order(const Dataset& dataset, const OfBatch& of_batch, const TakePa
 
 }  // namespace internal
 
-/// What all rows of a data set come to: `merge(all, more)` of what `of_batch(batch)` makes of each
-/// batch. Nothing if there are no rows.
+/// Reduces all rows of a data set to one value: `of_batch(batch)` makes a value of each batch, and
+/// `merge(all, more)` combines them. Nothing if there are no rows.
 ///
 ///     auto most = fold_batches<double>(dataset.select_columns({"x"}), most_in, [](double& all,
 ///     double more) {
 ///       all = std::max(all, more);
 ///     });
 ///
-/// `of_batch` runs on all processors at a time, for batches as the plan gives them. `merge` is
-/// called in the order of the rows, one call at a time. So the result has the same bits however
-/// many threads there are. At most a few batches are in memory.
+/// `of_batch` runs on all processors at a time, on batches as the plan gives them. `merge` is
+/// called in the order of the rows, one call at a time. So the result has the same bits for any
+/// number of threads. At most a few batches are in memory.
 template <class T, class MakeOfBatch, class Merge>
 std::optional<T> fold_batches(const Dataset& dataset, MakeOfBatch of_batch, Merge merge) {
   std::optional<T> all;

@@ -10,20 +10,21 @@
 namespace manta {
 
 struct FunctionTransformerOptions {
-  /// The columns that the function makes or changes. None: those that it looks at.
+  /// The columns that the function makes or changes. Default: those that it looks at.
   std::vector<std::string> output_columns = {};
 };
 
-/// Calls a function of yours on each batch, in training as in serving. The function takes a batch
-/// and returns one with as many rows, and must have a name, because a checkpoint keeps it by name:
+/// Calls a function of yours on each batch, in training and in serving. The function takes a batch
+/// and returns one with the same number of rows. It must have a name, because a checkpoint keeps it
+/// by name:
 ///
 ///     static const auto add_speed = manta::named("add_speed", add_speed_to_batch);
 ///     ...
 ///     FunctionTransformer({"distance", "duration"}, add_speed, {.output_columns = {"speed"}})
 ///
-/// `columns` are those that it looks at: only they, and what others need, are read and must be in a
-/// request. It gets whole batches, also without rows, and passes on the columns that it does not
-/// know. A second argument of the function, `const Json&`, is what `args` is.
+/// `columns` are those that the function looks at: only these, and columns that others need, are
+/// read and must be in a request. The function gets whole batches, also batches without rows, and
+/// must pass on the columns that it does not know. Its second argument, `const Json&`, is `args`.
 class FunctionTransformer final : public StatelessPreprocessor {
  public:
   template <class F>

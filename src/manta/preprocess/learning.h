@@ -17,28 +17,27 @@ class Tally {
   virtual void merge(Tally& more) = 0;
 };
 
-/// A preprocessor that learns in passes over the rows which it may share with others: a Chain
-/// counts for several of its parts at once. All built-in ones that learn are of this kind.
+/// A preprocessor that learns in passes over the rows. It may share the passes with others: a Chain
+/// lets several of its parts learn at once. All built-in preprocessors that learn are of this kind.
 ///
-/// Batches go to the tallies of several threads in any order. What is learned must not depend on
-/// that, down to the last bit: count, take extremes, or add without rounding. Where the order
+/// Batches go to the tallies of several threads in any order. The result must not depend on that
+/// order, down to the last bit: count, take extremes, or add without rounding. Where the order
 /// matters, derive from Preprocessor and use `fold_batches`.
 class LearningPreprocessor : public Preprocessor {
  public:
   void fit(const Dataset& dataset) final;
 
-  /// Whether there is something to learn, with the options that it has: otherwise `fit` reads
-  /// nothing.
+  /// Whether there is something to learn with these options. If not, `fit` reads nothing.
   virtual bool has_to_learn() const { return true; }
-  /// Throws if columns are not there, or of a type that it cannot learn from. Not called if nobody
-  /// knows the columns before rows are read (after map_batches): each batch may have any.
+  /// Throws if columns are not there, or of a type that it cannot learn from. Not called if the
+  /// columns are not known before rows are read (after map_batches).
   virtual void check_columns(const arrow::Schema& schema) const = 0;
-  /// Before the first pass of a fit.
+  /// Called before the first pass of a fit.
   virtual void start_learning() {}
-  /// For a thread of the pass that begins.
+  /// Called for each thread of the pass that begins.
   virtual std::unique_ptr<Tally> start_tally() const = 0;
-  /// At the end of a pass over at least one row. True if it has learned; false if it needs another
-  /// pass, and has learned nothing yet. If it throws, nothing has changed.
+  /// Called at the end of a pass over at least one row. Returns true if it has learned; false if it
+  /// needs another pass, and has learned nothing yet. If it throws, nothing has changed.
   virtual bool finish_tally(Tally& all) = 0;
 };
 

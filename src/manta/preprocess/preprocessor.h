@@ -11,9 +11,9 @@
 
 namespace manta {
 
-/// Learns from one data set how to transform others, in training and in prediction alike. Give one
-/// to a trainer: it is fitted to the data set "train", applied to all data sets on their way to the
-/// workers, kept in each checkpoint, and applied by predictors.
+/// Learns from one data set how to transform others, in training and in prediction. A trainer that
+/// has one fits it to the data set "train", applies it to all data sets on their way to the
+/// workers, and keeps it in each checkpoint. Predictors apply it, too.
 ///
 /// To write one of your own, derive from it (or from LearningPreprocessor, learning.h, to share
 /// passes over the data with others, or from StatelessPreprocessor), define what is pure virtual
@@ -28,19 +28,19 @@ class Preprocessor {
   /// the rows in this process: `fold_batches` does so on all processors.
   virtual void fit(const Dataset& dataset) = 0;
   virtual bool is_fitted() const = 0;
-  /// One row for each row that goes in, in the same order. The columns that come out depend on
-  /// those that go in only, also for no rows. Called by several threads at a time, and for each
-  /// request that is served. Throws Error(kInvalidArgument) before `fit`, Error(kNotFound) for a
-  /// column that is not there.
+  /// Returns one row for each row of the batch, in the same order. The columns of the result must
+  /// depend only on the columns of the batch, which may have no rows. Called by several threads at
+  /// a time, and for each request that is served. Throws Error(kInvalidArgument) before `fit`,
+  /// Error(kNotFound) for a column that is not there.
   virtual data::BatchPtr transform_batch(const data::BatchPtr& batch) const = 0;
 
   /// The columns that `transform_batch` looks at: those that it needs and does not just pass on.
   virtual std::vector<std::string> input_columns() const = 0;
-  /// The columns that `transform_batch` makes or changes. Together with `input_columns` this tells
-  /// what a row must have for a model: its features, unless they are made here, and what they are
-  /// made of.
+  /// The columns that `transform_batch` makes or changes. Together with `input_columns` this
+  /// determines the columns that a row must have for a model: the model's features, unless this
+  /// preprocessor makes them, and the columns that it makes them from.
   virtual std::vector<std::string> output_columns() const = 0;
-  /// The columns that come in and do not come out.
+  /// The columns of the batch that the result does not have.
   virtual std::vector<std::string> removed_columns() const { return {}; }
   /// The name under which it is registered.
   virtual std::string name() const = 0;
@@ -50,8 +50,9 @@ class Preprocessor {
   virtual std::string to_string() const;
 
   /// A data set whose rows pass through `transform_batch` when they are read. It holds a copy of
-  /// this preprocessor as it is now. Throws at once if the columns do not fit. (Virtual for those
-  /// that change how rows lie in blocks, as Repartitioner does; all others define transform_batch.)
+  /// this preprocessor as it is now. Throws at once if the columns do not fit. (Virtual for classes
+  /// that change the blocks of a data set, as Repartitioner does; all others define
+  /// transform_batch.)
   virtual Dataset transform(const Dataset& dataset) const;
   Dataset fit_transform(const Dataset& dataset) {
     fit(dataset);
@@ -74,15 +75,15 @@ class StatelessPreprocessor : public Preprocessor {
   bool is_fitted() const final { return true; }
 };
 
-/// What a preprocessor is, too, if its transformation can be undone.
+/// A second base of preprocessors whose transformation can be undone.
 class Invertible {
  public:
   virtual ~Invertible() = default;
-  /// The batch before `transform_batch`, as far as what it made tells: what it made is taken from
-  /// the output columns, and the result is in the input columns.
+  /// Undoes `transform_batch`, as far as its result allows: reads the output columns and writes the
+  /// input columns.
   virtual data::BatchPtr inverse_transform_batch(const data::BatchPtr& batch) const = 0;
-  /// A data set whose rows pass through `inverse_transform_batch` when they are read. As
-  /// Preprocessor::transform otherwise.
+  /// A data set whose rows pass through `inverse_transform_batch` when they are read. Otherwise as
+  /// Preprocessor::transform.
   Dataset inverse_transform(const Dataset& dataset) const;
 
  protected:
@@ -127,23 +128,25 @@ class AnyPreprocessor {
 
 namespace internal {
 
-/// `transform_batch`, and what it must keep to: as many rows, and a batch that is valid. Throws
-/// Error(kUserCode) naming the preprocessor otherwise. Training and prediction call this one.
+/// Calls `transform_batch` and checks its result: the same number of rows, and a valid batch.
+/// Otherwise throws Error(kUserCode) naming the preprocessor. Training and prediction call this
+/// function.
 data::BatchPtr transform_rows(const Preprocessor& preprocessor, const data::BatchPtr& rows);
-/// Throws Error(kInvalidArgument) if it may not transform yet.
+/// Throws Error(kInvalidArgument) if it is not fitted.
 void require_fitted(const Preprocessor& preprocessor);
 
 using MakePreprocessor = AnyPreprocessor (*)(const Json& state);
 void add_preprocessor(const std::string& name, MakePreprocessor make);
 
-/// A plan may hold a preprocessor, so whoever reads plans must be able to make one: this links it.
+/// A plan may hold a preprocessor, so code that reads plans must be able to make one: this links
+/// it.
 bool link_preprocessors();
 inline const bool preprocessors_linked = link_preprocessors();
 
 }  // namespace internal
 
-/// Lets files name a preprocessor of class T, whose `name()` this must be. Call it before `main`,
-/// once for each name. Returns true, so that it can initialise a variable.
+/// Lets files name a preprocessor of class T. `name` must be what its `name()` returns. Call it
+/// before `main`, once for each name. Returns true, so that it can initialise a variable.
 template <std::derived_from<Preprocessor> T>
 bool register_preprocessor(const std::string& name) {
   internal::add_preprocessor(

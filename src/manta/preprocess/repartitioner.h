@@ -8,12 +8,12 @@
 
 namespace manta {
 
-/// `Dataset::repartition` as a part of a Chain: `transform` of a data set gives the same rows in so
-/// many blocks. A batch passes as it is. Nothing to learn. Programs that were written for Ray have
-/// it for the sake of their workers; here each worker gets its rows however the blocks are.
+/// `Dataset::repartition` as a part of a Chain: `transform` of a data set gives the same rows in
+/// this many blocks. A batch passes unchanged. Nothing to learn. Programs written for Ray use it to
+/// give each worker its rows; in Manta each worker gets its rows whatever the blocks are.
 class Repartitioner final : public StatelessPreprocessor {
  public:
-  /// Throws Error(kInvalidArgument) for less than one.
+  /// Throws Error(kInvalidArgument) for fewer than one.
   explicit Repartitioner(int64_t num_partitions);
 
   Dataset transform(const Dataset& dataset) const override;

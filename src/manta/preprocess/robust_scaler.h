@@ -16,14 +16,14 @@ struct RobustScalerOptions {
   std::vector<std::string> output_columns = {};
 };
 
-/// Takes the median from each column, and divides it by the distance between two quantiles: values
-/// far out do not change either. float64.
+/// Subtracts each column's median, and divides by the distance between two of its quantiles:
+/// outliers change neither. The result is float64.
 ///
 /// The quantiles are exact, interpolated as in numpy and scikit-learn (Ray estimates them from a
 /// sketch). `fit` reads the data once if it has at most 33 million values (256 MiB) in all columns
 /// together; otherwise four times, in memory of a few MB for each column. A column whose quantiles
 /// are equal becomes x - median. Nulls, NaN and errors are as for StandardScaler; infinite values
-/// are allowed as long as no quantile is one.
+/// are allowed as long as no quantile is infinite.
 class RobustScaler final : public internal::ColumnScaler {
  public:
   explicit RobustScaler(std::vector<std::string> columns, const RobustScalerOptions& options = {});

@@ -40,8 +40,8 @@ struct PowerTransformerOptions {
   std::vector<std::string> output_columns = {};
 };
 
-/// Makes columns more like a normal distribution by a given power, as in Ray (scikit-learn's finds
-/// the power itself). float64. "box-cox" of a value that is not above 0 is an error, as in
+/// Makes columns more like a normal distribution by a given power, as in Ray (scikit-learn's class
+/// finds the power itself). float64. "box-cox" of a value that is not above 0 is an error, as in
 /// scikit-learn (Ray makes it NaN). Null and NaN stay. Nothing to learn.
 class PowerTransformer final : public StatelessPreprocessor {
  public:

@@ -38,7 +38,7 @@ class ColumnScaler : public LearningPreprocessor, public Invertible {
     double offset = 0;
     double divisor = 1;
   };
-  /// What is learned of a column, by name. One table for all columns: ("min", [1, 2]).
+  /// What is learned, by name, with a number for each column: ("min", [1, 2]).
   struct Learned {
     std::string name;
     std::vector<double> by_column;
@@ -51,8 +51,8 @@ class ColumnScaler : public LearningPreprocessor, public Invertible {
   void set(std::vector<Learned> learned, std::vector<Scale> scales);
   /// The numbers of that name, one for each column; empty before fit.
   std::vector<double> read(const internal::JsonFields& fields, const std::string& name) const;
-  /// Throws Error(kInvalidArgument) that says so of a column whose values are infinite, or too far
-  /// apart to be subtracted.
+  /// Throws Error(kInvalidArgument) naming a column whose values are infinite, or too far apart to
+  /// be subtracted.
   void require_range(size_t column, double min, double max) const;
 
   Columns columns_;
@@ -74,8 +74,8 @@ class ColumnScaler : public LearningPreprocessor, public Invertible {
 /// of one value only, whose std is 0, becomes 0. `fit` throws Error(kNotFound) for a column that is
 /// not there, Error(kInvalidArgument) for one that has no numbers, nothing but nulls, infinite
 /// values, or values so far apart that a float64 cannot hold their difference. Mean and std are
-/// computed without rounding on the way: they have all digits, and the same bits for any cut of the
-/// rows into batches and any number of threads.
+/// computed from exact sums: they have all digits, and the same bits however the rows are cut into
+/// batches and for any number of threads.
 class StandardScaler final : public internal::ColumnScaler {
  public:
   explicit StandardScaler(std::vector<std::string> columns, const ScalerOptions& options = {});
@@ -91,8 +91,8 @@ class StandardScaler final : public internal::ColumnScaler {
 
 using Scaler = StandardScaler;
 
-/// Brings each column to the range from 0 to 1: (x - min) / (max - min), as float64. What lies
-/// outside of the range that it learned from is not cut off: it becomes less than 0 or more than 1.
+/// Brings each column to the range from 0 to 1: (x - min) / (max - min), as float64. Values outside
+/// of the learned range are not cut off: they become less than 0 or more than 1.
 ///
 /// A column of one value only becomes x - min: 0 for that value. Nulls, NaN and errors are as for
 /// StandardScaler.
@@ -109,7 +109,7 @@ class MinMaxScaler final : public internal::ColumnScaler {
   void set_learned(std::vector<double> mins, std::vector<double> maxs);
 };
 
-/// Divides each column by its greatest absolute value, so that it lies between -1 and 1, and 0
+/// Divides each column by its greatest absolute value, so that values lie between -1 and 1, and 0
 /// stays 0. A column of zeros stays 0. Nulls, NaN and errors are as for StandardScaler.
 class MaxAbsScaler final : public internal::ColumnScaler {
  public:

@@ -10,19 +10,20 @@
 namespace manta {
 
 struct SimpleImputerOptions {
-  /// "mean": the column becomes float64. "most_frequent": of anything that can be a category; of
-  /// equally frequent values the smallest. "constant": `fill_value`, with nothing to learn.
+  /// "mean": the column becomes float64. "most_frequent": for any values that can be categories;
+  /// the smallest of equally frequent values. "constant": `fill_value`, with nothing to learn.
   std::string strategy = "mean";
   /// For "constant" only: a text, a number or a boolean, which the column's type must be able to
-  /// hold exactly (float32 columns: nearly). Of times and decimals a text: "2024-05-01", "0.25".
+  /// hold exactly (float32 columns: nearly). For times and decimals give a text: "2024-05-01",
+  /// "0.25".
   Json fill_value = nullptr;
   /// One for each column. None: the columns are replaced.
   std::vector<std::string> output_columns = {};
 };
 
-/// Fills nulls and NaN. `fit` throws Error(kInvalidArgument) for a column that has nothing but
-/// them. A column that is not there is an error, too (Ray makes one of the fill value, so that a
-/// wrong name goes unnoticed).
+/// Fills nulls and NaN. `fit` throws Error(kInvalidArgument) for a column that has nothing else. A
+/// missing column is an error, too (Ray makes one from the fill value, so a wrong name goes
+/// unnoticed).
 class SimpleImputer final : public LearningPreprocessor {
  public:
   /// Throws Error(kInvalidArgument) for an unknown strategy, and for a fill value without, or
@@ -39,8 +40,8 @@ class SimpleImputer final : public LearningPreprocessor {
   std::vector<std::string> input_columns() const override { return columns_.inputs(); }
   std::vector<std::string> output_columns() const override { return columns_.outputs(); }
   std::string name() const override { return "SimpleImputer"; }
-  /// What it fills with: {"mean(a)": 2.5}, {"most_frequent(a)": "x"}, {"constant(a)": 0}. Throws
-  /// Error(kInvalidArgument) before fit.
+  /// The values that it fills in: {"mean(a)": 2.5}, {"most_frequent(a)": "x"}, {"constant(a)": 0}.
+  /// Throws Error(kInvalidArgument) before fit.
   Json stats() const;
   Json state() const override;
   static SimpleImputer from_state(const Json& state);

@@ -25,9 +25,9 @@ bool register_tokenizer(const std::string& name, TokenizeFunction function);
 
 namespace internal {
 
-/// A tokenizer by its name; empty: the text is cut at each space, as Python's split(" ") does: two
-/// spaces have an empty token between them. Throws Error(kNotFound) for a name that this program
-/// does not have.
+/// A tokenizer by its name. An empty name cuts the text at each space, as Python's split(" ") does:
+/// two spaces have an empty token between them. Throws Error(kNotFound) for a name that this
+/// program does not have.
 TokenizeFunction find_tokenizer(const std::string& name);
 
 }  // namespace internal
@@ -38,7 +38,7 @@ struct TokenizerOptions {
   std::vector<std::string> output_columns = {};
 };
 
-/// Makes lists of tokens of columns of text. Null stays null. Nothing to learn.
+/// Turns columns of text into lists of tokens. Null stays null. Nothing to learn.
 class Tokenizer final : public StatelessPreprocessor {
  public:
   explicit Tokenizer(std::vector<std::string> columns, const TokenizerOptions& options = {});
@@ -58,15 +58,15 @@ class Tokenizer final : public StatelessPreprocessor {
 
 struct CountVectorizerOptions {
   std::string tokenizer = "";  ///< The name of a function; empty: cut at spaces.
-  int64_t max_features = 0;    ///< Keep so many tokens, those that come most often. 0: all.
+  int64_t max_features = 0;    ///< Keep only this many tokens, the most frequent. 0: all.
   /// One for each column. None: the columns are replaced.
   std::vector<std::string> output_columns = {};
 };
 
-/// Counts tokens: a text becomes a list of int64 (fixed_size_list), one for each token that it has
-/// learned, the most frequent token first (of equally frequent ones the first in order of bytes;
-/// Ray's order among those depends on how the data lies in blocks). What it has not learned does
-/// not count. Null is an error. Limits are those of the encoders.
+/// Counts tokens: a text becomes a list of int64 (fixed_size_list), one number for each learned
+/// token, the most frequent token first (equally frequent ones in the order of their bytes; Ray's
+/// order among these depends on how the data lies in blocks). Tokens that were not learned do not
+/// count. Null is an error. Limits are those of the encoders.
 class CountVectorizer final : public LearningPreprocessor {
  public:
   explicit CountVectorizer(std::vector<std::string> columns,
@@ -101,9 +101,9 @@ struct HashingVectorizerOptions {
   std::vector<std::string> output_columns = {};
 };
 
-/// Counts tokens by their hashes: a text becomes a list of `num_features` int64 (fixed_size_list),
-/// each the number of tokens whose hash it is. The hash is Ray's, to the bit: the SHA-256 of the
-/// token's bytes, modulo `num_features`. Null is an error. Nothing to learn.
+/// Counts tokens by their hashes: a text becomes a list of `num_features` int64 (fixed_size_list).
+/// Element i is the number of tokens whose hash is i. The hash is Ray's, to the bit: the SHA-256 of
+/// the token's bytes, modulo `num_features`. Null is an error. Nothing to learn.
 class HashingVectorizer final : public StatelessPreprocessor {
  public:
   /// Throws Error(kInvalidArgument) unless num_features is between 1 and 1,048,576.
@@ -125,8 +125,8 @@ class HashingVectorizer final : public StatelessPreprocessor {
 };
 
 /// Adds columns of numbers by the hashes of the columns' names: a row becomes a list of
-/// `num_features` float64 (fixed_size_list) in `output_column`, each the sum of the columns whose
-/// hash it is. Made for the many columns of a document-term matrix. The hash is that of
+/// `num_features` float64 (fixed_size_list) in `output_column`. Element i is the sum of the columns
+/// whose hash is i. Made for the many columns of a document-term matrix. The hash is that of
 /// HashingVectorizer. The columns themselves stay. Null counts as NaN. Nothing to learn.
 class FeatureHasher final : public StatelessPreprocessor {
  public:

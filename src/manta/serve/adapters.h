@@ -4,10 +4,11 @@
 
 /// How the body of a request becomes rows. Each column gets one type: int64 if all its values are
 /// whole numbers, float64 if one has a fraction or an exponent, bool or string; `null` is a missing
-/// value in any of them, and a column of nothing else is float64. A whole number that its column
+/// value in any of them, and a column of nulls only is float64. A whole number that its column
 /// cannot hold exactly (beyond 64 bits, or beyond 2^53 among fractions) is an error, and so are
 /// values of different types in one column, a column that comes twice, and values that are arrays
-/// or objects. Errors are answered with status 400, and say at which byte of the body they are.
+/// or objects. The answer to an error has status 400, and says at which byte of the body the error
+/// is.
 namespace manta::serve {
 
 /// `{"a": [1, 2], "b": [0.5, null]}`: an array for each column, all of the same length.

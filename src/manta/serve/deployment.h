@@ -26,16 +26,16 @@ class PredictorDeployment {
   }
 
   /// Starts the replicas, each of which makes its predictor from the checkpoint, and returns when
-  /// all are healthy. The checkpoint's folder must stay where it is. Of one at an address each
-  /// replica fetches a copy.
+  /// all are healthy. The checkpoint's folder must stay where it is. If the checkpoint is at an
+  /// address, each replica fetches a copy.
   ///
   /// If there is a deployment of that name, it is replaced, replica by replica: a new one answers
-  /// before an old one stops taking requests, so no request fails. (It needs room for one replica
-  /// more; where there is none, and several serve, one old replica goes first.)
+  /// before an old one stops taking requests, so no request fails. (This needs room for one more
+  /// replica. If there is no room and several replicas serve, one old replica ends first.)
   ///
-  /// Throws the error of a model that cannot be loaded; Error(kTimeout) with what the replicas wait
-  /// for after `deploy_timeout`; Error(kResources) if this machine can never hold a replica. What
-  /// was deployed before goes on serving then.
+  /// Throws the error of a model that cannot be loaded; Error(kTimeout) after `deploy_timeout`,
+  /// which says what the replicas wait for; Error(kResources) if this machine can never hold a
+  /// replica. In these cases the deployment that was there goes on serving.
   template <class P>
   void deploy(const Checkpoint& checkpoint, const DeployOptions& options = {}) const {
     deploy(PredictorFactory::of<P>(), checkpoint, options);
@@ -45,8 +45,8 @@ class PredictorDeployment {
   void deploy(const PredictorFactory& factory, const Checkpoint& checkpoint,
               const DeployOptions& options = {}) const;
 
-  /// Where it answers: "http://127.0.0.1:8000/XGBoostService". Throws Error(kNotFound) if it is not
-  /// deployed.
+  /// The URL at which it answers: "http://127.0.0.1:8000/XGBoostService". Throws Error(kNotFound)
+  /// if it is not deployed.
   std::string url() const;
   const std::string& name() const { return options_.name; }
 

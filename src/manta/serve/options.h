@@ -9,11 +9,11 @@
 
 namespace manta::serve {
 
-/// Where the HTTP front listens, and what it takes from clients.
+/// Where the HTTP front listens, and what it accepts from clients.
 struct HttpOptions {
   /// An IP address of this machine, or "localhost". Any but a loopback address needs a token.
   std::string host = "127.0.0.1";
-  int port = 8000;  ///< 0: any that is free; `url()` tells which.
+  int port = 8000;  ///< 0: any free port; `url()` says which.
   /// If set, requests need the header field `Authorization: Bearer <token>`, or get status 401.
   std::string token = {};
   int max_connections = 10'000;             ///< More are answered with 503 and closed.
@@ -36,7 +36,7 @@ struct StartOptions {
   /// Serving goes on when this program ends, in a process of its own, until `shutdown`. A later
   /// start of the same program joins it by its name.
   bool detached = false;
-  /// Of the detached process, for this user. Letters, digits, '_' and '-'.
+  /// The name of the detached process, among those of this user. Letters, digits, '_' and '-'.
   std::string name = "default";
   HttpOptions http = {};
 };
@@ -44,8 +44,8 @@ struct StartOptions {
 /// Requests that wait when a replica becomes free are predicted together, in one call for those
 /// that have the same columns.
 struct BatchingOptions {
-  /// Rows of one call, unless a single request has more; also the most requests that a replica
-  /// takes at a time.
+  /// The most rows of one call, unless a single request has more; also the most requests that a
+  /// replica takes at a time.
   int max_rows = 64;
   /// How long a free replica lets requests wait for more of them. 0: not at all.
   std::chrono::microseconds max_delay{0};
@@ -57,7 +57,7 @@ struct BatchingOptions {
 };
 
 struct DeploymentOptions {
-  /// Its name, in its route, metrics and messages. Letters, digits, '_', '-' and '.'.
+  /// The deployment's name, in its route, metrics and messages. Letters, digits, '_', '-' and '.'.
   std::string name = {};
   /// Where it answers: this path exactly, e.g. "/v1/cancer". Default: "/" and the name.
   std::string route_prefix = {};
@@ -65,21 +65,21 @@ struct DeploymentOptions {
   BatchingOptions batching = {};
   /// What each replica holds while it lives. Default: one CPU.
   Resources resources = {};
-  /// Requests that wait for a replica. More are answered with 503 and a Retry-After that is
-  /// computed from how fast requests are answered.
+  /// How many requests may wait for a replica. Further ones get 503, with a Retry-After that is
+  /// computed from the rate at which requests are answered.
   int max_queued_requests = 1000;
-  /// From the arrival of a request to its answer; then 504. A request that cannot be answered in
-  /// time, as far as the past tells, gets 503 at once.
+  /// From the arrival of a request to its answer; then 504. If the rate so far shows that a request
+  /// cannot be answered in time, it gets 503 at once.
   std::chrono::milliseconds request_timeout{60'000};
   /// How often a request is given to another replica if the one that works on it dies. Then 500: a
   /// request that kills replicas does not kill the deployment. Set 0 if predicting twice does harm.
   int max_retries = 3;
   std::chrono::milliseconds health_check_period{1000};
-  /// A replica that does not answer a health check for so long is killed and replaced. A thread of
-  /// its own answers, so a long prediction does no harm; but a replica that works on requests whose
-  /// deadlines have all passed is replaced, too.
+  /// A replica that does not answer a health check for this long is killed and replaced. A separate
+  /// thread of the replica answers, so a long prediction does no harm; but a replica that works on
+  /// requests whose deadlines have all passed is replaced, too.
   std::chrono::milliseconds health_check_timeout{10'000};
-  /// How long a replica that is to end may take for the requests that it has.
+  /// How long a replica that must end may take to answer the requests that it has.
   std::chrono::milliseconds graceful_shutdown_timeout{20'000};
   /// How long `deploy` waits until all replicas are healthy.
   std::chrono::milliseconds deploy_timeout{120'000};

@@ -36,8 +36,8 @@ struct Request {
   Json json() const;
 };
 
-/// Turns a request into the rows that the predictor gets. Runs in the replica. What it throws is
-/// the answer: status 400 for an Error(kInvalidArgument), 500 for anything else.
+/// Turns a request into the rows that the predictor gets. Runs in the replica. If it throws, the
+/// answer is the error: status 400 for an Error(kInvalidArgument), 500 for anything else.
 using HttpAdapter = Batch (*)(const Request&);
 
 }  // namespace manta::serve

@@ -11,8 +11,9 @@ struct DeploymentStatus {
   std::string url;
   std::string predictor;   ///< The class or function that makes it.
   std::string checkpoint;  ///< Its folder or address.
-  /// "healthy": as many replicas serve as should. "updating": a deploy is under way. "unhealthy":
-  /// some are missing; `message` says why. "removing": it answers what it has, and ends.
+  /// "healthy": all wanted replicas serve. "updating": a deploy is under way. "unhealthy": some
+  /// replicas are missing; `message` says why. "removing": it answers the requests that it has, and
+  /// ends.
   std::string state;
   std::string message;
   int num_replicas = 0;          ///< That serve now.

@@ -6,7 +6,7 @@ namespace manta::train {
 
 struct AutocastOptions {
   torch::DeviceType device = torch::kCPU;
-  /// Of matrix products and convolutions. bfloat16 has the range of float32 and needs no
+  /// The type of matrix products and convolutions. bfloat16 has the range of float32 and needs no
   /// GradScaler; float16 has more digits and needs one.
   torch::ScalarType dtype = torch::kBFloat16;
   bool enabled = true;  ///< False: computes as usual, also inside another Autocast.
@@ -15,8 +15,8 @@ struct AutocastOptions {
 
 /// While it lives, operations of this thread compute in a narrower type where that is safe, as
 /// Python's `with torch.autocast(...)`: matrix products and convolutions in `dtype`, losses and
-/// sums in float32. Parameters stay as they are. Put the forward and the loss inside, backward
-/// behind it.
+/// sums in float32. Parameters stay as they are. Put the forward and the loss inside its scope, and
+/// backward after it.
 ///
 /// ```
 /// torch::Tensor loss;

@@ -15,20 +15,21 @@ struct DataLoaderOptions {
   int64_t batch_size = 32;  ///< Rows of each worker's batches.
   bool shuffle = true;      ///< Another order each epoch, if `set_epoch` is called.
   uint64_t seed = 0;        ///< Of the order; the same on every worker.
-  /// All workers take equally many rows. If they do not divide evenly: false repeats the first ones
-  /// of the epoch, so that every row is taken at least once; true leaves out the last ones.
+  /// All workers take the same number of rows. If the rows do not divide evenly: false repeats the
+  /// first rows of the epoch, so that every row is taken at least once; true leaves out the last
+  /// rows.
   bool drop_last = false;
   size_t threads = 0;  ///< That load batches ahead; 0: the loop's own.
 };
 
 namespace detail {
 
-/// The rows of one worker in one epoch: what Python's DistributedSampler gives, number by number.
+/// The rows of one worker in one epoch: the same numbers as Python's DistributedSampler gives.
 std::vector<size_t> rows_of_epoch(size_t rows, int rank, int world_size, int64_t epoch,
                                   const DataLoaderOptions& options);
-/// This worker's, or rank 0 of 1 outside of a run.
+/// This worker's rank and size, or rank 0 of 1 outside of a run.
 std::pair<int, int> rank_and_size();
-/// Throws Error(kInvalidArgument) if they cannot be used on so many rows.
+/// Throws Error(kInvalidArgument) if the options cannot be used with this many rows.
 void check_loader(std::optional<size_t> rows, int world_size, const DataLoaderOptions& options);
 
 struct SampledEpoch {
@@ -70,7 +71,7 @@ class PreparedDataLoader {
             .workers(options.threads));
   }
 
-  /// Decides the order of the next `begin()`. Without it, every epoch has that of epoch 0.
+  /// Decides the order of the next `begin()`. Without it, every epoch has the order of epoch 0.
   void set_epoch(int64_t epoch) { epoch_->epoch = epoch; }
   auto begin() {
     return loader_->begin();
@@ -101,10 +102,9 @@ class PreparedDataLoader {
 /// for (int epoch = 0; epoch < 10; ++epoch) {
 ///   loader.set_epoch(epoch);
 ///   for (auto& batch : loader) { ... batch.data, batch.target ... }
-/// }
-/// ```
-/// Every worker reads all that it needs itself. For tables, data sets of Manta (train/session.h)
-/// read once per host, weigh uneven slices, and resume within an epoch; this does not.
+/// } ``` Every worker reads its own rows. For tables, use data sets of Manta (train/session.h):
+/// they are read once per host, weigh uneven slices, and resume within an epoch; this does none of
+/// that.
 template <class Dataset>
 PreparedDataLoader<Dataset> prepare_data_loader(Dataset dataset,
                                                 const DataLoaderOptions& options = {}) {

@@ -52,16 +52,17 @@ class [[nodiscard]] NoSync {
 };
 
 /// A module whose gradients are averaged over all workers in each backward. Use it like the module
-/// itself; for what it does not offer, call module(). It is a handle: copies are the same model.
+/// itself; call module() for functions that it does not have. It is a handle: copies are the same
+/// model.
 ///
-/// A sharded one (PrepareModelOptions::sharded) is split over the workers: its parameters() are
-/// this worker's shares, of one dimension, which optimizers take, and module() must be left alone.
-/// Its result is the same with optimizers that treat every number by itself: all of libtorch but
-/// LBFGS.
+/// A sharded one (PrepareModelOptions::sharded) is split over the workers. Its parameters() are
+/// this worker's shares, of one dimension; give these to the optimizer, and do not use module().
+/// The result is the same with optimizers that treat every number separately: all of libtorch
+/// except LBFGS.
 ///
-/// With one worker it costs nothing. Forward may take and return anything. But uneven slices, and
-/// models above `flat_limit_bytes`, need outputs in which the tensors can be found: tensors, or
-/// tuples, pairs, vectors, arrays, maps and optionals of them.
+/// With one worker it costs nothing. Forward may take and return anything. But with uneven slices,
+/// and for models above `flat_limit_bytes`, Manta must be able to find the tensors in the output.
+/// It finds them in tensors, and in tuples, pairs, vectors, arrays, maps and optionals of tensors.
 template <class M>
 class DataParallel {
   using Traits = detail::ModuleTraits<M>;
@@ -133,7 +134,7 @@ class DataParallel {
   }
   /// Scales the gradients so that all of them together have at most this norm, and returns the norm
   /// that they had, as torch::nn::utils::clip_grad_norm_(model->parameters(), max_norm) does for a
-  /// model that is not sharded. Of a sharded one it is collective.
+  /// model that is not sharded. For a sharded model this is collective.
   double clip_grad_norm_(double max_norm, double norm_type = 2) const {
     if (sharded_) return sharded_->clip_grad_norm(max_norm, norm_type);
     return torch::nn::utils::clip_grad_norm_(base().parameters(), max_norm, norm_type);

@@ -22,14 +22,10 @@ struct GradScalerOptions {
 /// gradients by it again, leaves out steps whose gradients are infinite or NaN, and adapts the
 /// scale. Python's torch.amp.GradScaler.
 ///
-/// ```
-/// scaler.scale(loss).backward();
-/// scaler.unscale_(optimizer);          // only to clip gradients before the step
-/// scaler.step(optimizer);
-/// scaler.update();
-/// ```
-/// Every worker decides the same: averaged gradients have the infinities of all of them, and of a
-/// sharded model the workers tell each other. TorchCheckpoint::add_scaler keeps its state.
+/// ``` scaler.scale(loss).backward(); scaler.unscale_(optimizer); // only to clip gradients before
+/// the step scaler.step(optimizer); scaler.update(); ``` All workers decide the same: averaged
+/// gradients have the infinities of all workers, and with a sharded model the workers tell each
+/// other. TorchCheckpoint::add_scaler keeps its state.
 class GradScaler {
  public:
   /// Throws Error(kInvalidArgument) if an option is out of its range.
@@ -39,11 +35,11 @@ class GradScaler {
   /// Divides the gradients of the optimizer's parameters by the scale. At most once between two
   /// updates: a second time throws Error(kInvalidArgument).
   void unscale_(torch::optim::Optimizer& optimizer);
-  /// Unscales unless that was done, and steps unless a gradient is infinite or NaN. Returns whether
-  /// it stepped. Optimizers that need a closure (LBFGS) cannot be used.
+  /// Unscales, unless unscale_ was called, and steps, unless a gradient is infinite or NaN. Returns
+  /// whether it stepped. Optimizers that need a closure (LBFGS) cannot be used.
   bool step(torch::optim::Optimizer& optimizer);
   /// Call it once after the steps of all optimizers. Throws Error(kUserCode) if the gradients are
-  /// infinite or NaN however small the scale is: nothing would be learned any more.
+  /// infinite or NaN however small the scale is, because the model would learn nothing any more.
   void update();
 
   double get_scale() const { return options_.enabled ? scale_ : 1; }

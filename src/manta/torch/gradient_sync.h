@@ -13,19 +13,20 @@ namespace manta::train {
 
 /// What `prepare_model` may be told about a model.
 struct PrepareModelOptions {
-  /// Lets a backward leave out parameters, other ones on each worker if need be. Costs a walk over
-  /// the graph for each forward of a model above 1 MiB; smaller ones may always leave some out. If
-  /// false, a backward of a larger model that does not reach every parameter makes the next forward
-  /// throw.
+  /// Lets a backward leave out parameters, different ones on each worker if need be. Costs a walk
+  /// over the graph for each forward of a model above 1 MiB. Smaller models may always leave some
+  /// out. If false, a backward of a larger model that does not reach every parameter makes the next
+  /// forward throw.
   bool find_unused_parameters = true;
   /// Sends rank 0's buffers, e.g. the running statistics of BatchNorm, to all workers when backward
   /// ends. If false, each worker keeps its own; rank 0's are those of checkpoints.
   bool broadcast_buffers = true;
   /// Gradients of a model above 1 MiB are exchanged in parts of about this size, while backward
-  /// runs. More is fewer exchanges, less is an earlier start.
+  /// runs. A larger size means fewer exchanges, a smaller one an earlier start.
   size_t bucket_bytes = size_t{25} << 20;
   /// Splits parameters, gradients and optimizer state over the workers, for models that do not fit
-  /// into one: see ShardedSync. `find_unused_parameters` and `bucket_bytes` do not matter then.
+  /// into one worker: see ShardedSync. `find_unused_parameters` and `bucket_bytes` then have no
+  /// effect.
   bool sharded = false;
 };
 
@@ -41,8 +42,8 @@ struct SyncOptions {
   /// Called with true before a backward's first exchange, and with false when all have begun.
   std::function<void(bool)> exchanging = {};
   /// The step of the loop that a backward belongs to, the same on all workers; -1 if unknown there.
-  /// Where the workers' differ, backward throws Error(kInvalidArgument) naming them. Default: not
-  /// compared.
+  /// If the workers' steps differ, backward throws Error(kInvalidArgument) naming them. Default:
+  /// not compared.
   std::function<int64_t()> step = {};
   /// A model on the CPU whose trainable parameters and buffers are at most this large exchanges
   /// everything at once when backward ends. A larger one uses buckets, while backward runs.
@@ -65,7 +66,7 @@ class ModelSync {
   virtual bool needs_outputs() const = 0;
   /// Call it after the parameters changed their type or device.
   virtual void rebuild() = 0;
-  /// Between the two, gradients stay local.
+  /// Between pause and resume, gradients stay local.
   void pause() { ++paused_; }
   void resume() { --paused_; }
 
@@ -109,9 +110,9 @@ class GradientSync final : public ModelSync {
 
 /// Whether the tensor belongs to a model that is kept the same on all workers.
 bool has_gradient_hook(const torch::Tensor& parameter);
-/// For a tensor that does not any more: so that was_prepared() knows.
+/// Call it for a tensor that no longer belongs to such a model, for was_prepared().
 void leave_prepared(const torch::Tensor& parameter);
-/// Whether it does, or did.
+/// Whether the tensor belongs, or belonged, to such a model.
 bool was_prepared(const torch::Tensor& parameter);
 
 /// The identity, except that its gradient is multiplied by `weight`.

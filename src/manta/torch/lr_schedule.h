@@ -13,25 +13,26 @@
 
 namespace manta {
 
-/// A learning-rate scheduler whose progress a TorchCheckpoint keeps. Derive from it, also beside
-/// torch::optim::LRScheduler, and `add_scheduler` and `load_scheduler` take yours.
+/// A learning-rate scheduler whose progress a TorchCheckpoint keeps. If you derive from it (also
+/// together with torch::optim::LRScheduler), `add_scheduler` and `load_scheduler` take your
+/// scheduler.
 class StatefulScheduler {
  public:
   virtual ~StatefulScheduler() = default;
-  /// Names the class in a checkpoint. Loading what another class gave is an error.
+  /// Names the class in a checkpoint. Loading the state of another class is an error.
   virtual std::string type() const = 0;
-  /// Everything that `load_state` needs. Infinities and NaN come back.
+  /// Everything that `load_state` needs. Infinities and NaN are kept.
   virtual Json state() const = 0;
-  /// Makes it continue where the other one was. Throws Error(kInvalidArgument) or any
-  /// std::exception if `state` does not fit, and changes nothing then.
+  /// Makes it continue where the stored scheduler was. If `state` does not fit, throws
+  /// Error(kInvalidArgument) or any std::exception, and changes nothing.
   virtual void load_state(const Json& state) = 0;
 };
 
-/// A learning rate that is a function of how many steps were made: what libtorch lacks of Python's
-/// torch.optim.lr_scheduler. As there, making one sets the rates of step 0, each group's rate until
-/// then is its initial one, and `step()` comes after the optimizer's. The optimizer must outlive
-/// it. Loading its state sets the number of steps and the initial rates; its options must be those
-/// of the checkpoint.
+/// A learning rate that is a function of the number of steps: the part of Python's
+/// torch.optim.lr_scheduler that libtorch lacks. As in Python, making a schedule takes each group's
+/// rate as its initial rate and sets the rates of step 0, and `step()` comes after the optimizer's.
+/// The optimizer must outlive it. Loading its state sets the number of steps and the initial rates;
+/// its options must be those of the checkpoint.
 class LRSchedule : public StatefulScheduler {
  public:
   void step();
@@ -82,11 +83,11 @@ class CosineAnnealingLR final : public LRSchedule {
 
 struct LinearWarmupOptions {
   int64_t steps = 5;              ///< Until the whole rate is reached.
-  double start_factor = 1.0 / 3;  ///< What step 0 has of it; above 0, at most 1.
+  double start_factor = 1.0 / 3;  ///< The part of the rate at step 0; above 0, at most 1.
 };
 
-/// Rises from `start_factor` of the rate to the rate itself: Python's LinearLR. Then it stays
-/// there, or follows another schedule from that one's step 0 on, as Python's SequentialLR:
+/// Rises from `start_factor` of the rate to the full rate: Python's LinearLR. Then it stays there,
+/// or follows another schedule from that schedule's step 0 on, as Python's SequentialLR does:
 ///
 /// ```
 /// LinearWarmup scheduler(optimizer, {.steps = 100}, CosineAnnealingLR(optimizer, {.t_max = 900}));

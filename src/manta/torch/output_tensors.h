@@ -22,10 +22,8 @@ namespace manta::train::detail {
 ///   torch::Tensor logits, loss;
 ///   int64_t tokens;
 ///   template <class F> void each_tensor(F&& f) { f(logits); f(loss); }
-/// };
-/// ```
-/// `f` takes any such output, e.g. a vector of tensors. Numbers, enumerators and strings have no
-/// tensors: they may stand in a tuple beside some.
+/// }; ``` `f` takes any such output, e.g. a vector of tensors. Numbers, enumerators and strings
+/// have no tensors: they may stand next to tensors in a tuple.
 template <class T>
 struct OutputTensors : std::false_type {};
 

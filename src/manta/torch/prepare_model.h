@@ -19,8 +19,8 @@ c10::intrusive_ptr<c10d::ProcessGroup> get_process_group();
 
 /// Makes a model data-parallel: every worker starts from rank 0's weights, and backward() averages
 /// the gradients over the workers, each weighted by the rows of its last batch. Call it on every
-/// worker, with the same options; if there are several models, in the same order. `model` is a
-/// torch::nn module, its holder, or a shared_ptr to one.
+/// worker with the same options; if there are several models, in the same order on every worker.
+/// `model` is a torch::nn module, its holder, or a shared_ptr to one.
 ///
 /// `prepare_model(model, {.sharded = true})` splits the model instead of copying it; give the
 /// optimizer `model->parameters()` of what it returns.

@@ -13,13 +13,13 @@ struct ReduceLROnPlateauOptions {
   double threshold = 1e-4;  ///< How much better counts as better:
   bool relative = true;     ///< that share of the best value, or that amount.
   int64_t cooldown = 0;     ///< Steps after a reduction in which bad ones are not counted.
-  double min_lr = 0;        ///< The rate never falls below.
+  double min_lr = 0;        ///< The rate never falls below this.
   double eps = 1e-8;        ///< A smaller change of the rate is not made.
 };
 
 /// Reduces the learning rate when a metric stops improving: Python's ReduceLROnPlateau, in double
 /// precision (libtorch's ReduceLROnPlateauScheduler takes a float). Give every worker the same
-/// metric, or their rates go apart. The optimizer must outlive it.
+/// metric, or their rates diverge. The optimizer must outlive it.
 class ReduceLROnPlateau final : public StatefulScheduler {
  public:
   explicit ReduceLROnPlateau(torch::optim::Optimizer& optimizer,

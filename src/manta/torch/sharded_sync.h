@@ -10,26 +10,25 @@
 
 namespace manta::train::detail {
 
-/// Splits one model over the workers: each holds its share of every parameter, of its gradient and,
-/// as optimizers are given these shares, of their state. For what is not split, activations and
-/// buffers, see GradientSync.
+/// Splits one model over the workers: each holds its share of every parameter and of its gradient.
+/// Optimizers get these shares, so their state is split, too. Activations and buffers are not
+/// split: see GradientSync.
 ///
 /// A module's own parameters keep their shapes but have no memory. An operation that takes one, in
-/// forward or backward, makes the workers gather it first; the memory is given back when another is
-/// gathered, or when forward or backward ends. So a worker holds, beside its shares, the parameters
-/// of one operation and the gradient of one parameter. In backward each gradient is averaged and
-/// split as soon as it is complete.
+/// forward or backward, makes the workers gather it first. The memory is released when another
+/// parameter is gathered, or when forward or backward ends. So besides its shares a worker holds
+/// the parameters of one operation and the gradient of one parameter. In backward each gradient is
+/// averaged and split as soon as it is complete.
 ///
 /// A parameter that forward converts to a narrower type, as under Autocast, is kept in that type by
-/// autograd until backward. That copy has memory as a parameter has: only while an operation uses
-/// it.
+/// autograd until backward. Like a parameter, that copy has memory only while an operation uses it.
 ///
-/// Parameters may be frozen, or not be any more, between a backward and the next forward, through
-/// requires_grad_() of a share or of the module's own tensor; on all workers alike.
+/// Parameters may be frozen and unfrozen between a backward and the next forward, through
+/// requires_grad_() of a share or of the module's own tensor, on all workers alike.
 ///
 /// Gathering is collective: all workers must run the same operations on parameters, in the same
-/// order. A model that branches by what a worker's rows are needs DataParallel without `sharded`.
-/// Values written to a module's own parameters are lost; write to `shards()`.
+/// order. A model that branches on a worker's rows needs DataParallel without `sharded`. Values
+/// written to a module's own parameters are lost; write to `shards()`.
 class ShardedSync final : public ModelSync {
  public:
   /// Collective. Splits rank 0's values. Throws Error(kInvalidArgument) naming the rank if the
@@ -61,8 +60,8 @@ class ShardedSync final : public ModelSync {
   torch::OrderedDict<std::string, torch::Tensor> shards_;
 };
 
-/// Whether one of the workers says `mine`, if `parameters` has shares of a sharded model: they then
-/// all ask. Otherwise `mine`.
+/// If `parameters` has shares of a sharded model: whether `mine` is true on one of the workers,
+/// which must all call this. Otherwise `mine`.
 bool any_of_shards(const std::vector<torch::Tensor>& parameters, bool mine);
 
 }  // namespace manta::train::detail

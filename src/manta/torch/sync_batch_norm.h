@@ -13,7 +13,7 @@ struct SyncBatchNormOptions {
   std::optional<double> momentum = 0.1;
   bool affine = true;               ///< Has a weight and a bias.
   bool track_running_stats = true;  ///< False: evaluates with the batch's own statistics, too.
-  /// The workers whose rows are one batch; null: all of the run.
+  /// The workers whose rows form one batch; null: all workers of the run.
   c10::intrusive_ptr<c10d::ProcessGroup> group = {};
 };
 

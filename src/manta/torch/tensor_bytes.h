@@ -7,10 +7,10 @@
 namespace manta {
 
 /// A copy of the tensor as a CheckpointDict holds it. Throws Error(kInvalidArgument) for a type
-/// that it does not have.
+/// that TensorBytes does not have.
 TensorBytes tensor_bytes(const at::Tensor& tensor);
-/// The other way, on the CPU. Throws Error(kInvalidArgument) if the bytes do not fit type and
-/// shape.
+/// The reverse: a tensor on the CPU. Throws Error(kInvalidArgument) if the bytes do not fit type
+/// and shape.
 at::Tensor to_tensor(const TensorBytes& bytes);
 
 }  // namespace manta

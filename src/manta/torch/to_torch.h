@@ -10,9 +10,9 @@
 namespace manta {
 
 struct ToTorchOptions {
-  /// Empty: there is none, and the second of each pair is a tensor that is not defined.
+  /// Empty: there is no label, and the second of each pair is an undefined tensor.
   std::string label_column = {};
-  /// Side by side, in this order. None: all columns but the label, in their order.
+  /// Side by side, in this order. Default: all columns except the label, in their order.
   std::vector<std::string> feature_columns = {};
   torch::Dtype label_column_dtype = torch::kFloat32;
   torch::Dtype feature_column_dtype = torch::kFloat32;  ///< One for all: they are one tensor.
@@ -23,8 +23,8 @@ struct ToTorchOptions {
   bool unsqueeze_label_tensor = true;
 };
 
-/// What to_torch returns, to be walked through once: pairs of features, of shape [rows, columns],
-/// and labels.
+/// What to_torch returns: pairs of features, of shape [rows, columns], and labels. You can iterate
+/// over it once.
 class TorchPairs {
  public:
   using Pair = std::pair<torch::Tensor, torch::Tensor>;
@@ -67,8 +67,8 @@ class TorchPairs {
 ///     for (auto& [features, label] : to_torch(epoch, {.label_column = "y", .batch_size = 64})) {
 ///       auto loss = torch::mse_loss(model->forward(features), label);
 ///
-/// Numbers become tensors by the rules of TorchBatch. Of a worker's shard: its next epoch, or one
-/// that `iter_epochs` gives. Of a data set: all of its rows, in the order of its first epoch.
+/// Numbers become tensors by the rules of TorchBatch. For a worker's shard: its next epoch, or one
+/// that `iter_epochs` gives. For a data set: all of its rows, in the order of its first epoch.
 TorchPairs to_torch(const DataShard& shard, const ToTorchOptions& options = {});
 TorchPairs to_torch(const ShardEpoch& epoch, const ToTorchOptions& options = {});
 TorchPairs to_torch(const Dataset& dataset, const ToTorchOptions& options = {});

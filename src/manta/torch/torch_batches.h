@@ -37,7 +37,7 @@ struct TorchDtypes {
   TorchDtypes(torch::Dtype dtype) : all(dtype) {}  // NOLINT: for `.dtypes = torch::kFloat32`
   TorchDtypes(std::initializer_list<std::pair<const std::string, torch::Dtype>> columns)
       : columns(columns) {}
-  /// For a table that a program puts together.
+  /// For a map that a program makes.
   TorchDtypes(std::map<std::string, torch::Dtype> columns)  // NOLINT: as the one above
       : columns(std::move(columns)) {}
 
@@ -45,12 +45,13 @@ struct TorchDtypes {
   std::map<std::string, torch::Dtype> columns = {};
 };
 
-/// What happens to a number that the wanted type does not have: 2.7 or 300 as uint8, NaN or a null
+/// What happens to a number that the requested type cannot hold: 2.7 or 300 as uint8, NaN or a null
 /// as an integer, 16777217 as float32, 2^63 as int64, 1e300 as float32.
 enum class Inexact {
   kRefused,  ///< Error(kInvalidArgument) naming the column, the row and the value.
-  /// The nearest: rounded as float32, the fraction cut off (2.7 is 2) and limited to the range (300
-  /// is 255) as an integer; NaN and nulls are 0 there. As bool: whether it is not 0.
+  /// The nearest number: rounded for float32; for an integer, the fraction is cut off (2.7 becomes
+  /// 2), the value is limited to the range (300 becomes 255), and NaN and nulls become 0. For bool:
+  /// whether it is not 0.
   kAllowed,
 };
 
@@ -72,25 +73,25 @@ struct TorchBatchOptions {
   int64_t batch_size = 256;       ///< Rows for each worker and step.
   int64_t global_batch_size = 0;  ///< Rows of a step for all workers together, instead.
   bool drop_last = false;         ///< Leave out a last step of fewer rows.
-  /// Of the tensors. By default each column keeps its type, and `columns` gives float32. A name
-  /// that the data does not have is an error.
+  /// The types of the tensors. By default each column keeps its type, and `columns` gives float32.
+  /// A name that the data does not have is an error.
   TorchDtypes dtypes = {};
-  /// Columns of lists that are filled up. Others must have rows of equal length in each batch.
+  /// Columns of lists that are filled up. Other lists must have equal length within each batch.
   TorchPaddings padding = {};
 };
 
-/// Some rows as tensors. Columns are converted when they are asked for, and numbers arrive as they
-/// are, or it is an error (see Inexact). Rounding between floating-point types, e.g. of a double as
-/// float32, is no error, because asking for float32 asks for that. A null is NaN; in an integer or
-/// bool tensor it is an error.
+/// Some rows as tensors. Columns are converted when you ask for them. Numbers arrive unchanged, or
+/// you get an error (see Inexact). Rounding between floating-point types, e.g. of a double to
+/// float32, is not an error, because asking for float32 asks for it. A null becomes NaN; in an
+/// integer or bool tensor it is an error.
 ///
 /// The shape of a row is that of the column's type: fixed-size lists of fixed-size lists (images of
 /// read_images, arrays of read_numpy, vectors of OneHotEncoder and Concatenator) have the sizes of
-/// their type. Lists, and binary values as bytes, have the length that all rows of the batch have;
-/// where they differ it is an error, unless `padding` names the column or `ragged` is asked for.
+/// their type. Lists, and binary values as bytes, have the length that all rows of the batch share.
+/// If the lengths differ, it is an error, unless `padding` names the column or you call `ragged`.
 ///
-/// All of them throw Error(kNotFound) naming columns that are like the unknown one, and
-/// Error(kInvalidArgument) if there are no numbers, bool or times in a column (decimals, text,
+/// Its functions throw Error(kNotFound) naming columns similar to the unknown one, and
+/// Error(kInvalidArgument) if a column does not have numbers, bools or times (decimals, text,
 /// dictionaries: the error says what to use), or if a list is null.
 class TorchBatch {
  public:
@@ -104,8 +105,8 @@ class TorchBatch {
   torch::Tensor operator[](const std::string& column) const;
   torch::Tensor column(const std::string& name, torch::Dtype dtype,
                        Inexact inexact = Inexact::kRefused) const;
-  /// Several columns side by side: [rows, columns], a vector (or image) as so many columns as it
-  /// has elements; float32, unless `dtypes` gives one type for all of them.
+  /// Several columns side by side: [rows, columns]. A vector (or image) counts as many columns as
+  /// it has elements. The type is float32, unless `dtypes` gives one type for all of them.
   torch::Tensor columns(const std::vector<std::string>& names) const;
   torch::Tensor columns(const std::vector<std::string>& names, torch::Dtype dtype,
                         Inexact inexact = Inexact::kRefused) const;
@@ -115,7 +116,7 @@ class TorchBatch {
                       Inexact inexact = Inexact::kRefused) const;
   std::vector<std::string> names() const;  ///< Of the columns.
   int64_t rows() const { return rows_; }
-  /// The epoch's number of the first of them.
+  /// The number of the first row within the epoch.
   int64_t first_row() const { return first_row_; }
 
  private:
@@ -139,7 +140,7 @@ class TorchBatch {
   TorchPaddings padding_;
 };
 
-/// What iter_torch_batches returns: one epoch, to be walked through once.
+/// What iter_torch_batches returns: one epoch. You can iterate over it once.
 class TorchBatches {
  public:
   /// `next` gives the rows of the next batch, or false at the end.
@@ -175,7 +176,8 @@ class TorchBatches {
   TorchBatch batch_;
 };
 
-/// One epoch of a worker's data as tensors: DataShard::iter_batches says from where to where.
+/// One epoch of a worker's data as tensors; see DataShard::iter_batches for where it begins and
+/// ends.
 TorchBatches iter_torch_batches(const DataShard& shard, const TorchBatchOptions& options = {});
 TorchBatches iter_torch_batches(const ShardEpoch& epoch, const TorchBatchOptions& options = {});
 
@@ -187,9 +189,9 @@ struct TorchDatasetOptions {
   TorchPaddings padding = {};  ///< As in TorchBatchOptions.
 };
 
-/// All rows of a data set as tensors, read ahead in this process; outside of training, e.g. to
-/// evaluate a model. In a training loop, take the worker's shard instead: a data set there would be
-/// read by every worker as a whole.
+/// All rows of a data set as tensors, read ahead in this process. Use it outside of training, e.g.
+/// to evaluate a model. In a training loop, use the worker's shard instead: there every worker
+/// would read the whole data set.
 TorchBatches iter_torch_batches(const Dataset& dataset, const TorchDatasetOptions& options = {});
 
 }  // namespace manta

@@ -47,8 +47,8 @@ struct TorchCheckpointOptions {
 };
 
 struct LoadModelOptions {
-  /// false: loads what fits by name and shape, such as all but a changed head, and leaves the rest
-  /// of the model as it is.
+  /// false: loads the tensors that fit by name and shape, such as all except a changed head, and
+  /// leaves the rest of the model as it is.
   bool strict = true;
 };
 
@@ -87,11 +87,11 @@ struct LoadReport {
 /// use the same name. The files are `<slot>.safetensors` for a model; optimizer.safetensors, or
 /// `<slot>.optimizer.safetensors`, for an optimizer.
 ///
-/// Of a sharded model (PrepareModelOptions::sharded) and its optimizer every worker writes its own
-/// share, to files such as model.shard-0-of-4.safetensors, and reads what it needs of all of them,
-/// however many there were; a model that is not sharded can load them, and the reverse. So every
-/// worker must give such a checkpoint to report(). One that was loaded is written as a whole again,
-/// by rank 0.
+/// With a sharded model (PrepareModelOptions::sharded), every worker writes its own share of the
+/// model and its optimizer, to files such as model.shard-0-of-4.safetensors. So every worker must
+/// give such a checkpoint to report(). When loading, every worker reads what it needs of all
+/// shares, however many there are. A model that is not sharded can load such a checkpoint, and the
+/// reverse. A checkpoint that was loaded is written as a whole again, by rank 0.
 ///
 /// Adding to a slot that is taken is Error(kInvalidArgument). Loading a slot that does not exist is
 /// Error(kNotFound), which lists the existing ones. "Model" is a torch::nn module, its holder, a
@@ -119,8 +119,8 @@ class TorchCheckpoint {
     return TorchCheckpoint(checkpoint);
   }
 
-  /// A model's weights as Python has saved them: `load_model` then takes them over, also in part,
-  /// by name. See read_state_dict.
+  /// A model's weights as Python has saved them, for `load_model` to load by name, all or a part.
+  /// See read_state_dict.
   static TorchCheckpoint from_state_dict(const std::string& path,
                                          const ReadStateDictOptions& options = {});
   /// Writes a model's weights and buffers as a file that Python's
@@ -139,8 +139,8 @@ class TorchCheckpoint {
   TorchCheckpoint& add_optimizer(const torch::optim::Optimizer& optimizer);
   TorchCheckpoint& add_optimizer(const std::string& slot, const torch::optim::Optimizer& optimizer);
   /// Also keeps the progress of the scheduler: a StepLR or ReduceLROnPlateauScheduler, the two in
-  /// libtorch, or a StatefulScheduler, which Manta's are and yours may be. Any other throws
-  /// Error(kInvalidArgument). The optimizer has the learning rate.
+  /// libtorch, or a StatefulScheduler, which Manta's schedulers are and yours may be. Any other
+  /// throws Error(kInvalidArgument). The learning rate itself is in the optimizer.
   TorchCheckpoint& add_scheduler(const torch::optim::LRScheduler& scheduler);
   TorchCheckpoint& add_scheduler(const std::string& slot,
                                  const torch::optim::LRScheduler& scheduler);
@@ -158,14 +158,14 @@ class TorchCheckpoint {
   /// Also keeps the scale of mixed precision and how long it has lasted.
   TorchCheckpoint& add_scaler(const train::GradScaler& scaler,
                               const std::string& slot = kScalerSlot);
-  /// Any JSON, infinities and NaN included. Throws Error(kInvalidArgument) for what could not be
-  /// read back: texts that are not UTF-8, bytes, more than 998 levels.
+  /// Any JSON, infinities and NaN included. Throws Error(kInvalidArgument) for values that could
+  /// not be read back: texts that are not UTF-8, bytes, more than 998 levels.
   TorchCheckpoint& set(const std::string& key, Json value);
 
   /// Copies the weights and buffers into the model. Throws Error(kInvalidArgument) listing every
   /// name that is missing, unexpected or of another shape; then the model is unchanged. With
-  /// `{.strict = false}` it loads what fits, and the report says what did not; nothing at all that
-  /// fits is still an error.
+  /// `{.strict = false}` it loads the tensors that fit, and the report says which did not. If no
+  /// tensor fits, it is still an error.
   template <class Model>
   LoadReport load_model(Model&& model, const LoadModelOptions& options = {}) const {
     return load_module(kModelSlot, detail::module_of(model), options);
@@ -196,7 +196,7 @@ class TorchCheckpoint {
   void load_scheduler(const std::string& slot, Scheduler& scheduler) const {
     load_stateful(slot, scheduler);
   }
-  /// See add_scaler. Its options are those of the checkpoint then, as in Python.
+  /// See add_scaler. The scaler then has the options of the checkpoint, as in Python.
   void load_scaler(train::GradScaler& scaler, const std::string& slot = kScalerSlot) const;
 
   bool has_model(const std::string& slot = kModelSlot) const { return models_.contains(slot); }
@@ -212,8 +212,8 @@ class TorchCheckpoint {
   /// A value that was `set`. Throws Error(kNotFound) listing the existing keys.
   const Json& get(const std::string& key) const;
   const Json& state() const { return state_; }
-  /// A model's weights and buffers with their names. Of a sharded model it puts the workers' shares
-  /// together in memory; `load_model` does not.
+  /// A model's weights and buffers with their names. For a sharded model it puts the workers'
+  /// shares together in memory; `load_model` does not.
   const std::vector<NamedTensor>& tensors(const std::string& slot = kModelSlot) const;
 
   /// What train::report takes.

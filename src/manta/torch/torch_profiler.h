@@ -6,7 +6,7 @@
 namespace manta {
 
 struct TorchProfilerOptions {
-  int64_t first_step = 10;  ///< The first that is recorded; the ones before it warm up.
+  int64_t first_step = 10;  ///< The first recorded step; the steps before it warm up.
   int64_t num_steps = 3;  ///< How many are recorded. Each operation of them takes about 1 us more.
   bool record_shapes = false;   ///< Of each operation's inputs.
   bool profile_memory = false;  ///< What operations allocate and free.
@@ -23,15 +23,13 @@ struct TorchProfilerOptions {
 /// for (auto& batch : iter_torch_batches(shard)) {
 ///   ...
 ///   profiler.step();  // at the end of each step
-/// }
-/// ```
-/// One that fails, e.g. because the disk is full, warns once and records nothing. Use it from one
-/// thread, and one at a time in a process: a second one warns and records nothing.
+/// } ``` A profiler that fails, e.g. because the disk is full, warns once and records nothing. Use
+/// it from one thread. Use one at a time in a process: a second one warns and records nothing.
 class TorchProfiler {
  public:
   /// Throws Error(kInvalidArgument) if an option makes no sense, or there is no folder.
   explicit TorchProfiler(const TorchProfilerOptions& options = {});
-  ~TorchProfiler();  ///< Writes what there is, if the steps to record have not all come.
+  ~TorchProfiler();  ///< Writes the trace so far, if not all steps to record have come.
   TorchProfiler(const TorchProfiler&) = delete;
   TorchProfiler& operator=(const TorchProfiler&) = delete;
 

@@ -36,7 +36,7 @@ class TorchTrainer final : public DataParallelTrainer {
 
   /// Its options as a Tuner searches them.
   using Space = tune::DataParallelSpace;
-  /// A copy with these values, each of which is fixed, in the place of its own.
+  /// A copy with these values, each of which must be fixed, in place of its own.
   TorchTrainer apply(const Space& values, const RunConfig& run_config) const;
 
  private:

@@ -26,7 +26,7 @@ class LastRun;
 class BaseTrainer {
  public:
   virtual ~BaseTrainer();
-  /// The run that its options amount to, checked. For what builds on trainers of any framework,
+  /// The run that its options describe, checked. For code that builds on trainers of any framework,
   /// such as tuning (training_internal.h).
   virtual train::Training training() const = 0;
 
@@ -37,28 +37,27 @@ class BaseTrainer {
   /// `failure_config.max_failures` restarts are used up; Error(kCancelled) after Ctrl-C. Committed
   /// reports stay on disk.
   Result fit() const;
-  /// The same with `dataset` as the data set "train", and with a preprocessor, in the place of
-  /// those that the trainer has. `fit(dataset, preprocessor)` is how a trainer that was given no
-  /// data is used.
+  /// The same with `dataset` as the data set "train", and with a preprocessor, in place of the
+  /// trainer's own. Use `fit(dataset, preprocessor)` with a trainer that was given no data.
   Result fit(const Dataset& dataset, const AnyPreprocessor& preprocessor = {}) const;
 
-  /// The checkpoints, from the first to the latest, that are on disk of the run that this trainer
-  /// started last, also while it goes on and after it has failed; before that, of the run that it
-  /// was restored from. A copy of a trainer has started none. Any thread may call it. If
-  /// RunConfig::storage_path is an address: those that are stored; throws if the store does not
-  /// answer.
+  /// The checkpoints on disk, from the first to the latest, of the run that this trainer started
+  /// last. The run may be going on, or have failed. Before the first start: those of the run that
+  /// the trainer was restored from. A copy of a trainer has started no run. Any thread may call
+  /// this. If RunConfig::storage_path is an address, these are the stored checkpoints; throws if
+  /// the store does not answer.
   std::vector<Checkpoint> get_checkpoints() const;
 
-  /// Whether there is a run at `path`, a folder or an address, for the `restore` of the trainer
-  /// that started it. Throws if a store does not answer.
+  /// Whether there is a run at `path`, a folder or an address, that the `restore` of its trainer
+  /// can take. Throws if a store does not answer.
   static bool can_restore(const std::string& path);
 
  protected:
   BaseTrainer();
   BaseTrainer(const BaseTrainer&);
   BaseTrainer& operator=(const BaseTrainer&);
-  /// Throws Error(kInvalidArgument) if `training`, this trainer's own with other data, makes no
-  /// sense to it.
+  /// Throws Error(kInvalidArgument) if this trainer cannot run `training`, which is its own with
+  /// other data.
   virtual void check(const train::Training& training) const;
 
  private:

@@ -17,7 +17,7 @@ struct ReportRecord {
   int64_t index = 0;  ///< 0, 1, ... over the whole run, restarts included.
   int attempt = 0;
   double time = 0;  ///< Seconds since 1970.
-  /// Training that led to it: from when its workers had started, without lost and idle time.
+  /// The training time that led to it: from the start of its workers, without lost and idle time.
   double time_total_s = 0;
   Json metrics;
   std::string checkpoint;  ///< Its folder's name in the run folder, or empty.
@@ -26,8 +26,8 @@ struct ReportRecord {
 /// A run as a callback sees it. Valid during the call.
 struct RunInfo {
   std::string name;
-  /// The run folder, on this machine. If RunConfig::storage_path is an address, what is written
-  /// there is stored when the run ends.
+  /// The run folder, on this machine. If RunConfig::storage_path is an address, files written to
+  /// this folder are stored when the run ends.
   std::string path;
   const Json& train_loop_config;             ///< Of the current attempt, like scaling_config.
   const ScalingConfig& scaling_config;       ///< How many workers, and what each holds.
@@ -38,7 +38,7 @@ struct RunInfo {
 struct EpochRecord {
   std::string dataset;
   int64_t epoch = 0;
-  int64_t rows = 0;  ///< That all workers have taken of it: at its start those before a restart.
+  int64_t rows = 0;  ///< Taken by all workers; at its start, those taken before a restart.
   int attempt = 0;
   double time = 0;  ///< Seconds since 1970.
 };
@@ -89,7 +89,8 @@ class Callback {
   /// Called before any worker starts. `run.reports` has those of earlier attempts, if restored.
   virtual void on_run_start(const RunInfo& run);
   /// The loop began, or ended, a pass over a data set. An epoch that the loop leaves early ends
-  /// there. The loop does not wait for these calls, so the report that follows may be made already.
+  /// there. The loop does not wait for these calls, so it may already have made the report that
+  /// follows.
   virtual void on_epoch_start(const RunInfo& run, const EpochRecord& epoch);
   virtual void on_epoch_end(const RunInfo& run, const EpochRecord& epoch);
   /// A checkpoint was committed; on_report comes next, with the metrics.

@@ -21,8 +21,7 @@ class CheckpointStore;
 class StoredCheckpoint;
 }  // namespace train
 
-/// A tensor of any framework, as bytes: its values in order, the last dimension first to change,
-/// little endian.
+/// A tensor of any framework, as bytes: its values in row-major order, little endian.
 struct TensorBytes {
   std::string dtype =
       "F32";  ///< As in safetensors: F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL.
@@ -42,55 +41,60 @@ struct CheckpointDict {
 /// not at all. This class is a value that names the directory.
 ///
 /// A checkpoint made from bytes, from values or from a remote address is kept in a temporary
-/// folder, which is removed with the last copy of the Checkpoint. Use `to_directory` to keep it.
-/// The checkpoints in the Result of a run whose RunConfig::storage_path is an address are there:
-/// their files are fetched into such a folder by the first call that needs them, `path` and `file`
-/// among them, which throws as `from_uri`.
+/// folder, which is removed with the last copy of the Checkpoint. Use `to_directory` to keep it. If
+/// a run's RunConfig::storage_path is an address, the checkpoints in its Result are at that
+/// address. The first call that needs their files, such as `path` or `file`, fetches them into such
+/// a folder, and throws as `from_uri` does.
 class Checkpoint {
  public:
   Checkpoint() = default;  ///< None.
   /// A checkpoint on disk. Reads all of it once. Throws Error(kNotFound) if there is no manifest
-  /// (of a folder that Manta has not written, `from_files` makes one), Error(kCorrupt) naming the
-  /// file if sizes or checksums differ, or if the file is a link.
+  /// (use `from_files` for a folder that Manta has not written), Error(kCorrupt) naming the file if
+  /// sizes or checksums differ, or if the file is a link.
   static Checkpoint from_directory(const std::string& path);
-  /// Like from_directory, but checks only the sizes: for one that this run has just committed.
+  /// Like from_directory, but checks only the sizes: for a checkpoint that this run has just
+  /// committed.
   static Checkpoint open(const std::string& path);
 
-  /// A copy of the files in any folder, of yours or of another program, and in folders in it, as a
+  /// Copies the files in any folder, yours or another program's, and in its subfolders, as a
   /// checkpoint of report 0, without metrics. Throws Error(kNotFound) if there is no such folder;
-  /// Error(kInvalidArgument) if there is no file in it, a `manifest.json`, which a checkpoint has
-  /// itself, or anything that is neither a file nor a folder, such as a link; Error(kIo).
+  /// Error(kInvalidArgument) if the folder has no file, has a `manifest.json` (each checkpoint has
+  /// its own), or has anything that is neither a file nor a folder, such as a link; Error(kIo).
   static Checkpoint from_files(const std::string& folder);
 
-  /// A copy in a folder of its own, which must not exist or be empty. Checks all files on the way.
-  /// Throws Error(kInvalidArgument) if there is something in it, Error(kIo), Error(kCorrupt).
+  /// Copies the checkpoint to a folder, which must be empty or not exist, and checks all files.
+  /// Throws Error(kInvalidArgument) if the folder is not empty, Error(kIo), Error(kCorrupt).
   Checkpoint to_directory(const std::string& path) const;
 
   /// Values become the files dict.json and dict.safetensors, which Python reads, too. Throws
-  /// Error(kInvalidArgument) if a tensor's bytes are not as many as its type and shape say, or the
-  /// values are no object that JSON can hold.
+  /// Error(kInvalidArgument) if a tensor's number of bytes does not fit its type and shape, or if
+  /// the values are not an object that JSON can hold.
   static Checkpoint from_dict(const CheckpointDict& dict);
   /// Throws Error(kNotFound) unless it was made by from_dict, Error(kCorrupt) naming the file.
   CheckpointDict to_dict() const;
 
-  /// All of it in one piece, for a message or a database. Needs as much memory again.
+  /// The whole checkpoint as one string, for a message or a database. The string takes as much
+  /// memory as the files.
   std::string to_bytes() const;
-  /// The reverse. The bytes may come from anywhere: Error(kCorrupt) says what is wrong with them.
+  /// The reverse of to_bytes. The bytes may come from anywhere: Error(kCorrupt) says what is wrong
+  /// with them.
   static Checkpoint from_bytes(std::string_view bytes);
 
-  /// Writes it to a folder at an address such as s3://bucket/folder, or at a path. The manifest is
-  /// written last: until then there is no checkpoint. Throws Error(kInvalidArgument) if there is
-  /// one already or access is refused, Error(kNotFound) for a bucket that does not exist,
-  /// Error(kIo).
+  /// Writes the checkpoint to a folder at an address such as s3://bucket/folder, or at a path. The
+  /// manifest is written last: until then there is no checkpoint. Throws Error(kInvalidArgument) if
+  /// there is a checkpoint already or access is refused, Error(kNotFound) for a bucket that does
+  /// not exist, Error(kIo).
   void to_uri(const std::string& uri) const;
-  /// Reads such a folder into a temporary one; a path as from_directory. Throws Error(kNotFound) if
-  /// there is no manifest, Error(kCorrupt) naming the file that differs from it, Error(kIo).
+  /// Reads a folder at an address into a temporary folder; for a path it is from_directory. Throws
+  /// Error(kNotFound) if there is no manifest, Error(kCorrupt) naming the file that differs from
+  /// it, Error(kIo).
   static Checkpoint from_uri(const std::string& uri);
 
   explicit operator bool() const { return !path_.empty() || stored_; }
   /// The folder on this machine.
   const std::string& path() const;
-  /// Where it is for others, too: the address that it is at or came from; otherwise `path`.
+  /// The place that other machines can use: the address that it is at or came from; otherwise
+  /// `path`.
   const std::string& uri() const { return uri_.empty() ? path_ : uri_; }
   /// The path of one of its files. Throws Error(kNotFound) listing the existing ones.
   std::string file(const std::string& name) const;
@@ -168,12 +172,12 @@ class CheckpointSource {
   virtual void stage() = 0;
   /// Writes the files, on a background thread. Not called if `stage` threw.
   virtual void write(CheckpointFolder& folder) = 0;
-  /// A digest of what all replicas should have in common; nothing if it cannot tell.
+  /// A digest of the values that all replicas should have in common; nothing if it cannot tell.
   virtual std::optional<uint64_t> fingerprint() const { return std::nullopt; }
-  /// Whether it is of a model that was trained in this process and that nothing has kept equal to
-  /// those of the other ranks, as far as it can tell. Known once `stage` has returned.
+  /// Whether it has a model that was trained in this process and that nothing has kept equal to the
+  /// other ranks' models, as far as it can tell. Known once `stage` has returned.
   virtual bool was_trained_alone() const { return false; }
-  /// Whether it is this rank's part of what is a checkpoint only with a part of every rank.
+  /// Whether it is only this rank's part: the checkpoint needs a part of every rank.
   virtual bool needs_all_ranks() const { return false; }
 };
 

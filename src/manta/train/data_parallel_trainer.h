@@ -58,15 +58,16 @@ class DataParallelTrainer : public BaseTrainer {
   /// A run whose driver died, or that was interrupted or failed. fit() resumes from its last
   /// checkpoint, at the row where it was, also with a different number of workers. If the run had
   /// finished, fit() returns its result. `path` is a run folder or, from any machine, the address
-  /// of a run; one that another driver still runs is taken from it, which then ends with an error.
-  /// Throws Error(kNotFound) if there is no run at `path`.
+  /// of a run. If another driver still runs that run, this trainer takes it over, and the other
+  /// driver ends with an error. Throws Error(kNotFound) if there is no run at `path`.
   static DataParallelTrainer restore(const std::string& path, DataParallelRestoreOptions options);
 
   /// This trainer as a Tuner takes it with a space of names (tune/trainer_trainable.h). A Tuner
   /// also takes the trainer itself.
   tune::TrainerTrainable as_trainable() const;
 
-  /// Of a run that is described already; for what builds on trainers. Throws as the other.
+  /// For a run that is described already, and for classes that build on trainers. Throws as the
+  /// other constructor.
   explicit DataParallelTrainer(train::Training training);
   train::Training training() const override;
 

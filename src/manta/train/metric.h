@@ -6,8 +6,8 @@
 #include "manta/base/json.h"
 
 /// Metrics that are more than a number: `train::report({{"loss", loss}, {"weights",
-/// train::histogram(values)}, {"sample", train::text("...")}})`. They are JSON like all metrics,
-/// and so in the journal and in result.json; trackers show them as what they are.
+/// train::histogram(values)}, {"sample", train::text("...")}})`. They are JSON like all metrics, so
+/// the journal and result.json have them; trackers show them as histograms and texts.
 namespace manta::train {
 
 /// How values are distributed, in `buckets` of equal width between the least and the greatest. NaN

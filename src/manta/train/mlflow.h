@@ -12,7 +12,7 @@ namespace manta {
 struct MLflowLoggerOptions {
   /// The server: "http://host:5000", as `mlflow server` prints it. https is not supported.
   std::string tracking_uri = "http://127.0.0.1:5000";
-  /// Made if there is none.
+  /// The experiment is made if it does not exist.
   std::string experiment_name = "Default";
   std::map<std::string, std::string> tags = {};  ///< Of the run in MLflow.
   /// At the end of the run, uploads its params.json, result.json and progress.csv, and as
@@ -23,16 +23,16 @@ struct MLflowLoggerOptions {
   TrackerOptions tracker = {};
 };
 
-/// Tells an MLflow server of the run, over its REST API 2.0. train_loop_config becomes the run's
+/// Reports the run to an MLflow server, over its REST API 2.0. train_loop_config becomes the run's
 /// parameters, flattened ("optimizer/lr"); numbers among the metrics become metrics, whose step is
 /// the report's index; train::text and histograms are left out. The end of the run sets its status.
 ///
-/// A restored run goes on with its run in MLflow: <run folder>/mlflow.json keeps the run_id, and
-/// the tag "manta.run_key" by which a run is found whose making broke off, so that there is one
-/// only. Names that MLflow does not take have '_' in the place of other characters; where two
-/// become the same, the second gets a hash of its name, with a warning. A parameter that has
-/// changed by then stays as it was, because MLflow does not change them; the new value becomes the
-/// tag "changed.<name>".
+/// A restored run goes on with its run in MLflow: <run folder>/mlflow.json keeps the run_id. It
+/// also keeps a key, which the run has as its tag "manta.run_key": if making the run there is
+/// interrupted, the tracker finds the run by this key and makes no second one. In names, '_'
+/// replaces characters that MLflow does not take; if two names become the same, the second gets a
+/// hash of its name, with a warning. MLflow cannot change a parameter: if one has changed when the
+/// run is restored, it stays as it was there, and the new value becomes the tag "changed.<name>".
 ///
 /// A server that is down, slow or answers nonsense costs the run nothing; see Tracker.
 class MLflowLoggerCallback final : public Tracker {
@@ -48,7 +48,8 @@ class MLflowLoggerCallback final : public Tracker {
 };
 
 struct RegisterModelOptions {
-  /// Default: what the run's mlflow.json says, beside the checkpoint; else http://127.0.0.1:5000.
+  /// Default: the server in the run's mlflow.json, beside the checkpoint; else
+  /// http://127.0.0.1:5000.
   std::string tracking_uri = {};
   /// The run in MLflow that the files are uploaded to. Default: that of mlflow.json; else a new
   /// one.
@@ -68,7 +69,7 @@ struct RegisteredModel {
 
 /// Uploads the checkpoint's files to an MLflow server, and registers them as a new version of the
 /// model `name`, which is made if there is none. Blocks. Throws Error(kIo) or Error(kTimeout) if
-/// the server cannot be reached, Error(kInvalidArgument) with what it said if it refuses,
+/// the server cannot be reached, Error(kInvalidArgument) with the server's message if it refuses,
 /// Error(kCorrupt) if its answer makes no sense.
 RegisteredModel register_model(const Checkpoint& checkpoint, const std::string& name,
                                const RegisterModelOptions& options = {});

@@ -22,8 +22,8 @@ class RunHandle {
 
   /// Asks the run to end, as Ctrl-C does, and returns at once: a loop that asks
   /// train::should_stop() may take RunConfig::stop_grace to return. `result` then throws
-  /// Error(kCancelled); what was committed stays, for restore. A run that has ended and waits for
-  /// its store waits no longer. Does nothing if the run has ended, or was asked before.
+  /// Error(kCancelled); what was committed stays, for restore. A run that has ended and only waits
+  /// for its store stops waiting. Does nothing if the run has ended, or if stop was called before.
   void stop();
   bool done() const;
   /// Waits for the end, and returns or throws what BaseTrainer::fit would. Throws

@@ -13,7 +13,7 @@
 
 namespace manta {
 
-/// What a tracker hears, as values of its own: the run may be further on.
+/// An event that a tracker gets, as a copy: the run may have gone on since.
 struct TrackerEvent {
   struct RunStart {
     std::string name;
@@ -37,34 +37,34 @@ struct TrackerEvent {
   std::variant<RunStart, EpochStart, EpochEnd, Checkpoint, ReportRecord, RunFailure, RunEnd> what;
 };
 
-/// Where a tracker puts what it hears: a file, a server. One for each run; only the tracker's
-/// thread calls it. The first event is RunStart, the last RunEnd.
+/// The place to which a tracker sends events: a file, a server. One for each run; only the
+/// tracker's thread calls it. The first event is RunStart, the last RunEnd.
 class TrackerSink {
  public:
   virtual ~TrackerSink() = default;
   /// Takes all of the events, or throws. After Error(kIo) or Error(kTimeout) the same events come
-  /// again, after a pause; after any other exception they are lost. Must end, also if what it talks
-  /// to hangs.
+  /// again, after a pause; after any other exception they are lost. Must return even if the server
+  /// or disk hangs.
   virtual void take(const std::vector<TrackerEvent>& events) = 0;
 };
 
 struct TrackerOptions {
-  /// How many events may wait. Those that come while it is full are dropped, and counted.
+  /// How many events may wait. Events that come while the queue is full are dropped, and counted.
   size_t queue_size = 10'000;
   /// How long the end of the run waits for what is still in the queue.
   std::chrono::milliseconds patience_at_end = std::chrono::seconds(10);
 };
 
 /// A callback that passes on what happens in a run, to a file or a server, without holding up the
-/// run: the run only puts each event into a queue, and a thread for each run hands them to the
-/// sink: one after a pause at once, of those that follow it all of 0.2 s together, or as many as
-/// fill a quarter of the queue. If the sink fails, there is one warning, the run continues, and the
-/// sink is tried again: after 1 s at first, then less and less often, up to every 30 s. A second
-/// warning at the end says how many events were lost. One object may watch several runs at once,
-/// such as the trials of a Tuner.
+/// run. The run only puts each event into a queue, and a thread for each run gives them to the
+/// sink. The first event after a pause goes at once; then all events of 0.2 s go together, or as
+/// many as fill a quarter of the queue. If the sink fails, there is one warning, the run continues,
+/// and the sink is tried again: at first after 1 s, later every 30 s. A second warning at the end
+/// says how many events were lost. One object may watch several runs at once, such as the trials of
+/// a Tuner.
 class Tracker : public Callback {
  public:
-  /// Waits until the sinks have returned from what they are at, and forgets what is left.
+  /// Waits until the sinks have returned from their current call, and drops the remaining events.
   ~Tracker() override;
 
   void on_run_start(const RunInfo& run) final;
@@ -73,16 +73,16 @@ class Tracker : public Callback {
   void on_checkpoint(const RunInfo& run, const Checkpoint& checkpoint) final;
   Decision on_report(const RunInfo& run, const ReportRecord& report) final;
   void on_failure(const RunInfo& run, const RunFailure& failure) final;
-  /// Waits until the sink has everything; see TrackerOptions::patience_at_end.
+  /// Waits until the sink has all events; see TrackerOptions::patience_at_end.
   void on_run_end(const RunInfo& run, RunOutcome outcome) final;
 
-  /// Of all runs so far: events that the sinks never took.
+  /// The number of events of all runs so far that the sinks never took.
   size_t lost() const;
 
  protected:
-  /// Throws Error(kInvalidArgument) if the options make no sense. `name` is for messages. A sink
-  /// that does not fail may take `time_at_end` after the run has ended, if that is more than the
-  /// patience: for what takes its time, such as an upload.
+  /// Throws Error(kInvalidArgument) if the options make no sense. `name` is for messages. After the
+  /// run has ended, a sink that does not fail may take `time_at_end`, if that is longer than the
+  /// patience: for slow work such as an upload.
   Tracker(std::string name, const TrackerOptions& options,
           std::chrono::milliseconds time_at_end = {});
   /// Makes the sink of a run. An exception ends the run before it begins: only for options that

@@ -21,8 +21,8 @@ struct TrainerOptions {
   int num_workers = 1;
   bool use_gpu = false;                 ///< Gives each worker one GPU, besides its CPU.
   Resources resources_per_worker = {};  ///< Held from start() to shutdown(). Default: one CPU.
-  /// How often, in each run, all workers are started again from the last checkpoint after one was
-  /// lost. What the function throws is not tried again. -1: without limit.
+  /// How often, in each run, all workers are started again from the last checkpoint after a worker
+  /// was lost. An exception of the function is not tried again. -1: without limit.
   int max_retries = 3;
   std::string name = {};  ///< The name of the folder of its runs. Default: made from the time.
   /// Where that folder is: a local folder, or an address as RunConfig::storage_path. Default:
@@ -83,20 +83,20 @@ constexpr bool require_worker_function() {
 ///     std::vector<double> losses = trainer.run(train_func, {{"lr", 1e-2}}, {.dataset = datasets});
 ///     trainer.shutdown();
 ///
-/// `backend` is "torch", which a program knows that includes manta/torch.h (the header registers
-/// it, before main), or "none", for functions that need no framework.
+/// `backend` is "torch", for programs that include manta/torch.h (the header registers it, before
+/// main), or "none", for functions that need no framework.
 ///
-/// The workers are processes that live from start() to shutdown(): what a function leaves in global
-/// variables, the next finds there. If one is lost, or a function throws, all are started anew for
-/// what follows.
+/// The workers are processes that live from start() to shutdown(): the next function finds what the
+/// one before left in global variables. If a worker is lost, or a function throws, all workers are
+/// started anew for the next function.
 ///
 /// A function may call everything in train/session.h. Each call of `run` is a run with a folder of
 /// its own, <storage_path>/<name>/run_001, run_002, ...; the workers' output is in
 /// <storage_path>/<name>/logs. If storage_path is an address, each run is stored there, as
 /// RunConfig::storage_path says, while it goes on; `run` returns when all of it is stored. The
-/// workers' output is then in a folder below ~/manta_results/.remote from start() to shutdown();
-/// at the end of a run, what they have written since the one before is stored with it, as
-/// logs/rank-0.log, .... A Trainer is for one thread at a time.
+/// workers' output is then in a folder below ~/manta_results/.remote from start() to shutdown(); at
+/// the end of a run, what they have written since the run before is stored with it, as
+/// logs/rank-0.log and so on. A Trainer is for one thread at a time.
 class Trainer {
  public:
   /// Throws Error(kInvalidArgument) for a backend that is not known, and for impossible options.
@@ -111,7 +111,7 @@ class Trainer {
   /// Error(kIo) if the store does not answer. Does nothing if they are started.
   void start();
   /// Calls `function` on every worker, `R()` or `R(const Json& config)`, and blocks until all have
-  /// returned. Returns their results by rank, or nothing if R is void. R must be serialisable, as
+  /// returned. Returns their results by rank, or nothing if R is void. R must be serialisable, like
   /// the result of a task. Throws as BaseTrainer::fit; Error(kInvalidArgument) before start();
   /// Error(kCancelled) if a callback stopped the run, so that the functions did not return.
   template <class F>
@@ -131,12 +131,12 @@ class Trainer {
   /// Ends the workers. Does nothing if there are none; start() starts others.
   void shutdown();
 
-  /// What the last run has reported, also if it failed: then `error` says why. Throws
-  /// Error(kNotFound) if there was none. Reads the run's folder, or, if all of it is at an address
-  /// by now, what is there: then also Error(kIo).
+  /// The result of the last run. If the run failed, `error` says why. Throws Error(kNotFound) if
+  /// there was no run. Reads the run's folder or, if all of it is stored at an address by now, the
+  /// address: then also Error(kIo).
   Result latest_run() const;
   /// The folder of all its runs; made by start(), empty before. With an address as storage_path it
-  /// is the address below which the runs are: no path, and nothing is there before the first run.
+  /// is not a path but the address below which the runs are; nothing is there before the first run.
   std::string logdir() const;
 
  private:

@@ -8,9 +8,9 @@
 
 namespace manta::tune {
 
-/// The options of a DataParallelTrainer, or of one that is based on it such as TorchTrainer, as a
-/// Tuner searches them. What is not set is the trainer's own; `train_loop_config` is merged into
-/// the trainer's.
+/// The options of a DataParallelTrainer, or of a trainer that is based on it such as TorchTrainer,
+/// as a Tuner searches them. An option that is not set keeps the trainer's own value;
+/// `train_loop_config` is merged into the trainer's.
 struct DataParallelSpace {
   Space train_loop_config = {};
   ScalingSpace scaling_config = {};
@@ -28,8 +28,8 @@ struct DataParallelSpace {
   }
 };
 
-/// A trainer or its run with these values, each of which is fixed, and a run_config in the place of
-/// its own.
+/// A trainer, or its run, with these values, each of which must be fixed, and with this run_config
+/// in place of its own.
 train::Training override_training(train::Training training, const DataParallelSpace& fixed,
                                   const RunConfig& run_config);
 DataParallelTrainer override_trainer(const DataParallelTrainer& trainer,

@@ -53,7 +53,7 @@ class Domain {
   Json draw(Random& random, const Json& resolved = {}) const;
   /// As it is written: "loguniform(0.0001, 0.1)".
   std::string to_string() const;
-  /// For files; null if it cannot be stored, as a function.
+  /// For files; null if it cannot be stored, such as a function.
   Json to_json() const;
   /// Throws Error(kCorrupt) that begins with `document`.
   static Domain from_json(const Json& json, const std::string& document);
@@ -84,8 +84,8 @@ Domain qrandint(int64_t lo, int64_t hi, int64_t q);
 Domain lograndint(int64_t lo, int64_t hi);
 /// The same, rounded to the nearest multiple of q in [lo, hi].
 Domain qlograndint(int64_t lo, int64_t hi, int64_t q);
-/// What `function` returns: a plain function or a lambda without captures. It sees the values of
-/// the configuration that are drawn already: all but those of later `sample_from`s, in the order
+/// What `function`, a plain function or a lambda without captures, returns. It sees the values of
+/// the configuration that are already drawn: all except those of later `sample_from`s, in the order
 /// of their paths. Called in the driver.
 Domain sample_from(SampleFrom::Function function);
 

@@ -5,8 +5,9 @@
 
 namespace manta::tune {
 
-/// Random numbers that are a function of (seed, number): those of one suggestion. There is no state
-/// to store: the same seed gives the same suggestions, also in an experiment that goes on later.
+/// The random numbers of one suggestion. They depend only on the seed and the suggestion's number,
+/// so there is no state to store: the same seed gives the same suggestions, also in an experiment
+/// that is restored later.
 class Random {
  public:
   Random(uint64_t seed, uint64_t number);

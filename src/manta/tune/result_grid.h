@@ -17,14 +17,14 @@ namespace manta {
 struct BestResultOptions {
   std::string metric = {};
   std::string mode = {};  ///< "min" or "max"
-  /// What of a trial counts: its "last" report, the best of "all", their average ("avg"), or the
-  /// average of the last ones ("last-5-avg", "last-10-avg").
+  /// Which reports of a trial count: its "last" one, the best of "all", the average of all ("avg"),
+  /// or the average of the last ones ("last-5-avg", "last-10-avg").
   std::string scope = "last";
   /// Leaves out trials whose value is NaN. Otherwise such a value is worse than any other.
   bool filter_nan = true;
 };
 
-/// What an experiment came to: the result of each trial, in the order of suggestions.
+/// The outcome of an experiment: the result of each trial, in the order of suggestions.
 class ResultGrid {
  public:
   ResultGrid() = default;
@@ -44,9 +44,9 @@ class ResultGrid {
   size_t num_terminated() const;      ///< Trials that ended without an error.
   std::vector<Error> errors() const;  ///< Of the trials that failed.
 
-  /// Trials that failed count with what they had reported before. Throws Error(kInvalidArgument) if
-  /// no metric and mode are known, Error(kNotFound) listing what was reported if no trial reported
-  /// the metric.
+  /// A failed trial counts with its reports up to the failure. Throws Error(kInvalidArgument) if no
+  /// metric and mode are known, Error(kNotFound) listing what was reported if no trial reported the
+  /// metric.
   Result get_best_result(const BestResultOptions& options = {}) const;
 
   /// One row a trial: trial, outcome, error, training_iteration, its last metrics, and its

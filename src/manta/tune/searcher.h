@@ -26,26 +26,27 @@ struct SearchProblem {
 class Searcher {
  public:
   virtual ~Searcher() = default;
-  /// Suggestion number 0, 1, ...; each is asked for once. Nothing: there are no more.
+  /// Suggestion number 0, 1, ...; each is asked for once. Return nothing if there are no more.
   virtual std::optional<Assignment> suggest(uint64_t number) = 0;
   /// A trial has reported. `result` has its metrics, training_iteration (from 1) and time_total_s.
   virtual void on_result(const TrialInfo& trial, const Json& result) = 0;
-  /// A trial has ended: with its last result; null if it failed or reported nothing.
+  /// A trial has ended. `last_result` is null if it failed or reported nothing.
   virtual void on_complete(const TrialInfo& trial, const Json& last_result) = 0;
 };
 
-/// Draws every value by itself, and walks all points of grids, `num_samples` times. The default.
+/// Draws every value independently, and tries all combinations of grids, `num_samples` times. The
+/// default.
 struct RandomSearch {};
 
-/// A search algorithm: RandomSearch, or a Searcher of your own. Each experiment gets one of its
-/// own.
+/// A search algorithm: RandomSearch, or a Searcher of your own. Each experiment gets a new one.
 class AnySearcher {
  public:
   using Make = std::function<std::unique_ptr<Searcher>(const SearchProblem&)>;
 
   AnySearcher() : AnySearcher(RandomSearch{}) {}
   AnySearcher(RandomSearch options);  // NOLINT: it is one
-  /// One of your own, made anew for each experiment: its name for messages, and a function.
+  /// A searcher of your own: its name for messages, and a function that makes one for each
+  /// experiment.
   AnySearcher(std::string name, Make make) : name_(std::move(name)), make_(std::move(make)) {}
 
   const std::string& name() const { return name_; }

@@ -44,7 +44,7 @@ struct MixedGrid {
   std::tuple<T...> values;
 };
 
-/// What is searched: written as Json, with domains, choices and grids in the place of values.
+/// What is searched: written as Json, with domains, choices and grids in place of values.
 ///
 /// ```
 /// tune::Space space = {{"lr", tune::loguniform(1e-4, 1e-1)},
@@ -54,10 +54,11 @@ struct MixedGrid {
 ///                            {{"kind", "adam"}}})}};
 /// ```
 ///
-/// As in Json, braces that hold only pairs that begin with a text are an object, others an array.
+/// As in Json, braces are an object if they hold only pairs that begin with a text, otherwise an
+/// array.
 class Space {
  public:
-  /// One of them; all of them, if it is a grid.
+  /// One of the values is chosen; in a grid, all of them in turn.
   struct Options {
     std::vector<Space> values;
     bool is_grid = false;

@@ -52,8 +52,8 @@ constexpr bool require_trial_function() {
 }  // namespace detail
 
 /// A function that a Tuner tries with several configurations, each time in another process: a plain
-/// function or a lambda without captures. What it returns is its last report: a number is the value
-/// of TuneConfig::metric ("objective" if there is none), Json has several metrics by name.
+/// function or a lambda without captures. Its return value is its last report: a number is the
+/// value of TuneConfig::metric ("objective" if there is none); Json has several metrics by name.
 class Trainable {
  public:
   enum Returns : uint8_t { kNothing, kNumber, kMetrics };
@@ -79,14 +79,15 @@ class Trainable {
   Resources resources_;
 };
 
-/// The function with what each of its trials holds. Without it, that is one CPU.
+/// The function with the resources that each of its trials holds. Without this, a trial holds one
+/// CPU.
 template <class F>
 Trainable with_resources(F function, Resources resources) {
   return Trainable(function, std::move(resources));
 }
 
-/// What the space of something that can be tuned is: of a trainer, its own Space (that of a
-/// DataParallelTrainer is in this layer, above it); otherwise tune::Space.
+/// The type of the search space: for a trainer, its own Space (that of a DataParallelTrainer is in
+/// this layer, because the trainer is below it); otherwise tune::Space.
 template <class T>
 struct SpaceOf {
   using type = Space;

@@ -16,8 +16,7 @@ namespace manta {
 
 namespace tune {
 
-/// A copy of the trainer with the values of an assignment, and a run_config, in the place of its
-/// own.
+/// A copy of the trainer with the values of an assignment, and a run_config, in place of its own.
 template <std::derived_from<BaseTrainer> T>
 T apply(const T& trainer, typename SpaceOf<T>::type space, const Assignment& assignment,
         const RunConfig& run_config) {
@@ -29,8 +28,8 @@ T apply(const T& trainer, typename SpaceOf<T>::type space, const Assignment& ass
   }
 }
 
-/// A trainer of any kind as one type, which a Tuner takes with a param_space of names, as Ray's
-/// dictionaries are:
+/// A trainer of any kind as one type. A Tuner takes it with a param_space of names, as in Ray's
+/// dictionaries:
 ///
 ///     Tuner tuner(trainer.as_trainable(),
 ///                 {.param_space = {{"train_loop_config", {{"lr", tune::loguniform(1e-4, 1e-1)}}},
@@ -51,12 +50,12 @@ class TrainerTrainable {
           return std::make_shared<const T>(apply(trainer, std::move(own), assignment, run));
         }) {}
 
-  /// As it was given.
+  /// The trainer as it was given.
   const std::shared_ptr<const BaseTrainer>& trainer() const { return trainer_; }
-  /// Throws Error(kInvalidArgument) if the space has a name that the trainer's does not have, or
-  /// something that stands for an object.
+  /// Throws Error(kInvalidArgument) if the space has a name that the trainer's Space does not have,
+  /// or a value in place of an object.
   void check(const Space& space) const;
-  /// The trainer with the values of an assignment and a run_config in the place of its own.
+  /// The trainer with the values of an assignment and a run_config in place of its own.
   std::shared_ptr<const BaseTrainer> make(const Space& space, const Assignment& assignment,
                                           const RunConfig& run_config) const {
     return make_(space, assignment, run_config);
@@ -70,7 +69,7 @@ class TrainerTrainable {
       make_;
 };
 
-/// For trainers of your own; Manta's have a function of that name.
+/// For trainers of your own; Manta's trainers have a member function of that name.
 template <std::derived_from<BaseTrainer> T>
 TrainerTrainable as_trainable(const T& trainer) {
   return TrainerTrainable(trainer);

@@ -72,12 +72,12 @@ class Tunable {
     detail::check_domain(domain, std::is_integral_v<T>);
   }
 
-  /// The value, once there is one only; nothing if it is not set.
+  /// The value, once only one is left; nothing if it is not set.
   std::optional<T> value() const {
     if (values_.empty()) return std::nullopt;
     return values_.front();
   }
-  /// Objects stand in it as texts; nothing if it is not set.
+  /// The option as a Space, in which objects are texts; nothing if it is not set.
   std::optional<Space> space() const {
     if (domain_) return Space(*domain_);
     if (values_.empty() && kind_ == kValue) return std::nullopt;
@@ -85,7 +85,7 @@ class Tunable {
     for (const T& value : values_) labels.push_back(detail::label_of(value, labels.size()));
     return detail::labels(std::move(labels), kind_ != kValue, kind_ == kGrid);
   }
-  /// What `space` gave. Throws Error(kInvalidArgument) if T is no number.
+  /// Takes what `space` returned. Throws Error(kInvalidArgument) if T is not a number.
   void load(const Space& space, const std::string& path) {
     if constexpr (std::is_arithmetic_v<T>) {
       auto* options = std::get_if<Space::Options>(&space.node());
@@ -103,7 +103,7 @@ class Tunable {
       detail::fail_to_load(path);
     }
   }
-  /// Of all that it may be, what was drawn.
+  /// Keeps only the value that was drawn.
   void fix(const Assignment& assignment, const std::string& path) {
     if (domain_) {
       if constexpr (std::is_arithmetic_v<T>)
@@ -142,9 +142,10 @@ struct ScalingSpace {
 };
 
 /// A trainer's Space is a struct of tunable options with a `visit(f)` that calls f(name, option)
-/// for each. These are all that a Tuner does with it: makes one Space of it, which can be stored,
-/// makes it of one again, and gives each option the value that was drawn. The trainer's
-/// `apply(space, run_config)` then makes a trainer of these values.
+/// for each. A Tuner does only three things with it: it makes one tune::Space from the struct,
+/// which can be stored; it makes the struct from a tune::Space again; and it gives each option the
+/// value that was drawn. The trainer's `apply(space, run_config)` then makes a trainer with these
+/// values.
 template <class Options>
 Space as_space(Options options);
 template <class Options>
@@ -251,8 +252,8 @@ void fix(Options& options, const Assignment& assignment) {
   options.visit(detail::Fix{assignment});
 }
 
-/// Of options that have been fixed: the trainer's own values, overridden. In a configuration,
-/// objects are merged.
+/// The trainer's own configuration, overridden by options that have been fixed. Objects in it are
+/// merged.
 Json override_config(const Json& own, const Space& fixed);
 ScalingConfig override_scaling(ScalingConfig own, const ScalingSpace& fixed);
 

@@ -24,13 +24,13 @@ namespace manta {
 /// What a Tuner searches, and how. Every field has a default.
 template <class Space>
 struct TunerOptions {
-  /// Of a trainer: its own options, each with a value, a choice or a grid in the place of the
-  /// trainer's. Of a function: the configuration that it gets.
+  /// For a trainer: its own options, each with a value, a choice or a grid in place of the
+  /// trainer's value. For a function: the configuration that it gets.
   Space param_space = {};
   TuneConfig tune_config = {};
-  /// `name`, `storage_path` and `verbose` are the experiment's. The rest is for each trial. What is
-  /// left at its default is taken from the trainer's own run_config. Callbacks are called by
-  /// several trials at a time.
+  /// `name`, `storage_path` and `verbose` are the experiment's. The other fields are for each
+  /// trial; a field that is left at its default comes from the trainer's own run_config. Several
+  /// trials call the callbacks at a time.
   ///
   /// If `storage_path` is an address, the experiment is stored there while it goes on, as
   /// RunConfig::storage_path says of a run: experiment.json, its journal and the checkpoints of
@@ -39,25 +39,25 @@ struct TunerOptions {
   RunConfig run_config = {};
 };
 
-/// How an experiment goes on. What is not set is as it was.
+/// How an experiment goes on. A field that is not set stays as it was.
 template <class Space>
 struct TunerRestoreOptions {
-  /// Required if the space holds what is not stored: objects such as data sets, or functions. It
+  /// Required if the space holds objects such as data sets, or functions, which are not stored. It
   /// must be the same as it was.
   std::optional<Space> param_space = {};
   bool resume_errored = false;          ///< Trials that failed go on from their last checkpoint.
   std::optional<int> num_samples = {};  ///< More than before: the search goes on.
-  /// Required if they were of your own, as code is not stored; not to be set otherwise.
+  /// Required if these were of your own, because code is not stored. Do not set them otherwise.
   std::optional<tune::AnySearcher> search_alg = {};
   std::optional<tune::AnyScheduler> scheduler = {};
-  /// In the place of those of the trainer. They are not stored.
+  /// Replace the trainer's callbacks. They are not stored.
   std::vector<std::shared_ptr<Callback>> callbacks = {};
   std::optional<bool> verbose = {};
-  /// As RunConfig::storage_timeout, of an experiment that is stored at an address.
+  /// As RunConfig::storage_timeout, for an experiment that is stored at an address.
   std::optional<std::chrono::milliseconds> storage_timeout = {};
 };
 
-/// Trains a trainer, or calls a function, with many configurations, several at a time, and compares
+/// Runs a trainer, or calls a function, with many configurations, several at a time, and compares
 /// what they report.
 ///
 /// ```
@@ -80,11 +80,11 @@ class Tuner {
       : Tuner(parts_of(std::move(trainable), options.param_space), std::move(options.tune_config),
               std::move(options.run_config)) {}
 
-  /// An experiment whose driver died, or that was interrupted. fit() goes on with it: trials that
-  /// have ended are not run again; those that ran go on from their last checkpoint. If it had
-  /// ended, fit() returns its results. `path` is a folder, or an address: from there, fit() takes
-  /// the experiment over, and a driver that still goes on with it ends with an error. Throws
-  /// Error(kNotFound) if there is none at `path`; of an address, also Error(kIo).
+  /// An experiment whose driver died, or that was interrupted. fit() resumes it: trials that have
+  /// ended are not run again; trials that were running go on from their last checkpoint. If the
+  /// experiment had ended, fit() returns its results. `path` is a folder, or an address: then fit()
+  /// takes the experiment over, and a driver that still runs it ends with an error. Throws
+  /// Error(kNotFound) if there is no experiment at `path`; for an address, also Error(kIo).
   template <class T>
   static Tuner restore(const std::string& path, T trainable,
                        TunerRestoreOptions<typename tune::SpaceOf<T>::type> options = {}) {
@@ -96,13 +96,14 @@ class Tuner {
                   std::move(options.scheduler), std::move(options.callbacks), options.verbose,
                   options.storage_timeout});
   }
-  /// Whether there is an experiment. Of an address: throws Error(kInvalidArgument) if access is
-  /// refused, Error(kIo).
+  /// Whether there is an experiment at `path`. For an address: throws Error(kInvalidArgument) if
+  /// access is refused, Error(kIo).
   static bool can_restore(const std::string& path);
 
   /// Blocks until the experiment ends. A trial that fails does not end it: see ResultGrid::errors.
-  /// Throws Error(kCancelled) after Ctrl-C; `restore` goes on with what was done. With an address,
-  /// returns when all is stored; Error(kIo) says what is not, and where it is.
+  /// Throws Error(kCancelled) after Ctrl-C; `restore` resumes the experiment. With an address,
+  /// returns when everything is stored; otherwise Error(kIo) says what is not stored, and where it
+  /// is.
   ResultGrid fit() const;
 
  private:

@@ -15,7 +15,7 @@ struct FeatureColumn;
 
 /// A model of XGBoostTrainer, or any other model.ubj of XGBoost that has the names of its features.
 /// The column "predictions" is what XGBoost predicts for the objective: a float32 number, such as
-/// the probability of binary:logistic, or a list of them, such as those of multi:softprob.
+/// the probability of binary:logistic, or a list of numbers, such as those of multi:softprob.
 ///
 /// Features are found by their names, and are numbers or booleans as in training; nulls and NaN are
 /// missing values. Each call runs on one thread: threads that call at the same time do not wait for
@@ -28,7 +28,7 @@ class XGBoostPredictor final : public Predictor {
 
   /// What it was trained to predict; empty if that is not known.
   const std::string& label_column() const { return label_column_; }
-  /// The columns that the model looks at. Vectors are one column, and several features of the
+  /// The columns that the model looks at. A vector is one column, but several features of the
   /// model.
   const std::vector<std::string>& feature_columns() const { return features_; }
 

@@ -56,17 +56,17 @@ struct XGBoostRestoreOptions {
 /// model.ubj, which XGBoost reads in any language.
 class XGBoostTrainer final : public BaseTrainer {
  public:
-  /// Throws Error(kInvalidArgument) if the options contradict each other, for a parameter or a
-  /// value that XGBoost does not know, with its own message, and for parameters that it would not
-  /// use. If the columns can be told without reading rows, they are checked, too. Starts nothing.
+  /// Throws Error(kInvalidArgument) if the options contradict each other, for a parameter or value
+  /// that XGBoost does not know (with XGBoost's message), and for parameters that XGBoost would not
+  /// use. If the columns are known without reading rows, they are checked, too. Starts nothing.
   explicit XGBoostTrainer(XGBoostTrainerOptions options);
-  /// A run whose driver died, or that was interrupted or failed. fit() goes on after its last
-  /// checkpoint; from the beginning if it has none. If the run had finished, fit() returns its
+  /// A run whose driver died, or that was interrupted or failed. fit() resumes after its last
+  /// checkpoint, or from the beginning if it has none. If the run had finished, fit() returns its
   /// result. Throws Error(kNotFound) if there is no run at `path`.
   static XGBoostTrainer restore(const std::string& path, XGBoostRestoreOptions options = {});
 
-  /// Its options as a Tuner searches them. What is not set is the trainer's own; `params` are
-  /// merged into the trainer's.
+  /// Its options as a Tuner searches them. An option that is not set keeps the trainer's own value;
+  /// `params` are merged into the trainer's.
   struct Space {
     tune::ScalingSpace scaling_config = {};
     tune::Tunable<AnyPreprocessor> preprocessor = {};
@@ -85,13 +85,13 @@ class XGBoostTrainer final : public BaseTrainer {
       visit("resume_from_checkpoint", resume_from_checkpoint);
     }
   };
-  /// A copy with these values, each of which is fixed, in the place of its own.
+  /// A copy with these values, each of which must be fixed, in place of its own.
   XGBoostTrainer apply(const Space& values, const RunConfig& run_config) const;
 
   /// This trainer as a Tuner takes it with a space of names (tune/trainer_trainable.h).
   tune::TrainerTrainable as_trainable() const { return tune::as_trainable(*this); }
 
-  /// To make another trainer of, with some of them changed.
+  /// Use them to make another trainer, with some of them changed.
   XGBoostTrainerOptions options() const;
   train::Training training() const override;
 
