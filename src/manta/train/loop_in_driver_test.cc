@@ -66,6 +66,23 @@ TEST(LoopInDriverTest, HasAllThatALoopHas) {
   EXPECT_THAT(message_of([] { get_context(); }), HasSubstr("only inside a training loop"));
 }
 
+// Whose code the debugger stops, too: with the loop, it is in this process.
+class StandsStill final : public Callback {
+ public:
+  Decision on_report(const RunInfo&, const ReportRecord&) override {
+    std::this_thread::sleep_for(500ms);
+    return Decision::go_on();
+  }
+};
+
+TEST(LoopInDriverTest, MayStandStillForLongerThanTheCollectiveTimeout) {
+  TemporaryFolder storage;
+  auto options = in_driver(storage, count_here);
+  options.run_config.collective_timeout = 100ms;
+  options.run_config.callbacks = {std::make_shared<StandsStill>()};
+  EXPECT_EQ(DataParallelTrainer(options).fit().metrics.at("epoch"), 2);
+}
+
 TEST(LoopInDriverTest, FailsIsStartedAgainAndIsRestored) {
   TemporaryFolder storage;
   auto options = in_driver(storage, count_here);
