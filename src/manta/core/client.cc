@@ -1,4 +1,4 @@
-#include <unistd.h>
+#include <pthread.h>
 
 #include <algorithm>
 
@@ -7,6 +7,17 @@
 
 namespace manta {
 namespace {
+
+// Of objects in one message: whoever asks for a million does not keep the hub from the others.
+constexpr size_t kMostAsked = 1000;
+
+// How often the process was forked, from its first ancestor on. Asking the system for the process's
+// number would take as long as the rest of a submission.
+std::atomic<int> forks{0};
+void count_forks() {
+  static const int registered = ::pthread_atfork(nullptr, nullptr, [] { ++forks; });
+  (void)registered;
+}
 
 std::mutex current_mutex;
 std::shared_ptr<Client>& current_client() {
@@ -41,7 +52,7 @@ void throw_error(const ErrorInfo& error) { throw Error(error.kind, error.message
 Client::Client(std::unique_ptr<HubLink> link, uint32_t index, Resources most, NodeId node,
                std::string host)
     : link_(std::move(link)),
-      pid_(::getpid()),
+      forks_((count_forks(), forks.load())),
       first_id_(static_cast<uint64_t>(index) << kObjectCounterBits),
       most_(std::make_shared<const Resources>(std::move(most))),
       node_(node),
@@ -56,7 +67,7 @@ std::shared_ptr<Client> Client::current_or_null() {
 
 std::shared_ptr<Client> Client::current(const char* api) {
   auto client = current_or_null();
-  if (client && client->pid_ != ::getpid()) {
+  if (client && client->forks_ != forks) {
     throw Error(ErrorKind::kInvalidArgument,
                 str("manta::", api,
                     " was called in a process that the driver forked: call manta::init after "
@@ -96,10 +107,11 @@ detail::HandlePtr Client::borrow(ObjectId id) {
 }
 
 void Client::release(detail::ObjectHandle& handle) {
-  {
+  // An answer that nobody waits for any more would keep its entry for ever. What only the handle
+  // holds has no entry, and gets none any more.
+  if (handle.resolution && handle.resolution.use_count() > 1) {
     std::lock_guard lock(mutex_);
-    // An answer that nobody waits for any more would keep its entry for ever.
-    if (handle.resolution && handle.resolution.use_count() == 2) {
+    if (handle.resolution.use_count() == 2) {
       auto found = pending_.find(handle.id);
       if (found != pending_.end() && found->second == handle.resolution) pending_.erase(found);
     }
@@ -141,7 +153,26 @@ void Client::notify(const detail::HandlePtr& handle, std::function<void()> done)
     ask = !std::exchange(resolution.fetching, true);
     pending_[handle->id] = handle->resolution;
   }
-  if (ask) send(Fetch{handle->id});
+  if (ask) send(Fetch{{handle->id}});
+}
+
+const Outcome* Client::outcome_of(const detail::HandlePtr& handle) {
+  check_own(handle);
+  std::lock_guard lock(mutex_);
+  const auto& resolution = handle->resolution;
+  return resolution && resolution->has_value ? &resolution->outcome : nullptr;
+}
+
+void Client::ask_for(const std::vector<ObjectId>& ids, bool values) {
+  for (size_t at = 0; at < ids.size(); at += kMostAsked) {
+    auto begin = ids.begin() + static_cast<std::ptrdiff_t>(at);
+    auto end = begin + static_cast<std::ptrdiff_t>(std::min(kMostAsked, ids.size() - at));
+    if (values) {
+      send(Fetch{{begin, end}});
+    } else {
+      send(Watch{{begin, end}});
+    }
+  }
 }
 
 bool Client::await(const std::vector<detail::HandlePtr>& handles, size_t count, bool values,
@@ -149,7 +180,7 @@ bool Client::await(const std::vector<detail::HandlePtr>& handles, size_t count, 
   for (const auto& handle : handles) check_own(handle);
   Waiter waiter;
   waiter.values = values;
-  std::vector<ToHub> requests;
+  std::vector<ObjectId> to_ask;
   std::vector<std::shared_ptr<Resolution>> open;
   auto running = this->running();
   std::unique_lock lock(mutex_);
@@ -164,11 +195,7 @@ bool Client::await(const std::vector<detail::HandlePtr>& handles, size_t count, 
     if (!asked) {
       asked = true;
       pending_[handle->id] = handle->resolution;
-      if (values) {
-        requests.emplace_back(Fetch{handle->id});
-      } else {
-        requests.emplace_back(Watch{handle->id});
-      }
+      to_ask.push_back(handle->id);
     }
     resolution.waiters.push_back(&waiter);
     open.push_back(handle->resolution);
@@ -181,12 +208,12 @@ bool Client::await(const std::vector<detail::HandlePtr>& handles, size_t count, 
   if (done >= count) {
     leave();
     lock.unlock();
-    for (auto& request : requests) link_->send(std::move(request));
+    ask_for(to_ask, values);
     return true;
   }
   waiter.needed = count - done;
   lock.unlock();
-  for (auto& request : requests) link_->send(std::move(request));
+  ask_for(to_ask, values);
   // A cancelled task's wait ends; those of threads that it left behind do not.
   bool runs_task = link_->begin_wait();
   lock.lock();
@@ -280,9 +307,11 @@ void Client::set_running(std::shared_ptr<RunningTask> task) {
   } else {
     running_.erase(std::this_thread::get_id());
   }
+  any_running_ = !running_.empty();
 }
 
 std::shared_ptr<Client::RunningTask> Client::running() const {
+  if (!any_running_) return nullptr;
   std::lock_guard lock(mutex_);
   auto found = running_.find(std::this_thread::get_id());
   if (found != running_.end()) return found->second;

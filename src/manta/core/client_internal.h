@@ -24,9 +24,10 @@ class HubLink {
  public:
   virtual ~HubLink() = default;
   /// In order. In a worker it returns when the message is in the socket, before the hub has seen
-  /// it; in the driver the calling thread takes the hub's lock and acts on the message itself. A
-  /// hub that has stopped drops it; a worker whose driver has gone ends.
-  virtual void send(ToHub message) = 0;
+  /// it; in the driver the calling thread takes the hub's lock and acts on the message itself,
+  /// unless the hub's thread may as well (see Hub::post). A hub that has stopped drops it; a worker
+  /// whose driver has gone ends.
+  virtual void send(ToHub&& message) = 0;
   /// Around a wait of the thread that runs tasks: others may use its CPU meanwhile.
   /// True if the calling thread is that one.
   virtual bool begin_wait() { return false; }
@@ -62,7 +63,7 @@ class Client : public std::enable_shared_from_this<Client> {
   KnownPossible& known_possible() { return known_possible_; }
   NodeId node() const { return node_; }
   const std::string& host() const { return host_; }
-  void send(ToHub message) { link_->send(std::move(message)); }
+  void send(ToHub&& message) { link_->send(std::move(message)); }
 
   detail::HandlePtr own(ObjectId id);     ///< A hold that the hub already counts.
   detail::HandlePtr borrow(ObjectId id);  ///< A hold that it is told of.
@@ -71,6 +72,8 @@ class Client : public std::enable_shared_from_this<Client> {
   /// deadline has passed.
   bool await(const std::vector<detail::HandlePtr>& handles, size_t count, bool values,
              Deadline deadline);
+  /// How the object ended, if that is known here with its value; else null. Constant from then on.
+  const Outcome* outcome_of(const detail::HandlePtr& handle);
   /// Calls `done` on the callback thread once the object's value is here, or the hub has gone.
   void notify(const detail::HandlePtr& handle, std::function<void()> done);
   /// Makes the calls that are due and ends their thread.
@@ -116,9 +119,10 @@ class Client : public std::enable_shared_from_this<Client> {
   Resolution& resolution_of(detail::ObjectHandle& handle, bool values);
   Answer await_answer(const std::function<void(uint64_t)>& send);
   void release(detail::ObjectHandle& handle);
+  void ask_for(const std::vector<ObjectId>& ids, bool values);
 
   std::unique_ptr<HubLink> link_;
-  const pid_t pid_;  // of the process that it belongs to; a fork of it must not use it
+  const int forks_;  // of the process that it belongs to; a fork of it must not use it
   const uint64_t first_id_;
   std::atomic<std::shared_ptr<const Resources>> most_;
   KnownPossible known_possible_;
@@ -135,6 +139,7 @@ class Client : public std::enable_shared_from_this<Client> {
   std::string closed_;  // why, once the hub has gone
   std::vector<Waiter*> waiters_;
   std::unordered_map<std::thread::id, std::shared_ptr<RunningTask>> running_;
+  std::atomic<bool> any_running_{false};
   CallbackThread callbacks_;
 };
 

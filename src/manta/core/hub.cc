@@ -110,6 +110,7 @@ void Hub::stop() {
   if (!thread_.joinable()) return;
   {
     std::lock_guard lock(loop_.mutex);
+    handle_put_off();  // calls of actors that were made before
     stopping_ = true;
     look_after_timer_.reset();
     dispatch_timer_.reset();
@@ -150,16 +151,27 @@ void Hub::stop() {
 void Hub::request_dispatch() {
   if (dispatch_posted_) return;
   dispatch_posted_ = true;
-  auto act = [this] {
-    dispatch_posted_ = false;
-    dispatch();
-  };
+  auto act = [this] { on_dispatch_due(); };
   auto pause = dispatch_pause();
   if (pause > Clock::duration::zero()) {
     dispatch_timer_ = loop_.after(pause, act);
-  } else {
-    loop_.post(act);
+    return;
   }
+  loop_.post(act);
+  std::lock_guard lock(put_off_mutex_);
+  takes_put_off_ = true;
+}
+
+void Hub::on_dispatch_due() {
+  dispatch_posted_ = false;
+  handle_put_off();
+  dispatch();
+  {
+    std::lock_guard lock(put_off_mutex_);
+    takes_put_off_ = dispatch_posted_;
+    if (put_off_.empty()) return;
+  }
+  request_dispatch();
 }
 
 // With thousands of workers on their way a dispatch takes milliseconds. Then there is a pause as

@@ -57,8 +57,10 @@ class Hub final : public EngineEvents {
   explicit Hub(HubOptions options);
   ~Hub() override;
 
-  /// Handles a message from the driver before it returns. Any thread may call.
-  void post(ToHub message);
+  /// Handles a message from the driver before it returns, unless the hub's thread is at work and
+  /// nobody can see whether it is handled now or a moment later: then that thread does it next, and
+  /// the caller need not wait for it. In order for each thread. Any thread may call.
+  void post(ToHub&& message);
   /// Where answers to the driver go. Call it before the first `post`.
   void set_client(std::shared_ptr<Client> client);
   /// Of each resource, what the node that has most of it has.
@@ -172,20 +174,23 @@ class Hub final : public EngineEvents {
   void fail(const std::exception& error);
   bool is_little_at_work();
   void help();
+  bool put_off(ToHub& message);
+  void handle_put_off();
   void request_dispatch();
+  void on_dispatch_due();
   void dispatch();
   Clock::duration dispatch_pause() const;
 
   // hub_messages.cc
-  void handle(Peer& peer, ToHub message);
+  void handle(Peer& peer, ToHub&& message);
   void on(Peer& peer, Hello message);
-  void on(Peer& peer, Submit message);
+  void on(Peer& peer, Submit&& message);
   void on(Peer& peer, Put message);
   void on(Peer& peer, Fetch message);
   void on(Peer& peer, Watch message);
   void on(Peer& peer, AddRef message);
   void on(Peer& peer, Release message);
-  void on(Peer& peer, TaskDone message);
+  void on(Peer& peer, TaskDone&& message);
   void on(Peer& peer, Blocked message);
   void on(Peer& peer, Unblocked message);
   void on(Peer& peer, Returned message);
@@ -272,7 +277,7 @@ class Hub final : public EngineEvents {
   void forget_memory_of(NodeId node, const std::string& why);
 
   // hub_tasks.cc
-  void submit(Peer& peer, TaskSpec spec, const std::vector<ObjectId>& group = {},
+  void submit(Peer& peer, TaskSpec&& spec, const std::vector<ObjectId>& group = {},
               std::vector<Request> gang = {});
   Need need_of(const TaskSpec& spec) const;
   void dependency_ready(Task& task);
@@ -284,7 +289,7 @@ class Hub final : public EngineEvents {
   void assign(Task& task, Peer& peer);
   bool send_run(Task& task, Peer& peer);
   void finish_task(ObjectId id, Outcome outcome);
-  void on_task_done(Peer& peer, TaskDone done);
+  void on_task_done(Peer& peer, TaskDone&& done);
   size_t on_tasks_returned(Peer& peer, const std::vector<ObjectId>& ids);
   void on_worker_lost(Peer& peer, const std::string& how);
   void on_worker_start_failed(const std::string& why);
@@ -354,6 +359,10 @@ class Hub final : public EngineEvents {
   std::unordered_map<uint64_t, double> run_time_;                 // of functions, in ns, smoothed
   int free_running_ = 0;
   bool dispatch_posted_ = false;
+  std::mutex put_off_mutex_;    // guards the next two; may be locked with the loop's held
+  bool takes_put_off_ = false;  // a dispatch is due soon, which handles what is put off until then
+  std::vector<ToHub> put_off_;  // by the driver's threads
+  std::vector<ToHub> handled_;  // its memory, for the next time
   Clock::time_point dispatch_ended_{};  // the last one
   Clock::duration dispatch_took_{};
   std::unique_ptr<EventLoop::Timer> dispatch_timer_;

@@ -5,6 +5,9 @@
 namespace manta {
 namespace {
 
+// Of the driver's messages that wait for the hub's thread. Whoever is that far ahead of it waits.
+constexpr size_t kMostPutOff = 128;
+
 Outcome good() {
   Outcome outcome;
   outcome.ok = true;
@@ -13,13 +16,16 @@ Outcome good() {
 
 }  // namespace
 
-void Hub::post(ToHub message) {
+void Hub::post(ToHub&& message) {
   bool only_objects =
       std::holds_alternative<Fetch>(message) || std::holds_alternative<Release>(message) ||
       std::holds_alternative<Watch>(message) || std::holds_alternative<Put>(message);
   {
-    std::lock_guard lock(loop_.mutex);
+    std::unique_lock lock(loop_.mutex, std::try_to_lock);
+    if (!lock && put_off(message)) return help();
+    if (!lock) lock.lock();
     if (stopping_) return;
+    handle_put_off();
     handle(*peers_.at(0), std::move(message));
     if (only_objects) return;
     if (dispatch_pause() > Clock::duration::zero()) {
@@ -31,6 +37,33 @@ void Hub::post(ToHub message) {
   help();  // what that left to do, unless the hub's thread is up
 }
 
+// To fall asleep over the lock and to be woken takes longer than a submission, and a hub that hears
+// thousands of results a second holds it most of the time.
+bool Hub::put_off(ToHub& message) {
+  auto* submitted = std::get_if<Submit>(&message);
+  bool may_wait = submitted ? submitted->spec.kind != TaskKind::kActorCreate
+                            : std::holds_alternative<Fetch>(message) ||
+                                  std::holds_alternative<Release>(message);
+  if (!may_wait) return false;
+  std::lock_guard lock(put_off_mutex_);
+  if (!takes_put_off_ || put_off_.size() >= kMostPutOff) return false;
+  put_off_.push_back(std::move(message));
+  return true;
+}
+
+// Before anything else that the driver says: its messages are handled in order.
+void Hub::handle_put_off() {
+  {
+    std::lock_guard lock(put_off_mutex_);
+    if (put_off_.empty()) return;
+    handled_.swap(put_off_);
+  }
+  if (!stopping_) {
+    for (ToHub& message : handled_) handle(*peers_.at(0), std::move(message));
+  }
+  handled_.clear();
+}
+
 void Hub::answer(Peer& peer, uint64_t request, std::string text, uint64_t id) {
   tell(peer, Answer{request, good(), std::move(text), id, {}});
 }
@@ -39,7 +72,7 @@ void Hub::refuse(Peer& peer, uint64_t request, ErrorKind kind, std::string why) 
   tell(peer, Answer{request, Outcome::failed(kind, std::move(why)), {}, 0, {}});
 }
 
-void Hub::handle(Peer& peer, ToHub message) {
+void Hub::handle(Peer& peer, ToHub&& message) {
   std::visit([&](auto& inner) { on(peer, std::move(inner)); }, message);
 }
 
@@ -67,7 +100,7 @@ void Hub::hold(Peer& peer, ObjectId id) {
   if (peer.index != 0) ++peer.refs[id];
 }
 
-void Hub::on(Peer& peer, Submit message) {
+void Hub::on(Peer& peer, Submit&& message) {
   check_new(peer, message.spec.id);
   check_spec(message.spec);
   adopt(message.spec.args);
@@ -100,9 +133,15 @@ void Hub::on(Peer& peer, Release message) {
   objects_.release(message.id);
 }
 
-void Hub::on(Peer& peer, Fetch message) { objects_.fetch(message.id, peer.index); }
-void Hub::on(Peer& peer, Watch message) { objects_.watch(message.id, peer.index); }
-void Hub::on(Peer& peer, TaskDone message) {
+void Hub::on(Peer& peer, Fetch message) {
+  for (ObjectId id : message.ids) objects_.fetch(id, peer.index);
+}
+
+void Hub::on(Peer& peer, Watch message) {
+  for (ObjectId id : message.ids) objects_.watch(id, peer.index);
+}
+
+void Hub::on(Peer& peer, TaskDone&& message) {
   adopt(message.outcome.value);
   on_task_done(peer, std::move(message));
 }

@@ -8,6 +8,9 @@ namespace {
 
 // A worker is sent so many short tasks ahead, so that it need not wait for the hub between them.
 constexpr size_t kPipeline = 32;
+// One that has been sent so many gets the next when it has no more than these: several in one
+// system call, and read by another.
+constexpr size_t kRefill = 24;
 
 }  // namespace
 
@@ -46,7 +49,7 @@ void Hub::fill_pipelines() {
 // If it may be sent more than it has.
 void Hub::open_pipeline(Peer& peer) {
   if (peer.pipeline || peer.actor != 0 || peer.assigned.empty() || peer.blocked || peer.doomed ||
-      peer.recalled || peer.assigned.size() >= kPipeline || !peer.grant) {
+      peer.recalled || peer.assigned.size() > kRefill || !peer.grant) {
     return;
   }
   auto node = nodes_.find(peer.node);

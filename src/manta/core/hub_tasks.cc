@@ -35,7 +35,7 @@ Need Hub::need_of(const TaskSpec& spec) const {
   return need;
 }
 
-void Hub::submit(Peer& peer, TaskSpec spec, const std::vector<ObjectId>& group,
+void Hub::submit(Peer& peer, TaskSpec&& spec, const std::vector<ObjectId>& group,
                  std::vector<Request> gang) {
   ObjectId id = spec.id;
   objects_.create(id);
@@ -55,7 +55,7 @@ void Hub::submit(Peer& peer, TaskSpec spec, const std::vector<ObjectId>& group,
   for (const auto& argument : task.spec.ref_args) {
     if (objects_.add_dependent(argument.id, id)) ++task.open_dependencies;
   }
-  auto parent = tasks_.find(task.spec.parent);
+  auto parent = task.spec.parent == 0 ? tasks_.end() : tasks_.find(task.spec.parent);
   if (parent != tasks_.end() && parent->second->cancelled && task.spec.kind == TaskKind::kTask) {
     return cancel(id, false);
   }
@@ -243,7 +243,7 @@ void Hub::finish_task(ObjectId id, Outcome outcome) {
   if (spec.kind == TaskKind::kActorCall) objects_.release(spec.actor);
 }
 
-void Hub::on_task_done(Peer& peer, TaskDone done) {
+void Hub::on_task_done(Peer& peer, TaskDone&& done) {
   auto place = std::find(peer.assigned.begin(), peer.assigned.end(), done.id);
   if (place == peer.assigned.end()) return;
   peer.assigned.erase(place);

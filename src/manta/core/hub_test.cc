@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <deque>
+#include <future>
 #include <iostream>
 #include <set>
 
@@ -103,7 +104,7 @@ TEST_F(HubTest, MalformedOversizedAndTruncatedFramesAreRefused) {
 
 TEST_F(HubTest, AFirstMessageThatIsNoGreetingIsRefused) {
   Channel channel = connect();
-  channel.send([&](OutBuffer& out) { encode_message<ToHub>(out, Fetch{1}); });
+  channel.send([&](OutBuffer& out) { encode_message<ToHub>(out, Fetch{{1}}); });
   EXPECT_EQ(answer(channel), "");
 }
 
@@ -145,7 +146,7 @@ struct PaperSupply final : NodeSupply {
 
 struct ToThisHub final : HubLink {
   explicit ToThisHub(Hub& hub) : hub(hub) {}
-  void send(ToHub message) override { hub.post(std::move(message)); }
+  void send(ToHub&& message) override { hub.post(std::move(message)); }
   Hub& hub;
 };
 
@@ -185,6 +186,23 @@ class HubEngineTest : public testing::Test {
   void event(Do act) {
     std::lock_guard lock(loop_->mutex);
     act(*events_);
+  }
+
+  TaskSpec task() {
+    TaskSpec spec;
+    spec.id = client_->new_id();
+    spec.name = "work";
+    spec.resources = {.cpus = 1};
+    return spec;
+  }
+
+  // The process's end of a connection that the hub takes for its own.
+  std::unique_ptr<Channel> join(ProcessId process) {
+    auto [ours, theirs] = socket_pair();
+    std::lock_guard lock(loop_->mutex);
+    auto channel = std::make_shared<AsyncChannel>(*loop_, std::move(ours), kMaxFrameBody);
+    events_->on_process_connected(channel, Hello{kToken, program_build_id(), process});
+    return std::make_unique<Channel>(std::move(theirs));
   }
 
   // How the object ended.
@@ -367,10 +385,7 @@ TEST_F(HubEngineTest, ThousandsOfTasksWaitForTheirWorkersOnHundredsOfNodes) {
   std::vector<detail::HandlePtr> handles;
   auto begin = Clock::now();
   for (size_t i = 0; i < kNodes * kPerNode; ++i) {
-    TaskSpec spec;
-    spec.id = client_->new_id();
-    spec.name = "work";
-    spec.resources = {.cpus = 1};
+    TaskSpec spec = task();
     handles.push_back(client_->own(spec.id));
     hub_->post(Submit{spec});
   }
@@ -379,22 +394,147 @@ TEST_F(HubEngineTest, ThousandsOfTasksWaitForTheirWorkersOnHundredsOfNodes) {
     return engine_->gangs.size() == kNodes * kPerNode;
   }));
   auto submitted = Clock::now();
-  std::deque<Channel> workers;
-  for (ProcessId process = 1; process <= kJoin; ++process) {
-    auto [ours, theirs] = socket_pair();
-    workers.emplace_back(std::move(theirs));
-    std::lock_guard lock(loop_->mutex);
-    auto channel = std::make_shared<AsyncChannel>(*loop_, std::move(ours), kMaxFrameBody);
-    events_->on_process_connected(channel, Hello{kToken, program_build_id(), process});
-  }
-  for (Channel& worker : workers) {
+  std::deque<std::unique_ptr<Channel>> workers;
+  for (ProcessId process = 1; process <= kJoin; ++process) workers.push_back(join(process));
+  for (auto& worker : workers) {
     Frame welcome, run;
-    ASSERT_TRUE(worker.receive(&welcome, Deadline::after(50s)));
-    ASSERT_TRUE(worker.receive(&run, Deadline::after(50s)));
+    ASSERT_TRUE(worker->receive(&welcome, Deadline::after(50s)));
+    ASSERT_TRUE(worker->receive(&run, Deadline::after(50s)));
     EXPECT_EQ(run.type, (message_type<FromHub, manta::Run>()));
   }
   RecordProperty("submit_ms", static_cast<int>((submitted - begin) / 1ms));
   RecordProperty("join_ms", static_cast<int>((Clock::now() - submitted) / 1ms));
+}
+
+// A thread of the driver does not wait for the hub's thread, which is at work: the lock is held.
+TEST_F(HubEngineTest, WhatIsSubmittedWhileTheHubIsAtWorkIsHandledNextAndInOrder) {
+  start({});
+  TaskSpec first = task(), second = task();
+  second.ref_args = {{0, first.id}};
+  auto handle = client_->own(second.id);
+  std::unique_lock lock(loop_->mutex);
+  events_->on_node_joined({0, "n0", "", {.cpus = 0}, {}});  // a dispatch is due
+  auto submitted = std::async([&] {
+    hub_->post(Submit{first});
+    hub_->post(Submit{second});
+  });
+  EXPECT_EQ(submitted.wait_for(20s), std::future_status::ready);
+  auto why = std::async([&] { return client_->ask(AskWhy{0, first.id}).text; });
+  lock.unlock();
+  EXPECT_EQ(why.get(), "the value is there") << "it has failed, as no node has a CPU";
+  EXPECT_THAT(error_of(handle), HasSubstr("asks for 1 CPU")) << "as its argument has";
+}
+
+TEST_F(HubEngineTest, WhoSubmitsTooFarAheadOfTheHubWaits) {
+  start({});
+  std::vector<detail::HandlePtr> handles;
+  std::unique_lock lock(loop_->mutex);
+  events_->on_node_joined({0, "n0", "", {.cpus = 0}, {}});
+  auto submitted = std::async([&] {
+    for (int i = 0; i < 1000; ++i) {
+      TaskSpec spec = task();
+      handles.push_back(client_->own(spec.id));
+      hub_->post(Submit{spec});
+    }
+  });
+  EXPECT_EQ(submitted.wait_for(50ms), std::future_status::timeout);
+  lock.unlock();
+  submitted.get();
+  for (const auto& handle : handles) EXPECT_THAT(error_of(handle), HasSubstr("asks for 1 CPU"));
+}
+
+// What a worker's end of a connection has received.
+class PaperWorker {
+ public:
+  explicit PaperWorker(std::unique_ptr<Channel> channel) : channel_(std::move(channel)) {}
+
+  template <class Message>
+  Message next() {
+    FromHub message;
+    do {
+      Frame frame;
+      if (!channel_->receive(&frame, Deadline::after(30s))) {
+        throw Error(ErrorKind::kWorkerLost, "the hub has closed");
+      }
+      message = decode_message<FromHub>(frame);
+      // It seems to be slow: it keeps what it has.
+      if (std::holds_alternative<Recall>(message)) say(Returned{});
+    } while (std::holds_alternative<Recall>(message));
+    if (auto* run = std::get_if<manta::Run>(&message)) runs_.push_back(run->spec.id);
+    return std::get<Message>(std::move(message));
+  }
+  template <class Message>
+  void say(const Message& message) {
+    channel_->send([&](OutBuffer& out) { encode_message<ToHub>(out, message); });
+  }
+  // The first of those that it has not done yet, in no time.
+  void finish_one() {
+    TaskDone done;
+    done.id = runs_.front();
+    done.outcome.ok = true;
+    runs_.pop_front();
+    say(done);
+  }
+  // Throws std::bad_variant_access if the hub sends something else before it answers.
+  void expect_nothing_but_an_answer() {
+    for (int i = 0; i < 2; ++i) {  // after the first, the hub has had a turn to dispatch
+      say(AskNodes{});
+      next<Answer>();
+    }
+  }
+
+ private:
+  std::unique_ptr<Channel> channel_;
+  std::deque<ObjectId> runs_;
+};
+
+TEST_F(HubEngineTest, ShortTasksAreSentAheadSeveralAtATime) {
+  start({{0, "n0", "", {.cpus = 1}, {}}});
+  hub_->post(Submit{task()});
+  PaperWorker worker(join(1));
+  worker.next<Welcome>();
+  worker.next<manta::Run>();
+  worker.finish_one();  // from here on they are known to be short
+  worker.expect_nothing_but_an_answer();
+  for (int i = 0; i < 100; ++i) hub_->post(Submit{task()});
+  for (int i = 0; i < 32; ++i) worker.next<manta::Run>();
+  for (int left = 31; left > 24; --left) {
+    worker.finish_one();
+    EXPECT_NO_THROW(worker.expect_nothing_but_an_answer()) << left << " are left";
+  }
+  worker.finish_one();
+  for (int i = 0; i < 8; ++i) worker.next<manta::Run>();
+  EXPECT_NO_THROW(worker.expect_nothing_but_an_answer());
+}
+
+// Keeps what the client says.
+struct ToPaper final : HubLink {
+  explicit ToPaper(std::vector<ToHub>& said) : said(said) {}
+  void send(ToHub&& message) override { said.push_back(std::move(message)); }
+  std::vector<ToHub>& said;
+};
+
+TEST(ClientTest, AsksForManyObjectsInFewMessages) {
+  std::vector<ToHub> said;
+  auto client = std::make_shared<Client>(std::make_unique<ToPaper>(said), 0, Resources{});
+  std::vector<detail::HandlePtr> handles;
+  std::vector<ObjectId> ids;
+  for (int i = 0; i < 2500; ++i) {
+    ids.push_back(client->new_id());
+    handles.push_back(client->own(ids.back()));
+  }
+  EXPECT_FALSE(client->await(handles, 1, true, Deadline::after(0s)));
+  EXPECT_FALSE(client->await(handles, 1, true, Deadline::after(0s))) << "asked for once";
+  ASSERT_EQ(said.size(), 3u);
+  std::vector<ObjectId> asked;
+  for (const ToHub& each : said) {
+    const auto& some = std::get<Fetch>(each).ids;
+    EXPECT_LE(some.size(), 1000u);
+    asked.insert(asked.end(), some.begin(), some.end());
+  }
+  EXPECT_EQ(asked, ids);
+  EXPECT_FALSE(client->await({handles[0], handles[1]}, 1, false, Deadline::after(0s)));
+  EXPECT_EQ(std::get<Watch>(said.at(3)).ids, (std::vector<ObjectId>{ids[0], ids[1]}));
 }
 
 class PatientHubTest : public HubTest {

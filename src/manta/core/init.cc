@@ -42,7 +42,7 @@ std::string cluster_of(const InitOptions& options) {
 class DriverLink : public HubLink {
  public:
   explicit DriverLink(std::shared_ptr<Hub> hub) : hub_(std::move(hub)) {}
-  void send(ToHub message) override { hub_->post(std::move(message)); }
+  void send(ToHub&& message) override { hub_->post(std::move(message)); }
   void wait(std::unique_lock<std::mutex>& lock, std::condition_variable& changed, Deadline deadline,
             const std::function<bool()>& over) override {
     if (over()) return;

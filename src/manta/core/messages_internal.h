@@ -67,18 +67,18 @@ struct Put {  // likewise
     archive(id, value);
   }
 };
-struct Fetch {  // answered by ObjectReady with the value, once it is there
-  ObjectId id = 0;
+struct Fetch {  // each is answered by ObjectReady with the value, once it is there
+  std::vector<ObjectId> ids;
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(id);
+    archive(ids);
   }
 };
-struct Watch {  // answered by ObjectReady without it
-  ObjectId id = 0;
+struct Watch {  // each is answered by ObjectReady without it
+  std::vector<ObjectId> ids;
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(id);
+    archive(ids);
   }
 };
 struct AddRef {

@@ -201,7 +201,7 @@ TEST(MessagesTest, AnUnknownTypeIsCorrupt) {
 }
 
 TEST(MessagesTest, TrailingBytesAreCorrupt) {
-  auto arrived = send<ToHub>(Fetch{5});
+  auto arrived = send<ToHub>(Fetch{{5}});
   EXPECT_EQ(refusal<ToHub>(arrived.frame.type, arrived.body + "x"), ErrorKind::kCorrupt);
   EXPECT_EQ(refusal<FromHub>(4, "x"), ErrorKind::kCorrupt);  // Recall has none
 }

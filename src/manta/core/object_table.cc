@@ -16,20 +16,26 @@ void ObjectTable::add_ref(ObjectId id) {
 }
 
 void ObjectTable::release(ObjectId id) {
-  std::vector<ObjectId> released{id};  // a list, not recursion: chains of references may be long
-  while (!released.empty()) {
-    auto found = objects_.find(released.back());
-    released.pop_back();
-    if (found == objects_.end() || --found->second.holds > 0) continue;
-    ObjectId freed = found->first;
-    if (found->second.done && !found->second.observed) {
-      report_unobserved(freed, found->second.outcome);
-    }
-    const auto& refs = found->second.outcome.value.refs;
-    released.insert(released.end(), refs.begin(), refs.end());
-    objects_.erase(found);
-    callbacks_.freed(freed);
+  // A list, not recursion: chains of references may be long. Most objects refer to nothing.
+  std::vector<ObjectId> refs = release_one(id);
+  while (!refs.empty()) {
+    ObjectId next = refs.back();
+    refs.pop_back();
+    std::vector<ObjectId> more = release_one(next);
+    refs.insert(refs.end(), more.begin(), more.end());
   }
+}
+
+// What it refers to, if that was its last hold.
+std::vector<ObjectId> ObjectTable::release_one(ObjectId id) {
+  auto found = objects_.find(id);
+  if (found == objects_.end() || --found->second.holds > 0) return {};
+  Object& object = found->second;
+  if (object.done && !object.observed) report_unobserved(id, object.outcome);
+  std::vector<ObjectId> refs = std::move(object.outcome.value.refs);
+  objects_.erase(found);
+  callbacks_.freed(id);
+  return refs;
 }
 
 void ObjectTable::finish(ObjectId id, Outcome outcome) {

@@ -55,6 +55,7 @@ class ObjectTable {
     std::vector<uint32_t> watchers;
     std::vector<ObjectId> dependents;
   };
+  std::vector<ObjectId> release_one(ObjectId id);
   Outcome unknown(ObjectId id) const;
   void report_unobserved(ObjectId id, const Outcome& outcome) const;
 
