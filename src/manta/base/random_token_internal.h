@@ -8,7 +8,7 @@ namespace manta {
 /// 32 bytes that nobody can guess.
 std::string random_token();
 
-/// Compares without telling by the time it takes where they differ.
+/// Compares in constant time: the time does not tell where they differ.
 bool same_secret(std::string_view a, std::string_view b);
 
 }  // namespace manta

@@ -33,7 +33,7 @@ class Terminal {
     ::close(main_);
   }
 
-  /// The next that was written, as long as `expected` is.
+  /// Expects that the next bytes written are `expected`.
   void expect(const std::string& expected) {
     std::string text;
     pollfd output{main_, POLLIN, 0};
