@@ -70,7 +70,7 @@ TEST_F(AdmissionTest, ASourceThatLostItsPartMayNotWaitForAWhile) {
   EXPECT_EQ(arrive("a"), Verdict::kRefuse);
   EXPECT_EQ(arrive("b"), Verdict::kAdmit);
   admission_.leave("a");
-  EXPECT_EQ(arrive("a"), Verdict::kAdmit);  // a place of its own is free
+  EXPECT_EQ(arrive("a"), Verdict::kAdmit);  // one of its places is free
   now_ += 10s;
   EXPECT_EQ(arrive("a"), Verdict::kWait);
 }

@@ -245,7 +245,7 @@ TEST_F(FrameTest, TheLimitOfABodyCanBeSet) {
   EXPECT_TRUE(decoder.next(&frame));
 }
 
-// Also without a frame that names them.
+// Nor if no frame names them.
 TEST_F(FrameTest, DescriptorsFromAStrangerAreNotKept) {
   FrameDecoder decoder(100, /*takes_fds=*/false);
   auto send_two = [&] {

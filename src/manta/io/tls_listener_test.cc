@@ -92,7 +92,7 @@ TEST_F(TlsListenerTest, WhoSpeaksTlsWithoutTheKeyIsRefused) {
   auto set_fd = reinterpret_cast<int (*)(SSL*, int)>(::dlsym(api.library, "SSL_set_fd"));
   for (long version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
     SCOPED_TRACE(version);
-    SSL_CTX* context = api.SSL_CTX_new(api.TLS_method());  // as any browser: it verifies nothing
+    SSL_CTX* context = api.SSL_CTX_new(api.TLS_method());  // like a browser that verifies nothing
     api.SSL_CTX_ctrl(context, SSL_CTRL_SET_MAX_PROTO_VERSION, version, nullptr);
     SSL* ssl = api.SSL_new(context);
     UniqueFd socket = stranger();
@@ -129,7 +129,7 @@ TEST_F(TlsListenerTest, WhoSaysNothingOrTooSlowlyIsLetGo) {
   expect_that_others_join();
 }
 
-// All of them stay silent; who comes from elsewhere joins meanwhile.
+// All connections of the flood stay silent; a peer from another address joins meanwhile.
 TEST_F(TlsListenerTest, AFloodFromOneHostKeepsNobodyElseOut) {
   listen({.max_strangers = 16, .max_per_source = 4, .max_waiting = 32, .patience = 50ms});
   std::vector<UniqueFd> flood;

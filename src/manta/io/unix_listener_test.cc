@@ -45,7 +45,7 @@ class UnixListenerTest : public testing::Test {
     thread_.join();
   }
 
-  // Whether it is welcome.
+  // Whether the peer is accepted.
   bool say(Channel& channel, const std::string& text, std::vector<OutgoingFd> fds = {}) {
     channel.send([&](OutBuffer& out) { out.push(1, text, std::move(fds)); });
     Frame frame;
