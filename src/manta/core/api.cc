@@ -1,4 +1,4 @@
-// What the templates of the public headers call.
+// The functions that the templates of the public headers call.
 
 #include <algorithm>
 
@@ -23,7 +23,7 @@ void check_possible(Client& client, const std::vector<TaskSpec>& specs, const st
 }
 
 void check_request(const TaskSpec& spec, Client& client) {
-  // The hot path pays for no name: only a request that is about to fail is described.
+  // The hot path makes no names: only a request that is about to fail is described.
   KnownPossible& known = client.known_possible();
   bool good = spec.labels.empty()
                   ? is_valid(spec.resources) && is_possible(spec.resources, *client.most())
@@ -85,7 +85,7 @@ const Value& await_value(const HandlePtr& handle, Deadline deadline) {
   if (!client->await({handle}, 1, true, deadline)) {
     throw Error(ErrorKind::kTimeout, str("get timed out: ", why_waits(handle)));
   }
-  // Constant from here on: only the hub's answer writes it.
+  // It does not change from here on: only the hub's answer writes it.
   const Outcome& outcome = handle->resolution->outcome;
   if (!outcome.ok) throw_error(outcome.error);
   return outcome.value;

@@ -19,10 +19,10 @@ class NodeConnector {
   NodeConnector(const TlsKey& key, std::string host, uint16_t port);
   ~NodeConnector() { stop(); }
 
-  /// Called on the connector's thread: with the stream, or null and the reason.
+  /// Called on the connector's thread with the stream, or with null and the reason.
   using Done = std::function<void(std::unique_ptr<Transport>, const std::string& why)>;
   void connect(Done done);
-  /// Forgets what waits, and joins the thread.
+  /// Forgets connections that wait, and joins the thread.
   void stop();
 
  private:
