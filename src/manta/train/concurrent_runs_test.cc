@@ -76,7 +76,9 @@ bool has_begun(const TemporaryFolder& storage, int id) {
 
 TEST(ConcurrentRunsTest, TenRunsWithKillsDoNotDisturbEachOther) {
   TemporaryFolder storage;
-  { RunHandle(one_of_many(report_thrice, storage.path(), 100)).result(); }  // what is made once
+  {
+    RunHandle(one_of_many(report_thrice, storage.path(), 100)).result();
+  }  // makes what is made only once
   int descriptors = open_descriptors(), threads = threads_of_this_process();
   {
     std::vector<RunHandle> runs;
@@ -96,7 +98,7 @@ TEST(ConcurrentRunsTest, TenRunsWithKillsDoNotDisturbEachOther) {
   EXPECT_TRUE(eventually([&] { return threads_of_this_process() <= threads; }));
 }
 
-// What becomes of ten runs at once.
+// What happens to each of ten runs at once.
 const std::vector<std::string> kFates = {"fine", "fine",   "dies",    "dies",    "dies",
                                          "fine", "reader", "stopped", "stopped", "interrupted"};
 
@@ -151,7 +153,7 @@ TEST(ConcurrentRunsTest, TenRunsWithKillsStopsAndCtrlCEndAsEachShould) {
     training.datasets = {{"train", data::range(100)}};
     return training;
   };
-  { RunHandle(make(100, "fine")).result(); }  // what is made once
+  { RunHandle(make(100, "fine")).result(); }  // makes what is made only once
   int descriptors = open_descriptors(), threads = threads_of_this_process();
   size_t processes = descendants().size();
   {
@@ -258,7 +260,7 @@ TEST(ConcurrentRunsTest, OneIsStoppedAndTheOthersGoOn) {
   EXPECT_EQ(error.kind(), ErrorKind::kCancelled);
   EXPECT_THAT(error.what(), HasSubstr("restore"));
   EXPECT_EQ(other.result().metrics.at("n"), 2);
-  stopped.stop();  // nothing any more
+  stopped.stop();  // has no effect any more
 }
 
 TEST(ConcurrentRunsTest, AHandleThatGoesEndsItsRun) {
@@ -325,7 +327,7 @@ TEST(ConcurrentRunsTest, TheirLinesSayWhichRunTheyAreOf) {
   }
   { RunHandle(one_of_many(report_thrice, storage.path(), 4)).result(); }
   std::string shown = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(shown, HasSubstr("(rank-0) the output of 1"));  // it was the only one then
+  EXPECT_THAT(shown, HasSubstr("(rank-0) the output of 1"));  // it was the only run then
   EXPECT_THAT(shown, HasSubstr("(run2/rank-0) the output of 2"));
   EXPECT_THAT(shown, HasSubstr("manta: run2: report 0"));
   EXPECT_TRUE(fs::exists(storage / "run2/logs/rank-0.log"));

@@ -78,7 +78,7 @@ TEST_F(ReaderMeshTest, WhoDoesNotListenIsNamed) {
   EXPECT_THAT(error.what(), HasSubstr("the data reader of n1 cannot connect to that of n0 at 127"));
 }
 
-// A process with the group's key that is none of the readers that are missing.
+// A process with the group's key that is not one of the missing readers.
 TEST_F(ReaderMeshTest, OnlyReadersThatAreMissingAreTaken) {
   auto first = listen(0), second = listen(1), third = listen(2);
   auto a = connect(*first);
