@@ -182,7 +182,7 @@ TEST_F(Serve, APredictionThatNeverEndsGets504AndAnotherReplica) {
 
 TEST_F(Serve, AFullQueueRefusesAtOnce) {
   DeploymentOptions options{.max_queued_requests = 2};
-  options.batching.max_rows = 1;  // else the first two may go together
+  options.batching.max_rows = 1;  // otherwise the first two may go together
   std::string url = deploy(options);
   HttpClient first(url), second(url), third(url), fourth(url);
   auto send = [&](HttpClient& client, double x) {
