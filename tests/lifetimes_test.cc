@@ -338,7 +338,7 @@ TEST(Lifetimes, TooLittleAddressSpaceForASortIsAnErrorThatSaysWhatIsMissing) {
 }
 #endif
 
-TEST(Lifetimes, OutputThatNobodyReadsHoldsNothingUp) {
+TEST(Lifetimes, UnreadOutputHoldsNothingUp) {
   TemporaryFolder folder;
   Program program(test_program("driver"), {"flood"}, folder.path());
   EXPECT_EQ(program.read_line(), "42");

@@ -45,7 +45,7 @@ TEST_F(InterruptsTest, EveryListenerHearsOfTheFirstSignal) {
   EXPECT_EQ(b, 1);
 }
 
-TEST_F(InterruptsTest, WhoComesWhileOthersAreEndingHearsOfItToo) {
+TEST_F(InterruptsTest, AListenerAddedAfterTheSignalIsToldToo) {
   std::atomic<int> a = 0, b = 0;
   InterruptListener first([&] { ++a; });
   ::raise(SIGINT);

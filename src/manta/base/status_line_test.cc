@@ -129,7 +129,7 @@ TEST(StatusLineTest, EveryOwnerHasALine) {
   }
 }
 
-TEST(StatusLineTest, WhatNobodyReadsIsNotWaitedFor) {
+TEST(StatusLineTest, DoesNotWaitForAReader) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   int old = ::dup(STDERR_FILENO);

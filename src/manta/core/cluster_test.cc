@@ -173,7 +173,7 @@ TEST_F(ClusterTest, EachHostListensOnOneAddressAndNothingElse) {
   expect_empty(3);
 }
 
-TEST_F(ClusterTest, WhoHasTheTokenAndTalksNonsenseIsDropped) {
+TEST_F(ClusterTest, APeerWithTheTokenThatSendsNonsenseIsDropped) {
   make_hosts(2);
   if (IsSkipped()) return;
   std::string file = folder_ / "run.join";
@@ -367,7 +367,7 @@ class FakeAgent {
   Channel channel_;
 };
 
-TEST(ClusterTroubleTest, ADriverWithoutFilesSaysWhyNobodyCanJoin) {
+TEST(ClusterTroubleTest, ADriverWithoutFilesSaysWhyNoNodeCanJoin) {
   TemporaryFolder folder;
   std::string self = std::filesystem::read_symlink("/proc/self/exe"), file = folder / "run.join";
   Running driver({self},

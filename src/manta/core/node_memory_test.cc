@@ -103,7 +103,7 @@ TEST_F(NodeMemoryTest, WhatIsNotThereIsAnError) {
   EXPECT_THAT(fetch(mover, number, 11).second, Not(IsEmpty()));
 }
 
-TEST_F(NodeMemoryTest, WhoeverHasAnotherKeyGetsNothing) {
+TEST_F(NodeMemoryTest, APeerWithAnotherKeyGetsNothing) {
   uint64_t number = memory_->keep(pattern(10));
   MemoryMover stranger(TlsKey("another token of 16 bytes"), 1);
   auto [copy, why] = fetch(stranger, number, 10);
@@ -235,7 +235,7 @@ TEST_F(PlainMemoryTest, BytesThatAreCutOffAreNotTaken) {
   EXPECT_THAT(why, HasSubstr("of 100000 bytes"));
 }
 
-TEST_F(PlainMemoryTest, WhoeverHasAnotherKeyOrNoneGetsNothing) {
+TEST_F(PlainMemoryTest, APeerWithAnotherKeyOrNoneGetsNothing) {
   uint64_t number = memory_->keep(pattern(10));
   MemoryMover stranger(TlsKey("another token of 16 bytes"), 1, /*encrypt=*/false);
   EXPECT_FALSE(fetch(stranger, number, 10).first);
@@ -255,12 +255,12 @@ TEST_F(PlainMemoryTest, WhoeverHasAnotherKeyOrNoneGetsNothing) {
 }
 
 // A peer with other options than the run's is not part of the run.
-TEST_F(PlainMemoryTest, WhoAsksForEncryptionIsRefused) {
+TEST_F(PlainMemoryTest, ARequestForEncryptionIsRefused) {
   MemoryMover mover(key_, 1, /*encrypt=*/true);
   EXPECT_FALSE(fetch(mover, memory_->keep(pattern(10)), 10).first);
 }
 
-TEST_F(NodeMemoryTest, WhoAsksForNoEncryptionIsRefused) {
+TEST_F(NodeMemoryTest, ARequestForNoEncryptionIsRefused) {
   MemoryMover mover(key_, 1, /*encrypt=*/false);
   auto original = pattern(1000);
   TcpProxy proxy(listener_->address().port, TcpProxy::nothing);
@@ -269,7 +269,7 @@ TEST_F(NodeMemoryTest, WhoAsksForNoEncryptionIsRefused) {
 }
 
 // A peer that takes nothing keeps one thread busy, not the others.
-TEST_F(PlainMemoryTest, OneThatStallsKeepsNobodyWaiting) {
+TEST_F(PlainMemoryTest, APeerThatStallsKeepsNoOtherWaiting) {
   auto original = pattern(20 << 20);  // more than the sockets hold
   uint64_t number = memory_->keep(original);
   auto stalls =

@@ -451,7 +451,7 @@ TEST(Task, ATimeoutInsideATaskIsNotTheCallersTimeout) {
   EXPECT_THAT(error.what(), HasSubstr("inner deadline"));
 }
 
-TEST(Task, AForcedCancelHitsNobodyElse) {
+TEST(Task, AForcedCancelHitsNoOtherTask) {
   for (int i = 0; i < 200; ++i) get(remote(add, i, i));  // short ones are sent ahead from here on
   std::vector<ObjectRef<int>> wanted, unwanted;
   for (int i = 0; i < 400; ++i) {
@@ -483,7 +483,7 @@ TEST(Task, AFlowOfShortTasksDoesNotStarveALargerOne) {
   flow.join();
 }
 
-TEST(Task, AvailableResourcesAreWhatNobodyHolds) {
+TEST(Task, AvailableResourcesAreThoseThatAreFree) {
   Gate gate, started;
   auto ref = remote(
       [](const std::string& started, const std::string& gate) {

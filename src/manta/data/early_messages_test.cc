@@ -33,7 +33,7 @@ TEST(EarlyMessagesTest, KnowsWhatHasFailed) {
   EXPECT_FALSE(early.failure(4));
 }
 
-TEST(EarlyMessagesTest, KeepsSoManyBytesOnly) {
+TEST(EarlyMessagesTest, KeepsALimitedNumberOfBytes) {
   EarlyMessages early(100'000);
   int kept = 0;
   Error error = error_of([&] {

@@ -271,7 +271,7 @@ TEST(SourceTest, ExtensionsAreReadInAnyCase) {
   EXPECT_EQ(read_csv(folder.path()).count(), 2);
 }
 
-TEST(SourceTest, AddressesThatNobodyUnderstandsAreRefused) {
+TEST(SourceTest, AddressesOfUnknownKindsAreRefused) {
   for (const char* path : {"s3://key:secret@bucket/a", "nosuch://b/c", "file:///tmp/a.parquet"}) {
     EXPECT_THAT(message_of(ErrorKind::kInvalidArgument, [&] { read_parquet(path); }),
                 HasSubstr("read_parquet: "));

@@ -207,7 +207,7 @@ TEST_F(SplitFeedTest, APositionThatTheDataDoesNotHaveIsRefused) {
   EXPECT_THAT(error.what(), HasSubstr("window 2 has the rows before row 300 only"));
 }
 
-TEST_F(SplitFeedTest, BudgetsOfOneByteStandInNobodysWay) {
+TEST_F(SplitFeedTest, BudgetsOfOneByteBlockNoReader) {
   Dataset dataset = rows().window_shuffle({.rows = 200, .seed = 1});
   for (int64_t batch : {8, 100, 900}) {  // the last is more rows than some windows have
     Walk options{.options = {.global_batch_size = batch}};
@@ -464,7 +464,7 @@ TEST_F(SplitFeedTest, WhatComesAboutAPassThatIsOverIsDropped) {
 }
 
 // Answers that wait for the connection are not sent to a node that has left meanwhile.
-TEST_F(SplitFeedTest, WhoHasLeftIsSentNoMoreRows) {
+TEST_F(SplitFeedTest, ANodeThatHasLeftIsSentNoMoreRows) {
   FirstOfNodes first(read_parquet(folder_.write_rows("large.parquet", 0, 800'000, 400'000)));
   OtherReader& other = first.others[0];
   auto pass = DataShard(first.state).begin_pass({.global_batch_size = 200'000});

@@ -22,7 +22,7 @@ TEST(StageTest, WhatMaterialisesSeesAllWindows) {
   EXPECT_EQ(stored_rows(*last->source)->rows(), 1000);
 }
 
-TEST(StageTest, WhoeverDoesNotWantTheRowsAnyMoreNeedNotWaitForThem) {
+TEST(StageTest, ACallerThatNoLongerWantsTheRowsNeedNotWaitForThem) {
   ParquetFolder folder;
   Dataset sorted = read_parquet(folder.write_rows("a.parquet", 0, 1000, 100)).sort("id");
   std::atomic<int> asked = 0;

@@ -305,7 +305,7 @@ TEST(StreamTest, ADamagedFileIsNamed) {
   EXPECT_THAT(message, HasSubstr(folder.file("d.parquet")));
 }
 
-TEST(StreamTest, ItStopsWhenNobodyWantsMore) {
+TEST(StreamTest, ItStopsWhenNoMoreRowsAreWanted) {
   ParquetFolder folder;
   auto dataset = several_files(folder);
   for (int i = 0; i < 20; ++i) {
@@ -338,7 +338,7 @@ TEST(StreamTest, ReadingStopsWhereThereIsEnough) {
   }
 }
 
-TEST(StreamTest, ThoseWhoReadMayConsume) {
+TEST(StreamTest, ReadingThreadsMayConsume) {
   ParquetFolder folder;
   auto files = several_files(folder);
   for (const auto& dataset :

@@ -247,7 +247,7 @@ TEST_P(AsyncChannelTest, APausedChannelCanBeDrained) {
   EXPECT_EQ(frames, 100);
 }
 
-TEST_P(AsyncChannelTest, WhoSendsMuchIsToldWhenItHasBeenSent) {
+TEST_P(AsyncChannelTest, ASenderOfMuchDataIsToldWhenItHasBeenSent) {
   start([](Frame&) {});
   std::atomic<int> sent = 0;
   constexpr int kFrames = 30;
@@ -320,7 +320,7 @@ TEST_P(AsyncChannelTest, AThreadGoesOnWithTheConnection) {
   EXPECT_EQ(closed_, 0);
 }
 
-TEST_P(AsyncChannelTest, WhoSaysMoreThanOneFrameKeepsItsChannel) {
+TEST_P(AsyncChannelTest, APeerThatSendsSeveralFramesKeepsItsChannel) {
   start([&](Frame&) { async_->take_transport(); });
   ASSERT_TRUE(peer_->send([](OutBuffer& out) {
     out.push(1, "send me the rest");

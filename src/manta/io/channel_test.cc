@@ -134,7 +134,7 @@ TEST_F(ChannelTest, ThreadsThatSendAtOnceDoNotMixFrames) {
   for (auto& thread : threads) thread.join();
 }
 
-TEST_F(ChannelTest, ConnectsToWhoListens) {
+TEST_F(ChannelTest, ConnectsToAListener) {
   UniqueFd server = listen_unix(path("socket"));
   Channel client(connect_unix(path("socket")));
   Channel accepted(UniqueFd(::accept4(server.get(), nullptr, nullptr, SOCK_CLOEXEC)));

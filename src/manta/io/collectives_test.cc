@@ -69,7 +69,7 @@ TEST(CollectivesTest, AStepThatIsNotKnownFitsAny) {
   EXPECT_EQ(outcomes, std::vector<std::string>(2));
 }
 
-TEST(CollectivesTest, WhoWaitsIsSeenToWait) {
+TEST(CollectivesTest, AWaitingRankIsSeenToWait) {
   std::atomic<WaitWatch*> waiting{nullptr};
   std::string seen;
   auto outcomes = run_ranks([&](Collectives& group, WaitWatch& watch) {

@@ -333,7 +333,7 @@ TEST_F(FrameTest, WritingToAClosedPeerIsClosedAndNoSignal) {
 
 // A peer that dies with unread frames resets the connection: recvmsg(2) fails, and says nothing
 // about descriptors. Those that this thread sent or received before must not be taken for new ones.
-TEST_F(FrameTest, AResetConnectionClosesNobodysDescriptors) {
+TEST_F(FrameTest, AResetConnectionClosesNoOtherDescriptors) {
   auto owner = std::make_shared<UniqueFd>(memfd_with("mine"));
   out_.push(1, "never read", {{owner->get(), owner}});
   ASSERT_EQ(out_.flush(writer_.get()), IoStatus::kDone);

@@ -128,7 +128,7 @@ TEST_P(HostLinksTest, BroadcastFromEveryRoot) {
   for (const auto& outcome : outcomes) EXPECT_EQ(outcome, "");
 }
 
-TEST_P(HostLinksTest, NobodyPassesBeforeTheLastHasCome) {
+TEST_P(HostLinksTest, NoMemberPassesBeforeTheLastHasCome) {
   std::atomic<int> come{0};
   auto outcomes = run_members(GetParam(), [&](HostLinks& links, int member) {
     for (int round = 1; round <= 5; ++round) {
@@ -306,7 +306,7 @@ class Strangers {
 
 // The strangers come before the members, again and again, while each member has yet to accept its
 // first peer.
-TEST_P(HostLinksTest, StrangersKeepNobodyWaiting) {
+TEST_P(HostLinksTest, StrangersKeepNoMemberWaiting) {
   int size = GetParam();
   for (int round = 0; round < 3; ++round) {
     Meeting meeting;
@@ -343,7 +343,7 @@ TEST_P(HostLinksTest, StrangersKeepNobodyWaiting) {
 }
 
 // These peers hold the key, but are not the member waited for.
-TEST(HostLinksFailure, WhoIsNoMemberIsNotTaken) {
+TEST(HostLinksFailure, APeerThatIsNotTheMissingMemberIsRefused) {
   Meeting meeting;
   auto first = std::async(std::launch::async, [&] {
     HostLinks links(0, 2, "127.0.0.1", meeting.of(50s), {.timeout = 50s});

@@ -133,7 +133,7 @@ TEST(LoopTurn, OfAThreadThatDoesNotHelpKeepsNothingWaiting) {
   running.turn.leave(/*others_follow=*/false);
 }
 
-TEST(LoopTurn, HandlersRunInOrderAndOneAtATimeWhoeverRunsThem) {
+TEST(LoopTurn, HandlersRunInOrderAndOneAtATimeOnWhicheverThread) {
   RunningLoop running;
   std::atomic<bool> ends{false};
   std::thread other([&] {  // leaves something on the loop from time to time

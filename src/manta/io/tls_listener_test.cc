@@ -18,7 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-TEST_F(TlsListenerTest, WhoHoldsTheTokenJoins) {
+TEST_F(TlsListenerTest, APeerWithTheTokenJoins) {
   listen();
   auto channel = join("one");
   expect_echo(*channel, "hello");
@@ -50,7 +50,7 @@ TEST_F(TlsListenerTest, ManyJoinAtOnce) {
   for (auto& channel : channels) expect_echo(channel, "here");
 }
 
-TEST_F(TlsListenerTest, WhoSaysSomethingElseIsLetGo) {
+TEST_F(TlsListenerTest, APeerThatSendsSomethingElseIsDisconnected) {
   listen();
   struct Case {
     const char* name;
@@ -86,7 +86,7 @@ TEST_F(TlsListenerTest, AnotherTokenIsRefused) {
   expect_that_others_join();
 }
 
-TEST_F(TlsListenerTest, WhoSpeaksTlsWithoutTheKeyIsRefused) {
+TEST_F(TlsListenerTest, APeerThatSpeaksTlsWithoutTheKeyIsRefused) {
   listen();
   const OpenSsl& api = openssl();
   auto set_fd = reinterpret_cast<int (*)(SSL*, int)>(::dlsym(api.library, "SSL_set_fd"));
@@ -108,7 +108,7 @@ TEST_F(TlsListenerTest, WhoSpeaksTlsWithoutTheKeyIsRefused) {
   expect_that_others_join();
 }
 
-TEST_F(TlsListenerTest, WhoSaysNothingOrTooSlowlyIsLetGo) {
+TEST_F(TlsListenerTest, ASilentOrSlowPeerIsDisconnected) {
   listen({.stay = 200ms});
   UniqueFd silent = stranger(), slow = stranger();
   auto proved = connect_tls(TlsKey(kTestToken), "127.0.0.1", port_, patiently());
@@ -130,7 +130,7 @@ TEST_F(TlsListenerTest, WhoSaysNothingOrTooSlowlyIsLetGo) {
 }
 
 // All connections of the flood stay silent; a peer from another address joins meanwhile.
-TEST_F(TlsListenerTest, AFloodFromOneHostKeepsNobodyElseOut) {
+TEST_F(TlsListenerTest, AFloodFromOneHostKeepsNoOtherHostOut) {
   listen({.max_strangers = 16, .max_per_source = 4, .max_waiting = 32, .patience = 50ms});
   std::vector<UniqueFd> flood;
   for (int i = 0; i < 200; ++i) flood.push_back(stranger("127.0.0.2"));

@@ -48,7 +48,7 @@ TEST(WaitWatchTest, OneThatIsLeftByAnExceptionIsRemembered) {
   EXPECT_EQ(watch.thrown_from().kind, Wait::kNone);
 }
 
-TEST(WaitWatchTest, NobodyKnowsForWhatALoopOfSeveralThreadsWaits) {
+TEST(WaitWatchTest, TheWaitOfALoopWithSeveralThreadsIsUnknown) {
   WaitWatch watch;
   WaitWatch::Scope scope(&watch, "barrier");
   EXPECT_EQ(watch.read().wait.kind, Wait::kCollective);

@@ -147,7 +147,7 @@ TEST_F(Serve, AReplicaThatIsKilledIsReplacedAndNoRequestFails) {
   EXPECT_GT(load.right, 200);
 }
 
-TEST_F(Serve, ARequestThatKillsReplicasGets500AndHarmsNobodyElse) {
+TEST_F(Serve, ARequestThatKillsReplicasGets500AndHarmsNoOtherRequest) {
   std::string url = deploy({.num_replicas = 2, .max_retries = 1});
   Clients load(url, 2, {2});
   auto answer = ask(url, body_of(toy::kAborts));

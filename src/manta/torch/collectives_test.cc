@@ -255,7 +255,7 @@ TEST_P(CollectivesTest, CoalescedAndNotContiguous) {
   });
 }
 
-TEST_P(CollectivesTest, NobodyPassesABarrierEarly) {
+TEST_P(CollectivesTest, NoRankPassesABarrierEarly) {
   run(3, [](c10d::Backend& group) {
     for (int round = 0; round < 6; ++round) {
       // The late rank notes the time when it enters, and sends it to all afterwards: no rank may

@@ -124,7 +124,7 @@ TEST_F(GroupTest, AStrangerMaySendOnlySmallFrames) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("the limit is 4096"));
 }
 
-TEST_F(GroupTest, AStrangerMaySayNothingButWhoItIs) {
+TEST_F(GroupTest, AStrangerMayOnlyIdentifyItself) {
   prepare([] {}, 1, 1);
   auto holder = take_all_cpus();
   auto group = start();
@@ -204,7 +204,7 @@ void stop_while_a_large_answer_is_due() {
   }
 }
 
-TEST_F(GroupTest, AWorkerThatDoesNotReadHoldsUpNobody) {
+TEST_F(GroupTest, AWorkerThatDoesNotReadHoldsUpNoOther) {
   prepare(stop_while_a_large_answer_is_due, 2, 0.25);
   auto group = start();
   EXPECT_TRUE(next<GroupStarted>());
@@ -240,7 +240,7 @@ TEST(SessionTest, IsNotTheProcesssOneWithoutItsThreads) {
 }
 #endif
 
-TEST(KeyValueStoreTest, AnswersWhoWaits) {
+TEST(KeyValueStoreTest, AnswersRequestsThatWait) {
   KeyValueStore store;
   EXPECT_TRUE(store.ask(1, {.request = 1, .kind = StoreRequest::kGet, .keys = {"a", "b"}}).empty());
   EXPECT_EQ(

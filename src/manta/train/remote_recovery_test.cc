@@ -155,7 +155,7 @@ TEST_F(RemoteRecoveryTest, ARunWhoseDataSetIsGoneLeavesNoFolder) {
   EXPECT_THAT(spools(other), ElementsAre());
 }
 
-TEST_F(RemoteRecoveryTest, WhoLosesARunCannotTakeItBack) {
+TEST_F(RemoteRecoveryTest, ADriverThatLosesARunCannotTakeItBack) {
   RemoteRun first = RemoteRun::create(address("runs/toy"));
   first.put_params("{}");
   first.put_journal(0, "1\n");
@@ -242,7 +242,7 @@ struct SaysWhenItEnds : Callback {
   std::promise<void> ended;
 };
 
-TEST_F(RemoteRecoveryTest, NobodyHasToWaitForAStore) {
+TEST_F(RemoteRecoveryTest, AUserNeedNotWaitForAStore) {
   std::string gate = gates_ / "gate";
   Training training = toy({{"limit", 4}, {"wait_at", 1}, {"gate", gate}});
   auto watcher = std::make_shared<SaysWhenItEnds>();

@@ -113,7 +113,7 @@ TEST_F(ReportServerTest, ALinkInThePlaceOfTheMarksFolderIsNotFollowed) {
   EXPECT_TRUE(fs::is_empty(folder_ / "elsewhere"));
 }
 
-TEST_F(ReportServerTest, WhoIsNotExpectedIsRefused) {
+TEST_F(ReportServerTest, AnUnexpectedPeerIsRefused) {
   serve("127.0.0.1");
   auto wrong_token = right(2);
   wrong_token.token += "x";

@@ -244,7 +244,7 @@ TEST(TunerTest, ResourcesThatCanNeverBeHadAreAnError) {
   EXPECT_FALSE(fs::exists(storage / "e/journal.jsonl")) << "the name is not used up";
 }
 
-TEST(TunerTest, AMetricThatNobodyReportedIsNamedWithWhatWas) {
+TEST(TunerTest, AMetricThatWasNotReportedIsNamedWithThoseThatWere) {
   TemporaryFolder storage;
   Tuner tuner(
       [](const Json&) {
