@@ -37,7 +37,7 @@ class ExamplesOnHosts : public testing::Test {
 
   using Variables = std::map<std::string, std::string>;
 
-  // With its home in a folder of its own.
+  // Runs a command with its own home folder.
   std::string run(const std::vector<std::string>& words, Variables variables) {
     variables["HOME"] = folder_.path();
     Running program(words, variables, folder_ / "output");

@@ -74,8 +74,7 @@ class Loses final : public Callback {
     if (loss_ == "read-only" || loss_ == "covered") ::umount2(path, MNT_DETACH);
     if (loss_ == "full") ::mount(nullptr, path, nullptr, MS_REMOUNT, "size=16m");
     if (loss_ == "moved") {
-      std::filesystem::remove_all(folder_ + "/run");  // files that a worker was writing at that
-                                                      // moment
+      std::filesystem::remove_all(folder_ + "/run");  // files that a worker was just writing
       std::filesystem::rename(folder_ + "/run.away", folder_ + "/run");
     }
     if (loss_ == "never-writable") ::mount(nullptr, path, nullptr, MS_REMOUNT, nullptr);

@@ -5,7 +5,7 @@
 
 namespace manta {
 
-/// 32 bytes that nobody can guess.
+/// 32 random bytes that cannot be guessed.
 std::string random_token();
 
 /// Compares in constant time: the time does not tell where they differ.

@@ -54,7 +54,7 @@ std::string why_invalid(const NodeInfo& node) {
   return "";
 }
 
-// A detached process outlives the run, and its log is a file of its own machine.
+// A detached process outlives the run, and its log is a file of the machine where it runs.
 bool is_log_of_driver(const ProcessSpec& spec) {
   return !spec.log_path.empty() && spec.detached_call.empty();
 }

@@ -154,8 +154,7 @@ class ClusterEngine final : public Engine,
   std::condition_variable_any changed_;
   std::unordered_map<ProcessId, NodeId> node_of_;
   std::unordered_map<ProcessId, std::shared_ptr<Gang>> gang_of_;  // until all have started
-  std::unordered_map<ProcessId, std::string> log_of_;  // paths that the user named, for processes
-                                                       // of other nodes
+  std::unordered_map<ProcessId, std::string> log_of_;  // user-named logs of other nodes' processes
   std::unordered_set<ProcessId> discarded_;  // of a gang that failed: their end is not reported
   ProcessId next_process_ = 1;
   std::map<uint64_t, Fetching> fetching_;

@@ -47,7 +47,7 @@ struct ClusterOptions {
   /// The list as a number of nodes, as in "join:3". Throws Error(kInvalidArgument) if it is not a
   /// number.
   size_t count() const;
-  /// Throws Error(kInvalidArgument) if options are left that nobody has taken.
+  /// Throws Error(kInvalidArgument) if there are options that were not taken.
   void check_all_taken() const;
 };
 

@@ -80,8 +80,7 @@ std::optional<Crash> take_crash(const std::string& file) {
     // The program itself has no name in the record: this process runs the same program.
     std::string path = module.empty() ? "/proc/self/exe" : module;
     std::string name = function_at(path, std::strtoull(offset.c_str(), nullptr, 16));
-    name.resize(std::min(name.size(), name.find(" [clone ")));  // the compiler's cold part of a
-                                                                // function
+    name.resize(std::min(name.size(), name.find(" [clone ")));  // a function's cold part
     if (name.size() > kMaxName) name = name.substr(0, kMaxName) + "...";
     std::error_code ignored;
     std::string where = module.empty()

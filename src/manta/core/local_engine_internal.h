@@ -56,8 +56,7 @@ class LocalEngine final : public Engine {
     bool detached = false;
     pid_t pid = 0;  // once it has been started
   };
-  std::unordered_map<ProcessId, Process> processes_;  // processes that were asked for and are not
-                                                      // known to have ended
+  std::unordered_map<ProcessId, Process> processes_;  // asked for, and not known to have ended
 };
 
 }  // namespace manta

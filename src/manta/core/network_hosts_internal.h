@@ -142,8 +142,7 @@ class NetworkHosts {
       try {
         std::istringstream pids(output("ip netns pids " + host));
         for (pid_t pid; pids >> pid;) ::kill(pid, SIGKILL);
-        run("ip link del mv" + host.substr(2));  // removed at once: a namespace goes some time
-                                                 // later
+        run("ip link del mv" + host.substr(2));  // now: the namespace itself goes later
         run("ip netns del " + host);
       } catch (const Error&) {  // as far as it can be removed
       }

@@ -12,7 +12,7 @@
 
 namespace manta {
 
-/// Connects to the driver, one connection after the other, on a thread of its own: an agent must
+/// Connects to the driver, one connection after the other, on a separate thread: an agent must
 /// answer pings meanwhile.
 class NodeConnector {
  public:

@@ -1,4 +1,4 @@
-// Runs on a Ray cluster: a head and three nodes, each on a host of its own.
+// Runs on a Ray cluster: a head and three nodes, each on its own host.
 
 #include <gmock/gmock.h>
 

@@ -178,9 +178,7 @@ class SlurmSource final : public NodeSource {
   // Finds out which nodes the job still has. A node that Slurm has given up (SlurmdTimeout) does
   // not belong to the job any more, and srun cannot start anything there.
   void look_at_job() {
-    if (look_ && !look_->has_ended())
-      return;  // a node that is asked for again fails, and is
-               // looked at again
+    if (look_ && !look_->has_ended()) return;  // if a node then fails, it looks again
     SourceCommand::Options options;
     options.words = {"squeue", "--noheader", "--jobs=" + variable("SLURM_JOB_ID"), "--format=%N"};
     options.purpose = "to see which nodes the job has";

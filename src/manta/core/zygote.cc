@@ -110,9 +110,7 @@ class Zygote {
     children_.erase(process);
     if (!child.detached) ::kill(-child.pid, SIGKILL);  // processes that it started and left behind
     int status = 0;
-    if (::waitpid(child.pid, &status, 0) != child.pid)
-      status = SIGKILL;  // another waitpid took
-                         // its status
+    if (::waitpid(child.pid, &status, 0) != child.pid) status = SIGKILL;  // status taken elsewhere
     ProcessExit exit;
     exit.process = process;
     if (WIFSIGNALED(status)) {

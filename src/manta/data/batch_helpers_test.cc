@@ -1,4 +1,4 @@
-// map_batches in processes of its own.
+// map_batches in separate processes.
 
 #include <arrow/api.h>
 #include <gmock/gmock.h>

@@ -82,8 +82,7 @@ Datum first_valid_rows(const std::vector<Datum>& values, int64_t rows) {
       bool valid = arrays[i] ? arrays[i]->IsValid(row) : values[i].scalar()->is_valid;
       if (valid) return static_cast<int64_t>(i);
     }
-    return static_cast<int64_t>(values.size()) - 1;  // a null counts, too; nulls of unions have a
-                                                     // type
+    return static_cast<int64_t>(values.size()) - 1;  // also a null: those of unions have a type
   });
 }
 

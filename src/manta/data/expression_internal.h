@@ -62,8 +62,7 @@ inline constexpr int kMaxExpressionDepth = (kMaxJsonNesting - 3 + 1) / 2;
 
 struct ExpressionNode {
   ExpressionOp op = ExpressionOp::kLiteral;
-  std::string name;                              ///< The name of a column, or of the type of a
-                                                 ///< cast.
+  std::string name;                              ///< Name of a column, or of a cast's type.
   const ExpressionFunction* function = nullptr;  ///< For kFunction.
   Literal literal = int64_t{0};
   /// Two or more of && and ||: a chain of them is one node.

@@ -59,8 +59,7 @@ struct FeedPeers {
   std::function<void(const std::string&)> tell = {};
   /// Measures what the decision depends on. Tests replace the measurement.
   MeasureReading measure = measure_reading;
-  std::optional<double> bytes_per_second = {};  ///< The speed between nodes. Default: it is
-                                                ///< measured.
+  std::optional<double> bytes_per_second = {};  ///< Speed between nodes. Default: measured.
 };
 
 /// The reader's side: serves the workers until all of them have closed their ends, and other nodes'

@@ -219,8 +219,7 @@ TEST(FeedClientTest, SendsWithoutAThreadWhileItWaits) {
   pthread_attr_t usual, large;
   ASSERT_EQ(::pthread_getattr_default_np(&usual), 0);
   ASSERT_EQ(::pthread_getattr_default_np(&large), 0);
-  ASSERT_EQ(::pthread_attr_setstacksize(&large, size_t{1} << 48), 0);  // more than the address
-                                                                       // space
+  ASSERT_EQ(::pthread_attr_setstacksize(&large, size_t{1} << 48), 0);  // more than can be mapped
   ASSERT_EQ(::pthread_setattr_default_np(&large), 0);
   for (uint64_t i = 0; i < kPasses; ++i) FeedClient::Pass(client, {});
   FeedClient::Pass pass(client, {});

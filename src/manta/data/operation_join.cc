@@ -98,8 +98,7 @@ class Join final : public MaterialisingOperation {
 
   void run(const AllRows& rows, RowSink& sink) const override {
     auto first = rows.next();
-    OtherRows others(right_, rows, memory_bytes() / 2);  // it reads ahead while the left side is
-                                                         // read
+    OtherRows others(right_, rows, memory_bytes() / 2);  // it reads ahead beside the left
     SchemaPtr left = first ? first->schema() : rows.schema, right = others.schema();
     if (!left || !right) {
       throw Error(ErrorKind::kInvalidArgument,

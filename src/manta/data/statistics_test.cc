@@ -29,7 +29,7 @@ std::vector<std::optional<std::partial_ordering>> orders_with(const KnownColumn&
   return orders;
 }
 
-/// All columns that Parquet has, in one file of small row groups, each in an order of its own.
+/// All columns that Parquet has, in one file of small row groups, each in a different order.
 class StatisticsTest : public testing::Test {
  protected:
   void SetUp() override {

@@ -480,8 +480,7 @@ struct Stream::Impl {
   int64_t next_to_give = 0;
   int64_t first_row = 0;
   int64_t window_first_row = 0;
-  int64_t bytes_held = 0;                         // including those that windows are expected to
-                                                  // have
+  int64_t bytes_held = 0;                         // with those that windows are expected to have
   int64_t bytes_made = 0;                         // of blocks that are not yet taken
   int64_t expected_given = 0;                     // rows, of the windows before next_to_give
   int64_t consumed_rows = 0, consumed_bytes = 0;  // not yet reported to `progress`

@@ -374,11 +374,8 @@ TEST(StreamTest, TheBudgetBoundsWhatAFunctionMakesOfFewColumns) {
                      .map_batches(widened);
   Stream stream(dataset.plan(), {}, {.threads = 8, .byte_budget = 5 * 100 * 800});
   for (int64_t taken = 1; auto block = stream.next(); ++taken) {
-    if (taken < 20 || taken % 10 != 0)
-      continue;  // the first windows are begun before their size
-                 // is known
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // time for threads that read too
-                                                                 // much
+    if (taken < 20 || taken % 10 != 0) continue;                 // begun before their size is known
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // time to read too much
     EXPECT_LE(stream.rows_decoded(), (taken + 7) * 100);
   }
   EXPECT_EQ(stream.rows_decoded(), 10000);

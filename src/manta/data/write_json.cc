@@ -259,8 +259,7 @@ class JsonWriter final : public FileWriter {
   JsonWriter(std::shared_ptr<arrow::io::OutputStream> to,
              const std::shared_ptr<arrow::Schema>& schema, const WriteJsonOptions& options)
       : to_(std::move(to)), options_(options) {
-    lines(*check(arrow::RecordBatch::MakeEmpty(schema), kAsJson));  // refuses types that it cannot
-                                                                    // write
+    lines(*check(arrow::RecordBatch::MakeEmpty(schema), kAsJson));  // refuses unsupported types
   }
   void write(const std::shared_ptr<arrow::RecordBatch>& batch) override {
     auto text = lines(*batch);

@@ -257,7 +257,7 @@ TEST_P(AsyncChannelTest, ASenderOfMuchDataIsToldWhenItHasBeenSent) {
     async_->when_sent([&] { ++sent; });
   }
   settle();
-  EXPECT_EQ(sent, 0);  // more than the socket takes while nobody reads
+  EXPECT_EQ(sent, 0);  // more than the socket takes unread
   Frame frame;
   for (int i = 0; i < kFrames; ++i) ASSERT_TRUE(peer_->receive(&frame, Deadline::after(30s)));
   EXPECT_TRUE(eventually([&] { return sent == 1; }));

@@ -69,7 +69,7 @@ class FrameTest : public testing::Test {
     }
     return true;
   }
-  // Writes and reads in turn, as a socket takes only so much.
+  // Writes and reads in turn, as a socket takes only a limited number of bytes.
   std::vector<Received> pump() {
     std::vector<Received> frames;
     while (out_.flush(writer_.get()) == IoStatus::kWouldBlock || !out_.empty()) {

@@ -35,7 +35,7 @@ struct HttpLimits {
 /// A minimal HTTP/1.1 client over one connection. Only one thread at a time may use it.
 class HttpClient {
  public:
-  /// Connects. Throws Error(kInvalidArgument) as http_address, Error(kIo) if nobody listens,
+  /// Connects. Throws Error(kInvalidArgument) as http_address, Error(kIo) if nothing listens,
   /// Error(kTimeout).
   explicit HttpClient(const std::string& url, HttpLimits limits = {});
 

@@ -38,8 +38,7 @@ void end_stores() {
   arrow::fs::EnsureFinalized();
 }
 
-// The S3 store is in a library of its own beside Arrow's, which starts threads: it is loaded when
-// it is needed.
+// Arrow's S3 store is in a separate library, which starts threads: it is loaded when it is needed.
 void load_s3() {
   static std::mutex mutex;
   static bool loaded = false;

@@ -32,10 +32,7 @@ class CategoryCounts {
   void merge(CategoryCounts& more);
 
   const CategoryType& type() const { return type_; }
-  int64_t nulls() const {
-    return nulls_;
-  }  ///< Counts NaN, too, and lists with a null or NaN in
-     ///< them.
+  int64_t nulls() const { return nulls_; }  ///< Also NaN, and lists with null or NaN.
   size_t size() const;
 
   /// Values as JSON, each with its count, in order: by number, by time, by bytes of text,

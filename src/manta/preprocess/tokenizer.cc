@@ -107,9 +107,7 @@ data::BatchPtr Tokenizer::transform_batch(const data::BatchPtr& batch) const {
           check(lists.AppendNull(), kDoing);
           ++begun;
         });
-    for (; begun < batch->num_rows(); ++begun)
-      check(lists.Append(), kDoing);  // rows without
-                                      // tokens
+    for (; begun < batch->num_rows(); ++begun) check(lists.Append(), kDoing);  // without tokens
     arrays[i] = check(lists.Finish(), kDoing);
   }
   return columns_.with(batch, std::move(arrays));

@@ -56,9 +56,7 @@ void Replica::run(const std::string& address, const std::string& token, uint64_t
   join(health.channel(), true);
   join(channel, false);
   Frame frame;
-  if (!channel.receive(&frame, Deadline::after(kLoadDeadline)))
-    return;  // this replica is not
-             // wanted any more
+  if (!channel.receive(&frame, Deadline::after(kLoadDeadline))) return;  // not wanted any more
   auto load = read_frame<Load>(frame, ReplicaFrame::kLoad);
   std::unique_ptr<Predictor> predictor;
   HttpAdapter adapter = nullptr;

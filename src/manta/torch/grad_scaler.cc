@@ -17,8 +17,7 @@ namespace {
 bool unscale_gradients(const std::vector<torch::Tensor>& gradients, double scale) {
   if (gradients.empty()) return false;
   torch::NoGradGuard no_grad;
-  std::map<std::pair<int, int>, std::vector<torch::Tensor>> kinds;  // the operation takes tensors
-                                                                    // of one kind
+  std::map<std::pair<int, int>, std::vector<torch::Tensor>> kinds;  // one call takes one kind
   for (const torch::Tensor& gradient : gradients) {
     kinds[{static_cast<int>(gradient.scalar_type()), gradient.device().index()}].push_back(
         gradient);

@@ -41,8 +41,7 @@ struct ShardedSync::Narrow {
   Param* param = nullptr;
   c10::weak_intrusive_ptr<c10::StorageImpl> storage;
   torch::ScalarType type = torch::kBFloat16;
-  std::vector<int64_t> from_sizes, from_strides;  // of the converted tensor, a view of the
-                                                  // parameter
+  std::vector<int64_t> from_sizes, from_strides;  // of the converted view of the parameter
   int64_t from_offset = 0;
   std::vector<int64_t> sizes, strides;  // of the result
   bool is_whole = false;                // it has all numbers of the parameter, in their order

@@ -335,8 +335,7 @@ void ShardedSync::State::gather_into(const Param& param, c10::Storage storage,
     fail(param, std::current_exception());
   }
   is_exchanging = false;
-  whole.fill_(std::numeric_limits<double>::quiet_NaN());  // so that a computation from it does not
-                                                          // go unnoticed
+  whole.fill_(std::numeric_limits<double>::quiet_NaN());  // so that any use of it is noticed
 }
 
 void ShardedSync::State::release_unpinned() {

@@ -20,8 +20,7 @@ namespace {
 
 constexpr size_t kGranularity = size_t{2} << 20;
 constexpr size_t kChunk = size_t{4} << 20;
-constexpr size_t kBytesPerThread = size_t{32} << 20;  // copying less takes no longer than starting
-                                                      // a thread
+constexpr size_t kBytesPerThread = size_t{32} << 20;  // less is not worth starting a thread
 
 // Aligned to huge pages and made of them where the kernel has some: touching a fresh gigabyte takes
 // 512 faults instead of 262,144. `size` is a multiple of kGranularity, the size of a huge page.

@@ -35,7 +35,7 @@ void check_driver(const Training& training) {
 
 namespace {
 
-// Empty if the nodes can hold so many; otherwise the reason.
+// Empty if the nodes can hold this many workers; otherwise the reason.
 std::string why_impossible(const ScalingConfig& scaling, int workers, WhichNodes nodes) {
   AskPossible question;
   question.placement = scaling.placement_strategy;

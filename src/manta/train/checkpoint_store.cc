@@ -192,8 +192,7 @@ void CheckpointStore::prepare(const CheckpointReport& report,
     make_folder_anew(partial);  // its old content would become part of the checkpoint
     move_files(files_by_rank, report, partial, manifest);
     write_manifest(partial, std::move(manifest));
-    prepared_ = {Checkpoint::open(partial), points};  // opens it like a process that goes on from
-                                                      // it
+    prepared_ = {Checkpoint::open(partial), points};  // opened as by a run that goes on from it
   } catch (...) {
     fs::remove_all(partial, ignored);
     fs::remove_all(staging, ignored);

@@ -76,9 +76,7 @@ bool has_begun(const TemporaryFolder& storage, int id) {
 
 TEST(ConcurrentRunsTest, TenRunsWithKillsDoNotDisturbEachOther) {
   TemporaryFolder storage;
-  {
-    RunHandle(one_of_many(report_thrice, storage.path(), 100)).result();
-  }  // makes what is made only once
+  { RunHandle(one_of_many(report_thrice, storage.path(), 100)).result(); }  // what is made once
   int descriptors = open_descriptors(), threads = threads_of_this_process();
   {
     std::vector<RunHandle> runs;
@@ -153,7 +151,7 @@ TEST(ConcurrentRunsTest, TenRunsWithKillsStopsAndCtrlCEndAsEachShould) {
     training.datasets = {{"train", data::range(100)}};
     return training;
   };
-  { RunHandle(make(100, "fine")).result(); }  // makes what is made only once
+  { RunHandle(make(100, "fine")).result(); }  // what is made once
   int descriptors = open_descriptors(), threads = threads_of_this_process();
   size_t processes = descendants().size();
   {

@@ -328,9 +328,7 @@ void Controller::name_the_ask() {
     most = std::max(most, count);
     all_finished = all_finished && ranks_[static_cast<size_t>(rank)].finished;
   }
-  if (asked_to_end_ && most == 0 && !all_finished)
-    return end_by_interrupt();  // the loop does not
-                                // call should_stop
+  if (asked_to_end_ && most == 0 && !all_finished) return end_by_interrupt();  // it does not ask
   add(StopGroupFrom{restart_point_.attempt, most + 1});
 }
 

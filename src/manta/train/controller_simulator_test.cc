@@ -442,7 +442,7 @@ class World {
     timer_.reset();
     processes_.assign(static_cast<size_t>(num_workers_), {});
     for (Process& process : processes_) process.first = process.next = action.next_report;
-    // Nobody has a report left to make: nobody can make one too few, or a wrong one.
+    // No rank has a report left to make, so none can make one too few, or a wrong one.
     if (action.next_report == num_reports_) short_rank_ = astray_rank_ = -1;
     started_event_ = {GroupStarted{action.attempt}};
   }

@@ -407,8 +407,7 @@ Place Group::place_of(const NodePart& part, size_t local_rank) const {
     return each.workers.size() <= static_cast<size_t>(training_.max_in_shared_memory);
   });
   if (part.node.id != 0)
-    place.meeting = std::filesystem::path(entry_.driver.socket).filename();  // not used by another
-                                                                             // group
+    place.meeting = std::filesystem::path(entry_.driver.socket).filename();  // this group's alone
   place.meets_reader = !training_.datasets.empty();
   place.shares_folder = seats_[part.workers.front()].joined->shares_folder;
   return place;

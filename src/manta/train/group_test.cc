@@ -225,9 +225,7 @@ TEST(SessionTest, IsNotTheProcesssOneWithoutItsThreads) {
     ::setrlimit(RLIMIT_AS, &none);
     auto take_a_stack = [] { start_thread("a test's thread", [] { ::pause(); }).detach(); };
     try {
-      for (int i = 0; i < 1000; ++i)
-        take_a_stack();  // uses up the stacks of threads that have
-                         // ended
+      for (int i = 0; i < 1000; ++i) take_a_stack();  // uses up the ended threads' stacks
     } catch (const Error&) {
     }
     Error error = error_of([&] { Session session(channel, BeginTraining()); });

@@ -32,8 +32,7 @@ struct PlanBundle {
   }
 
  private:
-  std::vector<std::shared_ptr<SharedMemory>> kept_;  // the memory that `memory` points to, in the
-                                                     // process that makes it
+  std::vector<std::shared_ptr<SharedMemory>> kept_;  // what `memory` points to, in its maker
 };
 
 }  // namespace manta::train

@@ -259,8 +259,7 @@ RemoteRun RemoteRun::create(const RemoteAddress& address, const std::string& tok
   } catch (const Error& error) {
     try {
       run.forget();
-    } catch (const Error&) {  // the first error says why; remaining files do not keep the name in
-                              // use
+    } catch (const Error&) {  // the first error says why; remaining files do not block the name
     }
     if (error.kind() == ErrorKind::kNotFound)
       throw Error(ErrorKind::kNotFound,

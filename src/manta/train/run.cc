@@ -762,8 +762,7 @@ class Run {
   Deadline time_limit_ = Deadline::never();  // StopCriteria::time
   Deadline grace_ = Deadline::never();       // RunConfig::stop_grace, once it is to end
   Clock::time_point next_look_for_drains_;
-  std::pair<int, std::string> stacks_ = {-1, ""};  // the attempt of the last stacks file, and its
-                                                   // path
+  std::pair<int, std::string> stacks_ = {-1, ""};  // attempt and path of the last stacks file
   End end_;
   bool storing_was_interrupted_ = false;  // the user did not want to wait for the store
   Commit commit_;                         // the current commit, or the last one

@@ -50,12 +50,9 @@ struct Trainer::State {
   train::AddBackend backend = nullptr;
   train::Training common;                          // to all runs
   std::string place;                               // of its runs; empty before start()
-  std::optional<train::OwnedFolder> folder;        // the folder at that place, unless it is an
-                                                   // address
-  std::string spool;                               // has the workers' logs, if the place is an
-                                                   // address
-  std::shared_ptr<train::StartedWorkers> workers;  // null if the loop runs in this process, and
-                                                   // before start()
+  std::optional<train::OwnedFolder> folder;        // that folder, unless `place` is an address
+  std::string spool;                               // the workers' logs, if `place` is an address
+  std::shared_ptr<train::StartedWorkers> workers;  // null in this process, and before start()
   bool started = false;
   int runs = 0;
   std::shared_ptr<train::LastRun> last_run = std::make_shared<train::LastRun>();

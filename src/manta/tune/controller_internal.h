@@ -175,8 +175,7 @@ class Controller {
   NodeLedger ledger_;
   std::vector<Trial> trials_;
   std::set<uint64_t> pending_;
-  std::map<uint64_t, std::vector<Grant>> running_;  // empty: the only trial, which runs although it
-                                                    // is too large for the ledger
+  std::map<uint64_t, std::vector<Grant>> running_;  // empty: too large, but the only trial
   std::set<uint64_t> crowded_out_;                  // trials that began when there was more room
   bool suggesting_ = false;
   bool exhausted_ = false;  // no more suggestions

@@ -9,8 +9,7 @@
 namespace manta::tune {
 namespace {
 
-constexpr int64_t kMostInteger = int64_t{1} << 53;  // a double holds every integer up to this
-                                                    // exactly
+constexpr int64_t kMostInteger = int64_t{1} << 53;  // integers up to it are exact in a double
 
 [[noreturn]] void refuse(const std::string& domain, const std::string& why) {
   throw Error(ErrorKind::kInvalidArgument, str(domain, ": ", why));

@@ -9,8 +9,7 @@ namespace {
 
 // After this time, output that standard error did not take is tried again.
 constexpr std::chrono::milliseconds kWriteAgain{50};
-constexpr std::chrono::seconds kLookAtRoom{1};  // the room of new nodes is used after at most this
-                                                // time
+constexpr std::chrono::seconds kLookAtRoom{1};  // the longest delay in using new nodes
 
 }  // namespace
 

@@ -91,8 +91,7 @@ class FunctionTrials final : public Trials {
 
   std::mutex mutex_;
   std::map<uint64_t, Running> running_;
-  std::map<uint64_t, std::shared_ptr<Checkpoints>> known_;  // only with a mirror, which knows these
-                                                            // trials
+  std::map<uint64_t, std::shared_ptr<Checkpoints>> known_;  // with a mirror: trials it knows
   std::set<uint64_t> interrupted_starts_;                   // trials that are not running yet
   bool ending_ = false;
   // Not guarded: only for the experiment's thread.

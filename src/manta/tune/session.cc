@@ -107,9 +107,7 @@ class FunctionSession {
       send(chunk);
       ++in_flight;
     });
-    while (in_flight > 0)
-      take_answer();  // also after a failure: the next report has its own
-                      // answer
+    while (in_flight > 0) take_answer();  // also after a failure: each report has its own
     if (failed) fail(*failed);
   }
 
@@ -165,8 +163,7 @@ class FunctionSession {
   bool stopped_ = false;
   std::unique_ptr<Channel> channel_;
   std::optional<bool> sees_folder_;             // the experiment's folder; set once it is known
-  std::shared_ptr<const std::string> fetched_;  // the fetched checkpoint, if this node does not see
-                                                // the folder
+  std::shared_ptr<const std::string> fetched_;  // the checkpoint, if it had to be fetched
 };
 
 Json metrics_of(const TrialCall& call, const Value& returned) {

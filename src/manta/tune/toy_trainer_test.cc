@@ -1,5 +1,5 @@
-// Tuning of a trainer: each trial is a run of its own. The trainer is of a framework that has only
-// a loop, as in train/.
+// Tuning of a trainer: each trial is a separate run. The trainer is of a framework that has only a
+// loop, as in train/.
 
 #include <arrow/api.h>
 #include <gmock/gmock.h>
