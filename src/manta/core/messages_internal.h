@@ -59,7 +59,7 @@ struct Submit {  // the sender holds one reference to the result from now on
     archive(spec);
   }
 };
-struct Put {  // the same holds for it
+struct Put {  // as for Submit: the sender holds one reference
   ObjectId id = 0;
   Value value;
   template <class Archive>

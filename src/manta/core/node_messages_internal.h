@@ -172,7 +172,7 @@ struct AgentOrder {
   /// order.
   std::string text() const;
   static AgentOrder parse(const std::string& text);
-  /// The first line that can be read there; bytes after it may be lost. Throws Error(kTimeout) if
+  /// The first line that can be read there; bytes after it are not read. Throws Error(kTimeout) if
   /// the line does not come in time.
   static std::string read_line(int fd, std::chrono::milliseconds patience);
 };

@@ -52,12 +52,12 @@ struct RemoteFileInfo {
   std::chrono::nanoseconds modified{0};  ///< To the second, or better.
 };
 
-/// What an address holds: nothing if there is no file, or if its bucket does not exist. Throws
-/// Error(kInvalidArgument) if access is refused, Error(kIo).
+/// What an address holds: kNothing if there is no file or folder, or if its bucket does not exist.
+/// Throws Error(kInvalidArgument) if access is refused, Error(kIo).
 struct RemoteEntry {
   enum Kind { kNothing, kFile, kFolder };
   Kind kind = kNothing;
-  RemoteFileInfo info;  ///< Of a file.
+  RemoteFileInfo info;  ///< Only for a file.
 };
 RemoteEntry look_at(const RemoteAddress& address);
 /// All files below a folder, in no order; none if there is no such folder. Files that were not
