@@ -85,7 +85,7 @@ const Value& await_value(const HandlePtr& handle, Deadline deadline) {
   if (!client->await({handle}, 1, true, deadline)) {
     throw Error(ErrorKind::kTimeout, str("get timed out: ", why_waits(handle)));
   }
-  // It does not change from here on: only the hub's answer writes it.
+  // Constant from here on: only the hub's answer writes it.
   const Outcome& outcome = handle->resolution->outcome;
   if (!outcome.ok) throw_error(outcome.error);
   return outcome.value;

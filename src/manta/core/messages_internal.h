@@ -74,7 +74,7 @@ struct Fetch {  // answered by ObjectReady with the value, once it is there
     archive(id);
   }
 };
-struct Watch {  // answered by ObjectReady without the value
+struct Watch {  // answered by ObjectReady without it
   ObjectId id = 0;
   template <class Archive>
   void serialize(Archive& archive) {
