@@ -1,5 +1,5 @@
-// A model of XGBoost behind Beast in one thread, with nothing in between: what serving can cost at
-// best where requests are not batched. A server for serve_load.py.
+// A model of XGBoost behind Beast in one thread, with nothing in between: the lowest possible cost
+// of serving without batches. A server for serve_load.py.
 //   bare_serve <folder>
 // The folder is one that `workflow_bench make-served` writes. Prints {"url": ...}, then serves on
 // loopback until its stdin ends. A request is {"column": [value], ...} for one row.
@@ -90,7 +90,7 @@ class Model {
 };
 
 /// Fills the model's row from {"column": [value], ...}. Clients send the columns in the order of
-/// the model, so that the next one is looked at first.
+/// the model, so the reader tries the next column first.
 class RowReader : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, RowReader> {
  public:
   explicit RowReader(Model& model) : model_(model) {}

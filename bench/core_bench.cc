@@ -94,8 +94,8 @@ std::shared_ptr<arrow::Table> make_table(int seed) {
   return arrow::Table::Make(arrow::schema(fields), columns);
 }
 
-// Every table is the result of another task, is there when it is asked for, and is got once: what a
-// reference remembers of an earlier get does not help. Its last value is read.
+// Every table is the result of another task, is ready when the get begins, and is got only once, so
+// that a reference cannot reuse an earlier get. Its last value is read.
 Json get_tables_us() {
   std::vector<ObjectRef<std::shared_ptr<arrow::Table>>> refs;
   for (int i = 0; i < kTables; ++i) refs.push_back(remote(make_table, i));
@@ -112,7 +112,7 @@ Json get_tables_us() {
   return times;
 }
 
-// In a run of its own, as this one has had tasks.
+// Measures in a separate run, because this one has had tasks.
 Json idle_figures(const char* program) {
   FILE* pipe = ::popen((std::string(program) + " --idle-only").c_str(), "r");
   char text[1000] = {};
@@ -127,7 +127,7 @@ Json idle_figures(const char* program) {
 
 int main(int argc, char** argv) {
   manta::init(argc, argv, {.resources = {.cpus = 2}});
-  // By hand: a library for it would be part of what is measured first.
+  // Parses arguments by hand: a library for it would be part of the first measurement.
   std::string what = argc > 1 ? argv[1] : "";
   if (what == "--idle-only" && argc == 2) {
     std::this_thread::sleep_for(3s);

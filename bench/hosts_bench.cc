@@ -57,7 +57,7 @@ std::shared_ptr<arrow::Table> make_values(int seed) {
                             {builder.Finish().ValueOrDie()});
 }
 
-// Each is there when it is asked for, and is got once.
+// Each object is ready when the get begins, and is got only once.
 Json object_rates() {
   Json rates = Json::array();
   for (int i = 0; i < kObjects; ++i) {
@@ -115,7 +115,7 @@ struct Busy {
     call = there.call<&Idle::stay>();
     std::this_thread::sleep_for(200ms);
   }
-  // From `begin` until it has failed.
+  // The seconds from `begin` until the call has failed.
   double seconds_until_seen(double begin) {
     try {
       get(call);
@@ -131,8 +131,8 @@ struct Busy {
   ObjectRef<void> call;
 };
 
-// Those of this program that run now on the host of this one; not the agent that is started there
-// instead. All hosts' processes are this machine's.
+// This program's processes that run now on this process's host; not the agent that is started there
+// instead. The processes of all hosts run on this machine.
 class ProcessesOfHost {
  public:
   explicit ProcessesOfHost(pid_t one) : network_(link(std::to_string(one), "ns/net")) {
@@ -227,7 +227,7 @@ Json measure_reading(const std::string& weight, const std::string& split) {
   Result result = trainer.fit();
   std::filesystem::remove_all(folder);
   Json rates = Json::array();
-  for (size_t i = 1; i < result.metrics_history.size(); ++i)  // the first one opens files
+  for (size_t i = 1; i < result.metrics_history.size(); ++i)  // the first epoch opens files
     rates.push_back(kRows / result.metrics_history[i].at("seconds").get<double>());
   return {{"rows_per_s", rates}};
 }

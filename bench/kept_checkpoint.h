@@ -6,7 +6,7 @@
 #include <string>
 
 /// Copies a checkpoint of XGBoost to `folder`/checkpoint, and its model, for peers, to
-/// `folder`/model.ubj. What was there is replaced.
+/// `folder`/model.ubj. Replaces existing files.
 inline void keep_checkpoint(const manta::Checkpoint& checkpoint, const std::string& folder) {
   namespace fs = std::filesystem;
   fs::remove_all(folder);

@@ -26,14 +26,14 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Stands for a step: so much work, however long it takes beside what else the processors do.
+// Stands for a step: a fixed amount of work, however long it takes on a busy processor.
 uint64_t work(int64_t rounds) {
   uint64_t value = 1;
   for (int64_t i = 0; i < rounds; ++i) value = value * 6364136223846793005u + 1442695040888963407u;
   return value;
 }
 
-// Of the fastest of many steps, before anything else runs.
+// Measures the fastest of many steps, before anything else runs.
 int64_t rounds_of_a_step() {
   constexpr int64_t kRounds = 1'000'000;
   double best = 1e9;
@@ -61,7 +61,7 @@ void report_loop(const Json& config) {
   train::report({{"report_us", 1e6 * median(holds)}, {"steps_per_s", kLoopReports / seconds}});
 }
 
-// As many as a group can do in a while, each begun by all ranks together.
+// Makes as many allreduces as a group can in a given time; all ranks begin each one together.
 void allreduce_loop(const Json& config) {
   auto group = train::get_process_group();
   int64_t bytes = config.at("bytes");
@@ -87,8 +87,8 @@ void allreduce_loop(const Json& config) {
   train::report({{"allreduce_s", median(sums)}, {"two_copies_s", median(copies)}});
 }
 
-// A report waits for the checkpoint before it, one at a time, and the loop does nothing else: so
-// each report takes as long as a checkpoint does, from the copy of the model to its commit.
+// A report waits for the checkpoint before it, and the loop does nothing else. So each report takes
+// as long as a checkpoint, from the copy of the model to its commit.
 void commit_loop() {
   torch::set_num_threads(1);
   torch::nn::ParameterList model;
@@ -97,7 +97,7 @@ void commit_loop() {
   for (int i = 0; i < kCommits; ++i) {
     double begin = now_s();
     train::report({{"commits", times}}, TorchCheckpoint::from_model(model));
-    if (i > 1) times.push_back(now_s() - begin);  // the first has none to wait for
+    if (i > 1) times.push_back(now_s() - begin);  // the first report has no checkpoint to wait for
   }
   train::report({{"commits", times}});
 }
@@ -107,7 +107,7 @@ std::vector<std::shared_ptr<Callback>> trackers() {
           std::make_shared<TBXLoggerCallback>()};
 }
 
-// One after the other with and without trackers, so that both have the same machine.
+// Runs with and without trackers take turns, so that both have the same machine.
 Json report_figures(const ScalingConfig& scaling, RunConfig run) {
   Json figures = Json::object();
   Json config = {{"rounds", rounds_of_a_step()}};

@@ -1,4 +1,4 @@
-// Runs a contestant of the suite `hosts` on hosts of its own: network namespaces (see
+// Runs a contestant of the suite `hosts` on its own hosts: network namespaces (see
 // network_hosts_internal.h), of which n0 has the driver.
 //   on_hosts <hosts> [--slurm|--ray] [--options <text>] <program> [arguments]
 //                                with MANTA_CLUSTER: agents with 2 CPUs on the other hosts, by the
@@ -87,7 +87,7 @@ class Stage {
     int host = space == std::string::npos ? 0 : std::atoi(line.c_str() + space);
     if (what == "crash") {
       hosts_.crash(host);
-      if (slurm_) slurm_->restart(host);  // otherwise it would be no node of the job any more
+      if (slurm_) slurm_->restart(host);  // otherwise the job would lose this node
     } else if (what == "cut") {
       hosts_.cut(host);
     } else if (what == "cut-from") {
@@ -105,7 +105,7 @@ class Stage {
   std::unique_ptr<SlurmCluster> slurm_;
   std::unique_ptr<RayCluster> ray_;
   std::map<std::string, std::string> variables_;
-  std::vector<std::string> before_;  // of the program's command line
+  std::vector<std::string> before_;  // words before the program's command line
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ constexpr int kServed = 2000;  // rows, one by one
 const std::vector<std::string> kNumbers = {"trip_distance", "fare_amount", "tip_amount"};
 const std::vector<std::string> kCategories = {"payment_type", "PULocationID"};
 
-// What a run gives is freed after it was measured, as in the programs of the peers.
+// The result of a run is freed after the measurement, as in the programs of the peers.
 template <class Run>
 Json seconds_of(const Run& run) {
   Json seconds = Json::array();
@@ -45,7 +45,7 @@ Learner fitted(Learner learner, const Dataset& rows) {
   return learner;
 }
 
-// A chain as a served model has it: microseconds a row.
+// A chain as in a served model: microseconds for each row.
 Json row_us(const std::string& path) {
   Dataset rows =
       data::read_parquet(path, {.columns = {"payment_type", "trip_distance", "fare_amount"}});

@@ -29,7 +29,7 @@ constexpr int kLosses = 2;
 constexpr int kLastEpochs = 2;       // After the last loss.
 constexpr int kStepsBeforeLoss = 5;  // In the epoch after an attempt's first checkpoint.
 
-using Losses = std::array<std::string, kLosses>;  // by which rank 1 of each attempt is lost
+using Losses = std::array<std::string, kLosses>;  // how rank 1 of each attempt is lost
 
 struct Moment {
   double time = 0;
@@ -37,8 +37,7 @@ struct Moment {
   std::string host;
 };
 
-// Each worker tells in files of its own when something happened; a file appears when it is
-// complete.
+// Each worker notes in its own files when something happened; a file appears when it is complete.
 std::filesystem::path moment_file(const std::string& folder, const char* event, int attempt,
                                   int rank) {
   return std::filesystem::path(folder) / str(event, "-", attempt, "-", rank);
@@ -60,7 +59,8 @@ Moment read_moment(const std::string& folder, const char* event, int attempt, in
   return moment;
 }
 
-// A checkpoint after each epoch. Trains until it is lost; in the last attempt, a little longer.
+// Makes a checkpoint after each epoch. Trains until a worker is lost; in the last attempt, a little
+// longer.
 void lost_loop(const Json& config) {
   torch::set_num_threads(1);
   std::string folder = config.at("folder");
@@ -86,7 +86,7 @@ void lost_loop(const Json& config) {
   }
 }
 
-// Rank 1 of each attempt but the last, or its host, when both ranks train. Returns when that was.
+// In each attempt but the last, ends rank 1, or its host, when both ranks train. Returns the times.
 std::vector<double> lose_rank_1(const std::string& folder, const Losses& losses) {
   std::vector<double> times;
   for (int attempt = 0; attempt < kLosses; ++attempt) {
@@ -121,7 +121,7 @@ Json measure_recovery(const std::string& file, const std::string& what) {
   TorchTrainer trainer(
       {.train_loop_per_worker = lost_loop,
        .train_loop_config = {{"folder", folder.path()}},
-       // On several hosts, each on another.
+       // On several hosts, each worker on another host.
        .scaling_config = {.num_workers = 2, .placement_strategy = Placement::kSpread},
        .run_config = run,
        .datasets = {{"train", load_taxi(file)}}});

@@ -70,7 +70,7 @@ void checkpoint_loop(const Json& config) {
   train::report({{"holds", holds}});
 }
 
-// Holds of a run's first report and of the others.
+// Measures how long the first report and the others hold the loop.
 Json measure_checkpoint(const std::string& storage, int reports) {
   RunConfig run{.storage_path = storage, .verbose = false};
   run.checkpoint_config.num_to_keep = 1;

@@ -1,7 +1,7 @@
 // A slow disk for any program, without root: LD_PRELOAD=libslow_disk.so. Writes to files below a
 // folder called `slow-disk` take as long as at SLOW_DISK_MB_PER_S (10^6 bytes, 240 if unset), as if
-// nothing was cached; so fsync has nothing left to do there. What else is written is as fast as it
-// is. One disk for a process: its threads wait for each other.
+// nothing was cached; so fsync has nothing left to do there. Other writes keep their speed. A
+// process has one such disk: its threads wait for each other.
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -35,8 +35,8 @@ bool is_slow(int fd) {
 
 using Clock = std::chrono::steady_clock;
 
-// Returns when so many bytes, of a call that began then, would be on the disk: after those that
-// other threads of the process are writing.
+// Returns when this many bytes, of a call that began at `begin`, would be on the disk, after the
+// bytes that other threads of the process are writing.
 void wait_for_disk(Clock::time_point begin, ssize_t bytes) {
   static std::mutex mutex;
   static Clock::time_point free_at;
@@ -48,8 +48,8 @@ void wait_for_disk(Clock::time_point begin, ssize_t bytes) {
   Clock::time_point done;
   {
     std::lock_guard lock(mutex);
-    // A little of what was slept too long is made up for, so that many small writes take no longer
-    // than a large one.
+    // Makes up for a little of the time that earlier calls slept too long, so that many small
+    // writes take no longer than a large one.
     free_at = std::max(free_at, begin - std::chrono::milliseconds(50)) +
               std::chrono::duration_cast<Clock::duration>(time);
     done = free_at;

@@ -97,7 +97,7 @@ class StubAgents {
     }
   }
 
-  // When that was, in a file of that name, which appears whole.
+  // Writes the time to a file with the event's name, which appears whole.
   void tell(const std::string& event) {
     std::string path = folder_ + "/" + event;
     std::ofstream(path + ".partial") << std::fixed << now_s();

@@ -97,8 +97,8 @@ Json fit(TrainLoop loop, const std::string& file, int workers, const Json& confi
   return trainer.fit().metrics.at("rows_per_s");
 }
 
-// Processes that take each step at the same time, though none needs anything of another: what
-// waiting alone costs where cores are slowed down one at a time.
+// Makes processes take each step at the same time, although they exchange nothing: measures what
+// waiting alone costs if cores are slowed down one at a time.
 class Steps {
  public:
   explicit Steps(int processes) : processes_(processes) {
@@ -149,13 +149,12 @@ std::vector<double> train_bare(const std::string& file, int64_t batch_size, int6
   });
 }
 
-// W loops at once, each over all rows: what the machine's cores are worth beside each other just
-// then. An epoch counts as the slowest of them, W times, as it is the one that loops in step would
-// have to wait for.
+// W loops at once, each over all rows: measures the machine's cores when all are busy. An epoch
+// counts as W times the slowest loop, for which loops in step would have to wait.
 std::vector<double> train_bare(const TaxiBench& taxi) {
   // glibc gives freed memory at the end of the heap back to the kernel, and with batches of 4,096
-  // rows each step's activations lie there: page faults then take a third of the time. Whoever
-  // tunes such a loop keeps the memory, here or with another allocator.
+  // rows each step's activations lie there: page faults then take a third of the time. A user who
+  // tunes such a loop keeps the memory, in this way or with another allocator.
   ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
   ::mallopt(M_MMAP_THRESHOLD, 1 << 30);
   Steps steps(taxi.workers);
@@ -195,7 +194,7 @@ std::vector<double> train_bare(const TaxiBench& taxi) {
   return slowest;
 }
 
-// Sampled while it runs, which makes it slower.
+// Samples the memory during the run, which makes the run slower.
 double ingest_peak_mb(const std::string& file, const Json& config) {
   std::atomic<bool> done = false;
   double peak = 0;

@@ -8,7 +8,7 @@
 
 struct TaxiBench {
   std::string file;                                    ///< Or a folder of them.
-  int64_t rows = std::numeric_limits<int64_t>::max();  ///< Of an epoch, at most.
+  int64_t rows = std::numeric_limits<int64_t>::max();  ///< The most rows of an epoch.
   int64_t batch = 64;
   int workers = 1;
   bool map_batches = false;  ///< Adds a function that changes nothing.

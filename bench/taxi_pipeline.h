@@ -9,7 +9,7 @@ inline const std::vector<std::string> kTaxiFeatures = {
     "passenger_count", "trip_distance", "fare_amount", "trip_duration", "hour", "day_of_week"};
 inline const std::string kTaxiLabel = "is_big_tip";
 
-/// Of a Parquet file, or of a folder of them.
+/// Loads a Parquet file, or a folder of such files.
 inline manta::Dataset load_taxi(const std::string& path) {
   using namespace manta;
   return data::read_parquet(

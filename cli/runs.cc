@@ -22,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMostSaid = 64 << 20;
 
-// Closes it at the end.
+// The destructor closes the socket.
 struct Socket {
   int fd;
   ~Socket() {
@@ -30,7 +30,7 @@ struct Socket {
   }
 };
 
-// The process of a folder manta-<pid>-XXXXXX; 0 if it is none.
+// The process of a folder manta-<pid>-XXXXXX; 0 if the name has another form.
 long pid_of(const std::string& name) {
   constexpr const char* kPrefix = "manta-";
   if (name.rfind(kPrefix, 0) != 0) return 0;
@@ -49,7 +49,7 @@ bool wait_readable(int fd, Clock::time_point until) {
   }
 }
 
-// Everything that it says, until it closes.
+// Reads everything that the process sends, until it closes.
 FoundRun::State ask(const std::string& path, Clock::time_point until, std::string* said) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

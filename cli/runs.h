@@ -12,13 +12,13 @@ struct FoundRun {
   enum State {
     kAnswered,
     kEnded,   ///< Its process is gone: the folder is left over.
-    kSilent,  ///< It lives, and has not answered in time.
-    kNotYet,  ///< It lives, and cannot be asked yet, or no more.
+    kSilent,  ///< Its process lives, but has not answered in time.
+    kNotYet,  ///< Its process lives, but cannot be asked yet, or any more.
   };
   std::string folder;
   long pid = 0;
   State state = kSilent;
-  nlohmann::json status;  ///< What it said, if it has answered.
+  nlohmann::json status;  ///< Its answer, if it has answered.
 };
 
 /// Runs of this user below the folder, in the order of their names. Asks each for at most

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-// Names are the user's: what a terminal would take for a command is not shown.
+// Names come from users: characters that a terminal would take for commands are not shown.
 std::string plain(std::string text) {
   for (char& each : text) {
     if (static_cast<unsigned char>(each) < ' ' || each == 127) each = '?';

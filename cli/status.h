@@ -12,9 +12,9 @@ struct StatusOptions {
   bool json = false;
 };
 
-/// Shows the runs of this user on this machine. It asks each driver, which tells and changes
-/// nothing. What it returns is the program's exit code: 1 if one that lives did not answer in time,
-/// else 0. Throws std::exception if it cannot look for runs.
+/// Shows the runs of this user on this machine. It asks each driver, which answers and changes
+/// nothing. It returns the program's exit code: 1 if a living driver did not answer in time,
+/// otherwise 0. Throws std::exception if it cannot look for runs.
 int show_status(const StatusOptions& options, std::ostream& out);
 
 }  // namespace manta::cli

@@ -1,5 +1,5 @@
-// A data set of PyTorch's own kind: prepare_data_loader gives each worker its part of it, in a new
-// order in each epoch.
+// A PyTorch data set: prepare_data_loader gives each worker its part of it, in a new order in each
+// epoch.
 //
 //   data_loader [--workers 2] [--epochs 10]
 //

@@ -65,7 +65,7 @@ std::vector<double> train_func(const Json& config) {
   return results;
 }
 
-// From the checkpoint that `run` was given.
+// Reads the line from the checkpoint that `run` was given.
 std::pair<double, double> learned() {
   torch::nn::Linear model(1, 1);
   TorchCheckpoint(train::get_checkpoint()).load_model(model);

@@ -117,7 +117,7 @@ int main(int argc, char** argv) try {
   std::cout << "a worker was killed, its task done in attempt " << get(remote(fail_at_first))
             << "\n";
 
-  // What a task throws is thrown again here.
+  // An exception of a task is thrown again here.
   try {
     get(remote(
         {.name = "load"},

@@ -12,7 +12,7 @@
 
 namespace {
 
-constexpr timeval kPatience{10, 0};  // for each step
+constexpr timeval kPatience{10, 0};  // timeout of each step
 
 struct Url {
   std::string host, port, path;

@@ -25,7 +25,7 @@ std::pair<Dataset, Dataset> get_datasets(double a, double b, int64_t size, doubl
   return {parts[0].repeat().window_shuffle({.seed = 1}), parts[1].repeat()};
 }
 
-// The same on the whole of both workers' rows: each has its part of them.
+// The mean over the rows of both workers: each has a part of them.
 double mean_loss(const std::vector<double>& sums) {
   auto total = torch::tensor(sums, torch::kFloat64);
   std::vector<torch::Tensor> tensors = {total};

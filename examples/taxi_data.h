@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-/// Which taxi trips are made up.
+/// Which taxi trips to make up.
 struct TaxiOptions {
   int64_t rows = 1'000'000;
   uint64_t seed = 2020;                 ///< The same seed and rows give the same trips everywhere.

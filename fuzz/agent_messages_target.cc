@@ -1,4 +1,4 @@
-// What is said first on a connection between hosts, and what driver and agents say to each other.
+// The first message on a connection between hosts, and the messages between driver and agents.
 
 #include <manta/core/node_messages_internal.h>
 

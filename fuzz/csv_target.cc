@@ -54,7 +54,7 @@ void run(std::string_view input) {
   }
 }
 
-// '@' is no option, 'A' is the first one, and so on.
+// '@' stands for no option, 'A' for the first one, and so on.
 std::vector<std::string> seeds() {
   return {"@,a,b\n1,x\n2,y\n",
           "@,\xef\xbb\xbf\"a\",\"b\nc\"\r\n1,\"x\"\"y\r\n,z\"\r\n\r\n3,\r\n",

@@ -1,4 +1,4 @@
-// What workers and the data reader say to each other.
+// The messages between workers and the data reader.
 
 #include <manta/data/feed_internal.h>
 

@@ -1,4 +1,4 @@
-// What a training process says to the driver, Join first, and what the driver says to it.
+// The messages of a training process to the driver, Join first, and those of the driver to it.
 
 #include <manta/train/messages_internal.h>
 

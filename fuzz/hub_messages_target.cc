@@ -1,4 +1,4 @@
-// What a process says to the hub, Hello first, and what the hub says to it.
+// The messages of a process to the hub, Hello first, and those of the hub to it.
 
 #include <manta/core/messages_internal.h>
 

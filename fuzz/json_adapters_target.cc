@@ -1,5 +1,5 @@
-// The body of a request, as every JSON adapter reads it. What one accepts is a valid table, and is
-// the same after another table was read into the same memory.
+// The body of a request, as every JSON adapter reads it. An accepted body gives a valid table, and
+// the same table after another was read into the same memory.
 
 #include <arrow/api.h>
 #include <manta/base/error_internal.h>

@@ -43,7 +43,7 @@ void add_written(std::vector<std::string>& all) {
   written.push_back(data::read_binary_files(file(".bin", "ab"), {.include_paths = true}));
   for (const auto& dataset : written) {
     std::string json = dataset.to_json().dump();
-    // The folder is another one in each process, and the inputs should not be.
+    // The folder differs between processes, but the inputs should not.
     for (size_t at; (at = json.find(scratch_folder())) != std::string::npos;) {
       json.replace(at, scratch_folder().size(), "/folder");
     }

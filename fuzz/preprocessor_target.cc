@@ -1,4 +1,4 @@
-// A preprocessor as a checkpoint keeps it, applied to a few rows.
+// A preprocessor as stored in a checkpoint, applied to a few rows.
 
 #include <arrow/api.h>
 #include <manta/base/json_input_internal.h>

@@ -1,4 +1,4 @@
-// What data readers of different nodes say to each other, and the rows that they send.
+// The messages between data readers of different nodes, and the rows that they send.
 
 #include <arrow/api.h>
 #include <manta/data/exchange_messages_internal.h>

@@ -1,8 +1,8 @@
 // Runs a target on its seeds, on the corpus, and on mutations of them, without libFuzzer, so that
 // every build can: the same inputs each time.
 //   fuzz_replay <target> <corpus folder> <mutations>
-// The input at hand is kept in a file that is removed at the end; a crash leaves it and the name is
-// printed first.
+// The current input is in a file whose name is printed first. The file is removed at the end; a
+// crash leaves it.
 
 #include <manta/base/error_internal.h>
 
@@ -103,7 +103,7 @@ class Mutator {
   std::mt19937_64 random_{1};
 };
 
-// -1 if it is none.
+// The number in the text; -1 if there is none.
 int64_t number_of(const char* text) {
   int64_t number = -1;
   auto [end, error] = std::from_chars(text, text + std::strlen(text), number);

@@ -33,7 +33,7 @@ class ScratchFolder {
 void try_input(const Target& target, std::string_view input) {
   try {
     target.run(input);
-  } catch (const Error&) {  // what a reader says to input that it does not like
+  } catch (const Error&) {  // how a reader refuses input
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s let a %s escape: %s\n", target.name,
                  demangle(typeid(error).name()).c_str(), error.what());

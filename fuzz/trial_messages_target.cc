@@ -1,4 +1,4 @@
-// What a trial of a function says to the driver, JoinExperiment first, and what the driver answers.
+// The messages of a function's trial to the driver, JoinExperiment first, and the driver's answers.
 
 #include <manta/tune/function_messages_internal.h>
 

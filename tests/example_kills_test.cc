@@ -30,9 +30,9 @@ using std::chrono::microseconds;
 struct Example {
   std::string name;
   std::vector<std::string> arguments;
-  /// Of its output, what is the same however often it was disturbed. Empty: nothing is.
+  /// The part of its output that is the same however often it was disturbed. Empty: no part.
   std::string result;
-  /// How many kills of its processes, but for the driver, each of its runs goes on after. With 0 it
+  /// How many kills of its processes, other than the driver, each of its runs survives. With 0 it
   /// may end with an error that says what was killed.
   int survives = 0;
   bool can_restore = false;
@@ -55,7 +55,7 @@ std::vector<Example> examples(const std::string& trips) {
   };
 }
 
-/// One start of a program, with folders of its own for results and temporary files.
+/// One start of a program, with its own folders for results and temporary files.
 class Start {
  public:
   Start(const Example& example, const std::string& home, const std::string& temporary,
@@ -74,7 +74,7 @@ class Start {
   pid_t pid() const { return program_->pid(); }
   bool has_ended() const { return program_->has_ended(); }
   std::string said() const { return program_->said(); }
-  /// 128 and the signal, if one has ended it.
+  /// The exit code, or 128 + the signal that ended it.
   int wait() {
     auto code = program_->exit_code();
     EXPECT_TRUE(code) << "it hangs: " << said();
@@ -98,7 +98,7 @@ class Start {
     std::sort(names.begin(), names.end());
     return names;
   }
-  // By their environment, which is theirs alone.
+  // Finds its processes by their environment, which no other process has.
   std::vector<pid_t> of_this_home() const {
     std::vector<pid_t> found;
     for (const auto& entry : fs::directory_iterator("/proc")) {
@@ -127,7 +127,7 @@ std::vector<std::string> matches(const std::string& text, const std::string& pat
   return found;
 }
 
-// What the program says itself: without Manta's lines, of which a restart makes more.
+// The program's own output, without Manta's lines, of which a restart makes more.
 std::string without_progress(const std::string& text) {
   std::string kept;
   std::istringstream in(text);
@@ -162,7 +162,7 @@ class ExampleKills : public testing::Test {
     return known;
   }
 
-  // Starts it, kills on the way, restores it if it can be; returns how many were killed.
+  // Starts it, kills processes on the way, restores it if possible; returns how many were killed.
   int disturb(const Example& example, int most) {
     const Undisturbed& expected = undisturbed(example);
     TemporaryFolder home, temporary;
@@ -196,7 +196,7 @@ class ExampleKills : public testing::Test {
       EXPECT_EQ(code, 0) << example.name << " after " << killed.others << " kills: " << said;
       ++seen_["went on"];
       auto result = matches(without_progress(said), example.result);
-      if (result.size() > expected.result.size())  // what came before a restart is there twice
+      if (result.size() > expected.result.size())  // output from before a restart is there twice
         result.erase(result.begin(), result.end() - static_cast<long>(expected.result.size()));
       EXPECT_EQ(result, expected.result)
           << example.name << " after " << killed.others << " kills: " << said;
@@ -209,7 +209,8 @@ class ExampleKills : public testing::Test {
     int driver = 0;
   };
 
-  // At random moments: its workers, data readers, other processes; one time in four the driver.
+  // Kills at random moments its workers, data readers or other processes; one time in four the
+  // driver.
   Killed kill_some(Start& start, int count, microseconds within) {
     Killed killed;
     std::vector<microseconds> moments;
@@ -234,8 +235,8 @@ class ExampleKills : public testing::Test {
     return killed;
   }
 
-  // Every report that was said to be committed is in its run's journal, each once and in order, and
-  // every checkpoint that is there is whole. Returns the folders of the runs, by age.
+  // Every report that the output calls committed is in its run's journal, each once and in order,
+  // and every existing checkpoint is whole. Returns the folders of the runs, by age.
   std::vector<std::string> expect_nothing_lost(const std::string& home, const std::string& said) {
     std::vector<std::string> runs;
     std::error_code none;
@@ -258,7 +259,7 @@ class ExampleKills : public testing::Test {
       try {
         events = train::read_journal(run + "/journal.jsonl");
       } catch (const Error&) {
-        continue;  // a trial's, which its experiment's journal tells of
+        continue;  // a trial's, which is in its experiment's journal
       }
       auto reports = train::history(events).reports();
       for (size_t i = 0; i < reports.size(); ++i)
@@ -287,9 +288,9 @@ TEST_F(ExampleKills, RandomKillsLoseNothing) {
   auto programs = examples(files_ / "trips.parquet");
   std::map<std::string, int> kills;
   int all = 0;
-  // A program is asked again and again only if kills come too late to hit it.
+  // A program is run again only if kills come too late to hit it.
   for (int turn = 0; all < wanted && turn < 4 * wanted && !HasFailure(); ++turn) {
-    // If there are few, they are for the programs that promise most.
+    // If there are few kills, they go to the programs that promise most.
     size_t among = wanted < 20 ? 3 : programs.size();
     const Example& example = programs[static_cast<size_t>(turn) % among];
     int now = disturb(example, std::min(3, wanted - all));

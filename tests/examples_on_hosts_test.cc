@@ -37,7 +37,7 @@ class ExamplesOnHosts : public testing::Test {
 
   using Variables = std::map<std::string, std::string>;
 
-  // With its home in a folder of its own.
+  // Runs a command with its own home folder.
   std::string run(const std::vector<std::string>& words, Variables variables) {
     variables["HOME"] = folder_.path();
     Running program(words, variables, folder_ / "output");
@@ -51,7 +51,7 @@ class ExamplesOnHosts : public testing::Test {
                                              " {host} env MANTA_NODE_RESOURCES=cpus=", cpus,
                                              ";address=", NetworkHosts::address(0))}});
   }
-  // The driver on n0 beside an allocation of the three nodes.
+  // The driver on n0, with an allocation of the three nodes.
   std::string output_on(const SlurmCluster& slurm, std::vector<std::string> words,
                         const std::string& more = "") {
     words.insert(words.begin(), {hosts_->enter(), "n0", "salloc", "-N3", "--exclusive"});
@@ -94,8 +94,8 @@ class ExamplesOnHosts : public testing::Test {
 
   // ---- The programs
 
-  // Ten steps of six workers. They add gradients in another order on three hosts than on one, and
-  // what rounding changes grows.
+  // Ten steps of six workers. On three hosts they add gradients in another order than on one, and
+  // the differences of rounding grow.
   std::vector<std::string> taxi() {
     std::string trips = folder_ / "taxi.parquet";
     if (!std::filesystem::exists(trips)) {
@@ -105,7 +105,7 @@ class ExamplesOnHosts : public testing::Test {
   }
   // All six workers on n1, which says that it has six CPUs.
   std::string taxi_on_one_host() { return output_of(taxi(), "n1", 6); }
-  // Its service runs beside the driver, which is on a machine that is none of the cluster's.
+  // Its service runs on the driver's machine, which is not part of the cluster.
   static constexpr const char* kForService = ";driver_cpus=2";
   static std::vector<std::string> breast_cancer() {
     return {example("breast_cancer"), "--port", "0"};
@@ -119,7 +119,7 @@ class ExamplesOnHosts : public testing::Test {
     EXPECT_EQ(number(three, "held out: "), number(one, "held out: "));
     expect_same_parameters(parameters_of(three), parameters_of(one));
   }
-  // Its trials are drawn anew in each run, so only what it trains before is the same.
+  // Its trials are drawn anew in each run, so only the training before them is the same.
   static void expect_same_breast_cancer(const std::string& on_hosts, const std::string& alone) {
     EXPECT_NEAR(number(on_hosts, "metrics: .*\"train-logloss\":"),
                 number(alone, "metrics: .*\"train-logloss\":"), 1e-6);
@@ -128,7 +128,7 @@ class ExamplesOnHosts : public testing::Test {
 
   using Parameters = std::map<std::string, std::vector<float>>;
 
-  // The float32 tensors of the last checkpoint of the run that says where its results are.
+  // The float32 tensors of the last checkpoint of the run whose output names its folder.
   static Parameters parameters_of(const std::string& said) {
     std::smatch found;
     if (!std::regex_search(said, found, std::regex("results:  (\\S+)"))) {
@@ -160,9 +160,9 @@ class ExamplesOnHosts : public testing::Test {
     return parameters;
   }
 
-  // Each tensor by its norm. Not the biases before a batch normalisation: it subtracts them again,
-  // in its running mean, so their gradients are zero but for rounding, and Adam makes full steps of
-  // these.
+  // Compares each tensor by its norm, except the biases before a batch normalisation. The
+  // normalisation subtracts them again, in its running mean, so their gradients are zero except for
+  // rounding, and Adam turns these into full steps.
   static void expect_same_parameters(const Parameters& three, const Parameters& one) {
     const std::set<std::string> arbitrary = {"layers.0.bias", "layers.1.running_mean",
                                              "layers.3.bias", "layers.4.running_mean"};
@@ -183,7 +183,7 @@ class ExamplesOnHosts : public testing::Test {
     }
   }
 
-  // The number behind these words.
+  // The number after these words.
   static double number(const std::string& text, const std::string& words) {
     std::smatch found;
     bool is_there = std::regex_search(text, found, std::regex(words + "([-0-9.e]+)"));

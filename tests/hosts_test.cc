@@ -35,7 +35,7 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr int kRows = 4000;  // more than travels in a message, as rows in memory
+constexpr int kRows = 4000;  // as rows in memory, more than fits in a message
 
 void write_rows(const std::string& path) {
   std::mt19937 random(5);
@@ -103,7 +103,7 @@ class HostsTest : public OnHosts {
     return is_there ? std::stod(found[1]) : NAN;
   }
 
-  // Those that it made, in order, each once.
+  // The reports that it made, in order, each once.
   static std::string reports_of(const std::string& said) {
     std::smatch found;
     bool is_there = std::regex_search(said, found, std::regex("reports of steps([ 0-9]+)"));
@@ -111,7 +111,7 @@ class HostsTest : public OnHosts {
     return is_there ? found[1].str() : "";
   }
 
-  // By which attempt the checkpoint of that report was committed; -1 if there is none.
+  // The attempt that committed the checkpoint of that report; -1 if there is none.
   int attempt_of(int index) const {
     std::string number = std::to_string(index);
     std::string manifest = run_folder() + "/checkpoint_" + std::string(6 - number.size(), '0') +
@@ -147,9 +147,9 @@ class HostsTest : public OnHosts {
     EXPECT_GT(found, 0);
   }
 
-  // Processes and hosts die one after the other, also while the group is being restarted, and hosts
-  // are cut off: what the driver sends to them, what they send to it, or both. `make test-faults`
-  // has more of them.
+  // Processes and hosts die one after the other, also while the group is being restarted. Hosts are
+  // cut off: for messages from the driver, for messages to the driver, or for both. `make
+  // test-faults` has more of them.
   void train_through_faults(const std::string& enter) {
     const char* wanted = std::getenv("MANTA_TEST_FAULTS");
     int faults = wanted ? std::atoi(wanted) : 8;
@@ -180,7 +180,7 @@ class HostsTest : public OnHosts {
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(random() % 1500));
     }
-    for (int i = 0; i < faults && !driver->has_ended(); ++i) {  // it may have much to do again
+    for (int i = 0; i < faults && !driver->has_ended(); ++i) {  // it may have to repeat much work
       driver->says("done ");
     }
     expect_good_end(*driver, result, std::stoull(epochs));
@@ -206,7 +206,8 @@ class HostsTest : public OnHosts {
     expect_sound_checkpoints();
   }
 
-  // To the process of that name, which is not on the driver's host. How many there are.
+  // Sends a signal to the processes of that name that are not on the driver's host. Returns how
+  // many there are.
   int signal_elsewhere(const std::string& wanted, int signal) {
     int found = 0;
     for (int host = 1; host < count_; ++host) {
@@ -282,7 +283,7 @@ TEST_F(HostsTest, ByDefaultTheFirstHostDecidesWhoReads) {
                                             "hosts|each of 2 hosts reads all of it): a window"));
 }
 
-// The readers listen only until they are connected with each other.
+// Readers listen only until they are connected with each other.
 TEST_F(HostsTest, ReadersOfHostsThatShareTheReadingDoNotListen) {
   make_hosts(2);
   if (IsSkipped()) return;
@@ -298,8 +299,8 @@ TEST_F(HostsTest, ReadersOfHostsThatShareTheReadingDoNotListen) {
   EXPECT_EQ(driver->exit_code(), 0) << driver->said();
 }
 
-// What all ranks of rows_hosts took together, in two epochs. A report that was made again counts
-// once, and must have the same rows.
+// The rows that all ranks of rows_hosts took together, in two epochs. A report that was made again
+// counts once, and must have the same rows.
 std::vector<int64_t> taken(const std::string& said) {
   std::map<std::pair<int, int>, std::vector<int64_t>> reports;
   std::regex line("rank ([0-9]+) report ([0-9]+) took ([0-9]+) ([0-9]+) ([0-9]+)");
@@ -338,8 +339,8 @@ TEST_F(HostsTest, HostsThatCannotReachEachOtherReadAllData) {
               ContainsRegex("each host reads all data: the data readers? of n[12] "));
 }
 
-// A reader, then a worker, in the middle of an epoch: every row is taken once, by the rank that
-// takes it without failures.
+// Kills a reader, then a worker, in the middle of an epoch: every row is taken once, by the same
+// rank as without failures.
 TEST_F(HostsTest, KilledProcessesOfHostsThatShareTheReading) {
   make_hosts(3);
   if (IsSkipped()) return;
@@ -367,7 +368,7 @@ TEST_F(HostsTest, AKilledReaderOfAHostThatSharesTheReading) {
   ASSERT_TRUE(driver->says("report 1")) << driver->said();
   for (pid_t pid : processes_named(2, "data-reader")) ::kill(pid, SIGKILL);
   ASSERT_TRUE(driver->says("going on from checkpoint_")) << driver->said();
-  // And a worker of another host, in the attempt that follows.
+  // Then kills a worker of another host, in the next attempt.
   ASSERT_TRUE(driver->says("report 4")) << driver->said();
   for (int host : {0, 1, 2}) {
     for (pid_t pid : processes_named(host, "rank-2")) ::kill(pid, SIGKILL);
@@ -456,12 +457,12 @@ TEST_F(HostsTest, GoesOnOnFewerHostsAfterOneWasCutOff) {
                       enter_without_folder(), ";replace=no;wait=60");
   ASSERT_TRUE(driver->says("report 2")) << driver->said();
   hosts_->cut(3);
-  // By itself, after the 10 seconds of fence_after.
+  // The host ends its processes by itself, after the 10 seconds of fence_after.
   EXPECT_TRUE(eventually([&] { return hosts_->processes(3).empty(); }, std::chrono::seconds(30)));
   EXPECT_TRUE(driver->says("node n3 is lost")) << driver->said();
   EXPECT_EQ(driver->exit_code(), 1) << driver->said();  // there is no room for six any more
   EXPECT_THAT(driver->said(), HasSubstr("failed"));
-  // On fewer hosts it goes on where it was.
+  // On fewer hosts the run goes on where it was.
   hosts_ = nullptr;
   make_hosts(3);
   if (IsSkipped()) return;
@@ -469,12 +470,12 @@ TEST_F(HostsTest, GoesOnOnFewerHostsAfterOneWasCutOff) {
   expect_good_end(*driver, result);
 }
 
-// Its workers go on with the old attempt, and what they report does not arrive.
+// Its workers go on with the old attempt, but their reports do not arrive.
 TEST_F(HostsTest, AHostThatTheDriverDoesNotHearIsDoneWithout) {
   lose_one_way([&](int host) { hosts_->cut_one_way(host, 0); });
 }
 
-// What its workers report arrives until it counts as lost, and what comes after that is nobody's.
+// Its workers' reports arrive until the host counts as lost; later ones are ignored.
 TEST_F(HostsTest, AHostThatDoesNotHearTheDriverIsDoneWithout) {
   lose_one_way([&](int host) { hosts_->cut_one_way(0, host); });
 }
@@ -490,7 +491,7 @@ TEST_F(HostsTest, AKilledWorkerOnAnotherHost) {
   EXPECT_THAT(driver->said(), HasSubstr("rank 2 failed"));
 }
 
-// Where a rank on another host stands when it hangs is found there, and is in the run's folder.
+// If a rank hangs on another host, its stack is taken there, and is in the run's folder.
 TEST_F(HostsTest, TheStackOfARankThatHangsOnAnotherHost) {
   make_hosts(3);
   if (IsSkipped()) return;
@@ -560,7 +561,7 @@ TEST_F(HostsTest, LeavesAHostThatWillBeTakenAway) {
   EXPECT_THAT(driver->said(), HasSubstr("the group is started again elsewhere"));
 }
 
-// Its replacement, which can come only after it, is no reason to stop.
+// Its replacement can come only after it, and so is no reason to stop.
 TEST_F(HostsTest, StaysOnAHostThatWillBeTakenAwayIfThereIsNoOtherRoom) {
   make_hosts(3);
   if (IsSkipped()) return;
@@ -612,7 +613,7 @@ TEST_F(HostsTest, LeavesAHostThatWillBeTakenAwayForWhatIsLeft) {
   EXPECT_THAT(driver->said(), HasSubstr("there is room for 2 of 4 workers now"));
 }
 
-// Data readers start when all workers are there, and none does on a host that drains by then.
+// Data readers start when all workers are there, but not on a host that drains by then.
 TEST_F(HostsTest, LeavesAHostThatIsTakenAwayBeforeTheLoopBegins) {
   make_hosts(3);
   if (IsSkipped()) return;
@@ -630,7 +631,7 @@ TEST_F(HostsTest, LeavesAHostThatIsTakenAwayBeforeTheLoopBegins) {
   EXPECT_THAT(driver->said(), HasSubstr("there is room for 2 of 4 workers now"));
 }
 
-// Nor anything for all workers. What the loop has done by then is not lost.
+// There is no room for all workers, either. The loop's work until then is not lost.
 TEST_F(HostsTest, AHostIsTakenAwayForWhichThereIsNoOther) {
   make_hosts(3);
   if (IsSkipped()) return;
@@ -784,7 +785,7 @@ TEST_F(HostsTest, ACutOffHostThatSeesTheFolderChangesNoCheckpoint) {
   ASSERT_TRUE(std::regex_search(said, where, std::regex("rank 1 is 1 of 2 on n([12])"))) << said;
   int host = std::stoi(where[1]);
   hosts_->cut(host);
-  int next = 0;  // report, that is not committed
+  int next = 0;  // the first report that is not committed
   auto is_written = [&] {
     while (attempt_of(next) >= 0) ++next;
     std::error_code none;

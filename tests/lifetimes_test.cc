@@ -1,4 +1,4 @@
-// What is left when a driver, a zygote or a worker ends, however it ends: nothing.
+// Nothing is left when a driver, a zygote or a worker ends, in whatever way.
 
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -60,7 +60,7 @@ TEST(Lifetimes, SigkillOfTheDriverLeavesNothing) {
   driver.expect_nothing_left();
 }
 
-// While it makes its folder and starts its processes.
+// It is killed while it makes its folder and starts its processes.
 TEST(Lifetimes, SigkillOfTheDriverAtItsBeginningLeavesNothing) {
   constexpr int kTimes = 60;
   for (int time = 0; time < kTimes; ++time) {
@@ -127,7 +127,7 @@ TEST(Lifetimes, SigkillOfDriverAndZygoteEndsTheWorkersAndTheNextRunRemovesTheFol
   ::kill(zygote, SIGKILL);
   driver.program.send(SIGKILL);
   driver.program.wait();
-  // The tasks' own children are nobody's responsibility once the zygote has gone without a word.
+  // Once the zygote has been killed, no process ends the tasks' own children.
   EXPECT_TRUE(eventually([&] { return !is_running(zygote) && all_gone(descendants(zygote)); }));
   EXPECT_EQ(driver.folder.entries().size(), 1u);
   Program next(test_program("driver"), {"again"}, driver.folder.path());
@@ -338,7 +338,7 @@ TEST(Lifetimes, TooLittleAddressSpaceForASortIsAnErrorThatSaysWhatIsMissing) {
 }
 #endif
 
-TEST(Lifetimes, OutputThatNobodyReadsHoldsNothingUp) {
+TEST(Lifetimes, UnreadOutputHoldsNothingUp) {
   TemporaryFolder folder;
   Program program(test_program("driver"), {"flood"}, folder.path());
   EXPECT_EQ(program.read_line(), "42");

@@ -37,7 +37,8 @@ class OnHosts : public testing::Test {
     return {std::istreambuf_iterator<char>(in), {}};
   }
 
-  /// A program that enters a host on which the folder of results, or another, is a new, empty one.
+  /// A program that enters a host on which the folder of results, or another folder, is new and
+  /// empty.
   std::string enter_without_folder() { return enter_without_folder(storage()); }
   std::string enter_without_folder(const std::string& folder) {
     std::string path = folder_ / "enter_alone";
@@ -48,7 +49,7 @@ class OnHosts : public testing::Test {
     return path;
   }
 
-  /// What MANTA_CLUSTER says: the other hosts, which `enter` enters. `variables` are the agents'.
+  /// The value of MANTA_CLUSTER: the other hosts, which `enter` enters. The agents get `variables`.
   std::string cluster(const std::string& enter, const std::string& more,
                       const std::string& variables = "") const {
     std::string others;
@@ -60,7 +61,7 @@ class OnHosts : public testing::Test {
   std::unique_ptr<Running> start_driver(std::vector<std::string> words,
                                         const std::map<std::string, std::string>& variables) {
     words.insert(words.begin(), {hosts_->enter(), "n0"});
-    std::filesystem::remove(folder_ / "driver.out");  // what an earlier one has said
+    std::filesystem::remove(folder_ / "driver.out");  // the output of an earlier driver
     return std::make_unique<Running>(words, variables, folder_ / "driver.out");
   }
 

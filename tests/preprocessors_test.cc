@@ -53,7 +53,7 @@ TEST(Preprocessors, AChainOfCategoriesIsTheSameInTrainingPredictionAndServing) {
   Result result = trainer.fit();
   EXPECT_LT(result.metrics.at("train-logloss").get<double>(), 0.6);
 
-  // What the model saw is what the checkpoint's own preprocessor makes.
+  // The checkpoint's own preprocessor makes the rows that the model saw.
   AnyPreprocessor kept = result.checkpoint.get_preprocessor();
   ASSERT_TRUE(kept);
   auto features = kept->transform(rows).to_table();
@@ -88,7 +88,7 @@ TEST(Preprocessors, AChainOfCategoriesIsTheSameInTrainingPredictionAndServing) {
     ASSERT_EQ(answer.status, 200) << answer.body;
     EXPECT_EQ(Json::parse(answer.body).at("predictions").at(0).get<float>(), in_batches[i]);
   }
-  // A city that nobody has seen is no error: it is none of those that were.
+  // An unseen city is not an error: it counts as none of the seen ones.
   EXPECT_EQ(client.post(R"({"city":["Oslo"],"size":["M"],"age":[null],"fare":[2]})").status, 200);
   auto wrong = client.post(R"({"city":[null],"size":["M"],"age":[1],"fare":[2]})");
   EXPECT_EQ(wrong.status, 400) << wrong.body;

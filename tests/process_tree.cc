@@ -98,7 +98,7 @@ int Program::wait() {
 
 namespace {
 
-// Of /proc/<pid>/stat: state and parent. False if there is no such process.
+// Reads state and parent from /proc/<pid>/stat. False if there is no such process.
 bool read_stat(pid_t pid, char* state, pid_t* parent) {
   int fd = ::open(("/proc/" + std::to_string(pid) + "/stat").c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;

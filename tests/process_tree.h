@@ -27,7 +27,7 @@ class Program {
   /// Everything that it writes to standard error until it closes it.
   std::string read_errors();
   void send(int signal);
-  /// To everything in its process group, as a terminal does.
+  /// Sends a signal to its whole process group, as a terminal does.
   void send_group(int signal);
   /// Waits for its end and returns the status as waitpid gives it.
   int wait();
@@ -46,7 +46,7 @@ bool is_running(pid_t pid);  ///< Zombies do not count.
 int count_open_files(pid_t pid);
 int count_threads_of(pid_t pid);
 
-/// Where tests/programs/ are built.
+/// The path of a program that is built from tests/programs/.
 std::string test_program(const std::string& name);
 
 }  // namespace manta

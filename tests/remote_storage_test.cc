@@ -55,7 +55,7 @@ TEST_F(RemoteRunTest, AKilledDriversRunGoesOnOnAnotherMachine) {
     first.send(SIGKILL);
     first.wait();
   }
-  // A machine that has nothing of it.
+  // A machine that has no file of the run.
   TemporaryFolder other;
   set_home(other);
   Program second(program, {"restore", run, "2"}, temporary_.path());
@@ -73,15 +73,15 @@ TEST_F(RemoteRunTest, AKilledDriversRunGoesOnOnAnotherMachine) {
                !std::filesystem::is_empty(other / "manta_results/.remote"));
 }
 
-// Killed after any number of requests, again and again: what the store has is always a run that
-// goes on.
+// The driver is killed after any number of requests, again and again: the store always has a run
+// that can go on.
 TEST_F(RemoteRunTest, KilledAtAnyMoment) {
   std::string program = test_program("remote_job"), run = server_.address("runs/job");
   Program first(program, {"start", server_.address("runs"), "40"}, temporary_.path());
   ASSERT_TRUE(eventually([&] { return has("runs/job/checkpoint_000001/manifest.json"); }));
   first.send(SIGKILL);
   first.wait();
-  // The first of these requests make it the owner.
+  // The first of these requests make the driver the owner.
   int workers = 1;
   for (int requests : {17, 20, 26, 35, 47, 61}) {
     int64_t before = generation();

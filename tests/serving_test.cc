@@ -1,4 +1,4 @@
-// Programs that serve: what is left of them when they end, and those that go on without them.
+// Programs that serve: what remains when they end, and detached fronts that go on without them.
 
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -21,7 +21,7 @@ using testing::IsEmpty;
 class Serving : public testing::Test {
  protected:
   std::string checkpoint() { return maker_.make({{"columns", "a b"}}).path(); }
-  // What a program prints first.
+  // The first line that a program prints.
   static std::string first_line(Program& program) {
     std::string line = program.read_line();
     EXPECT_THAT(line, HasSubstr("http://127.0.0.1:"));
@@ -93,7 +93,7 @@ TEST_F(Serving, ADetachedFrontOutlivesItsProgramAndIsJoinedByName) {
   }
   expect_answer(url);
   std::string front = url.substr(0, url.rfind('/'));
-  {  // deploys again, to the same front
+  {  // it deploys again, to the same front
     Program program(test_program("serving"), {"detached", "one", checkpoint()}, folder_.path());
     EXPECT_EQ(first_line(program), url);
     EXPECT_EQ(program.wait(), 0);

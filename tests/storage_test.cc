@@ -18,7 +18,7 @@ struct StorageCase {
   const char* loop;
   const char* failures;            // how often the run starts again, which does not help
   std::vector<std::string> words;  // of the error
-  const char* restored;            // what the run comes to when the storage is there again
+  const char* restored;            // the run's result when the storage is there again
 };
 
 void PrintTo(const StorageCase& c, std::ostream* out) { *out << c.loss << " " << c.loop; }

@@ -1,5 +1,5 @@
-// What a run folder says about data sets is data: whoever can write to params.json cannot make a
-// program that restores the run call anything.
+// A run folder's data sets are only data: an attacker who can write to params.json cannot make a
+// program that restores the run call any function.
 
 #include <gmock/gmock.h>
 
@@ -32,7 +32,7 @@ class StoredPlan : public testing::Test {
  protected:
   Dataset rows() { return data::read_parquet(folder_.write_rows("a.parquet", 0, 100, 10)); }
 
-  // What fit() writes, changed by somebody, and what restore() reads.
+  // Changes what fit() has written, as an attacker could, and restores it.
   train::Training restore(const Dataset& dataset, const std::function<void(Json&)>& change) {
     train::Training training;
     training.trainer = "TorchTrainer";

@@ -57,7 +57,7 @@ void run_actors(int count) {
 }
 
 TEST(Stress, TenThousandTasksAndAHundredActorsLeaveNothing) {
-  // What the pool keeps, it has after this.
+  // After this, the pool has all processes that it keeps.
   std::vector<ObjectRef<int>> warm;
   for (int i = 0; i < 100; ++i) warm.push_back(remote(twice, i));
   get(warm);
@@ -111,7 +111,7 @@ void run_thousand_tasks() {
   auto shared = put(large);
   std::vector<ObjectRef<std::vector<int64_t>>> plain;
   std::vector<ObjectRef<int64_t>> nests;
-  // So many retries that only a real mistake uses them up.
+  // Enough retries that only a real error uses them up.
   TaskOptions options;
   options.max_retries = 10'000;
   for (int64_t i = 0; i < 1000; ++i) {
@@ -146,7 +146,7 @@ TEST(Stress, AThousandTasksWhileWorkersAreKilled) {
   pid_t zygote = before.empty() ? 0 : before.front();
   std::atomic<bool> done{false};
   std::atomic<int> kills{0};
-  // One kill for each result at most, so that however slow the machine is, the tasks get on.
+  // At most one kill for each result, so that the tasks make progress on a slow machine, too.
   std::thread killer([&] {
     std::mt19937 random(7);
     for (int seen = -1; !done; seen = results) {

@@ -1,5 +1,5 @@
-// libparquet exports the functions of an OpenSSL of its own; TLS between hosts must not get them,
-// nor libparquet ours.
+// libparquet exports the functions of its own OpenSSL; TLS between hosts must not use those, nor
+// may libparquet use ours.
 
 #include <dlfcn.h>
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ TEST(TlsBesideParquet, EachHasItsOwnOpenSsl) {
   EXPECT_EQ(::dlsym(RTLD_DEFAULT, "ERR_get_error"), global);  // loading ours has changed nothing
 }
 
-// Our libssl has its errors in our libcrypto: the reason of a refusal arrives.
+// Our libssl finds its errors in our libcrypto: the reason of a refusal arrives.
 TEST(TlsBesideParquet, OursCallsItself) {
   auto [left, right] = tls_pair();
   OutBuffer out;

@@ -73,7 +73,7 @@ class Training : public testing::Test {
     return std::make_unique<Program>(test_program("torch_job"), arguments, temporary_.path());
   }
 
-  // Runs it to its end; the last line that it prints.
+  // Runs it to its end, and returns the last line that it prints.
   std::string finish(Program& program) {
     std::string last;
     for (std::string line = program.read_line(); !line.empty(); line = program.read_line()) {
@@ -265,7 +265,8 @@ TEST_F(Training, ALoopThatAsksLeavesACheckpointWhenItIsStopped) {
   }
 }
 
-// As systemd, or a machine that is shut down, does it: workers, data reader and zygote first here.
+// As systemd does, or a machine that shuts down: here workers, data reader and zygote are asked
+// first.
 TEST_F(Training, ALoopThatAsksLeavesACheckpointWhenAllProcessesAreAskedToEnd) {
   std::vector<std::string> options{"--asks", "--report-every", "32", "--workers", "2"};
   auto undisturbed = start("undisturbed", options);

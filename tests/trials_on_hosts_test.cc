@@ -33,7 +33,8 @@ class TrialsOnHosts : public OnHosts {
     OnHosts::SetUp();
     std::filesystem::create_directories(temporary());
   }
-  // Of the driver and of all agents: hosts have a file system in common, apart from the results.
+  // The temporary folder of the driver and of all agents: hosts share a file system, except for the
+  // results.
   std::string temporary() const { return folder_ / "temporary"; }
   std::string experiment() const { return storage() + "/experiment"; }
 
@@ -60,7 +61,7 @@ class TrialsOnHosts : public OnHosts {
     }
     return lines;
   }
-  // What the same experiment comes to on one machine.
+  // The result of the same experiment on one machine.
   std::vector<std::string> expected(const std::string& kind = "function") {
     Running alone(program("alone", 2, 0, kind), {}, folder_ / "alone.out");
     EXPECT_EQ(alone.exit_code(), 0) << alone.said();
@@ -69,7 +70,7 @@ class TrialsOnHosts : public OnHosts {
     return results;
   }
 
-  // The hosts on which reports were made, as the journal has them. It has each report once.
+  // The hosts on which the reports in the journal were made. The journal has each report once.
   std::set<std::string> hosts_of_reports() const {
     std::set<std::string> names;
     std::map<int, int> next;
@@ -96,14 +97,14 @@ class TrialsOnHosts : public OnHosts {
     EXPECT_TRUE(eventually([&] { return std::filesystem::is_empty(temporary()); }));
   }
 
-  // A word of the first attempt of the first trial: the number of its host, or its process.
+  // A number in the output of the first trial's first attempt: its host, or its process.
   static int find(const std::string& said, const std::string& pattern) {
     std::smatch found;
     bool is_there = std::regex_search(said, found, std::regex("trial_00000 attempt 0 " + pattern));
     EXPECT_TRUE(is_there) << said;
     return is_there ? std::stoi(found[1]) : 0;
   }
-  // The first trial has gone on from a checkpoint, not further back than it must.
+  // The first trial has gone on from a checkpoint, and no further back than necessary.
   static void expect_going_on(const std::string& said, int from_report) {
     std::smatch found;
     std::regex begins("trial_00000 attempt [1-9] begins at report ([0-9]+) on n[0-9]");
@@ -111,7 +112,7 @@ class TrialsOnHosts : public OnHosts {
     EXPECT_GE(std::stoi(found[1]), from_report) << said;
   }
 
-  // From when both trials of the lost host have ended, no more run than the other host holds.
+  // Once both trials of the lost host have ended, no more run than the other host has room for.
   void expect_none_without_room() const {
     std::set<int> running;
     int lost = 0;
@@ -131,7 +132,7 @@ class TrialsOnHosts : public OnHosts {
     EXPECT_EQ(lost, 2);
   }
 
-  // When the host of the first trial is lost in the middle of it.
+  // The host of the first trial is lost in the middle of the trial.
   void expect_to_go_on_elsewhere(const std::function<void(int host)>& lose,
                                  const std::string& more = "") {
     make_hosts(3);
@@ -167,7 +168,7 @@ TEST_F(TrialsOnHosts, AsOnOneMachineWhereNothingIsShared) {
   auto results = expected();
   auto driver = start(enter_without_folder(), 2, 200);
   ASSERT_TRUE(driver->says("has made report 1 on n1")) << driver->said();
-  // Trials listen nowhere, and the driver only on the address that the others know.
+  // Trials listen on no address, and the driver only on the address that the others know.
   for (int host = 0; host < 3; ++host) {
     EXPECT_THAT(hosts_->listeners(host), Each(StartsWith(NetworkHosts::address(host) + ":")));
     for (pid_t pid : processes_named(host, "worker"))
@@ -214,7 +215,7 @@ TEST_F(TrialsOnHosts, AHostWhoseAgentIsKilledIsDoneWithout) {
   expect_no_files();
 }
 
-// Its trials may go on for a while, and report to nobody.
+// Its trials may go on for a while, but their reports go nowhere.
 TEST_F(TrialsOnHosts, AHostThatIsCutOffIsDoneWithout) {
   expect_to_go_on_elsewhere([&](int host) { hosts_->cut(host); }, ";dead_after=2;fence_after=5");
   expect_no_files();

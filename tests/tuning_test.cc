@@ -33,7 +33,7 @@ std::vector<Json> journal_of(const std::string& path) {
   return lines;
 }
 
-// Of every trial that has ended.
+// How often each trial has ended.
 std::map<int, int> completions(const std::string& journal) {
   std::map<int, int> counts;
   for (const Json& line : journal_of(journal)) {
@@ -72,14 +72,14 @@ TEST_P(Tuning, IsKilledTwentyTimesAndLosesNothing) {
     }
     last = program->read_line();
     program->wait();
-    // What it was when the driver died stays: nobody completes it again.
+    // Trials that were complete when the driver died stay so, and are not completed again.
     for (const auto& [trial, count] : completions(journal())) ASSERT_EQ(count, 1) << trial;
   }
   EXPECT_EQ(last, "done 12 0");
   EXPECT_EQ(completions(journal()).size(), 12u);
 
-  // By what the trials themselves have written: after a trial had ended, it did nothing more; and
-  // no report is missing.
+  // According to the trials' own log: after a trial had ended, it did nothing more; and no report
+  // is missing.
   std::map<std::string, std::set<int>> reports;
   std::ifstream log(storage_ / "log");
   for (std::string word, trial, n; log >> word >> trial >> n;) reports[trial].insert(std::stoi(n));
@@ -128,7 +128,7 @@ TEST_P(Tuning, CtrlCLeavesWhatIsRestored) {
 INSTANTIATE_TEST_SUITE_P(Of, Tuning, testing::Values("function", "trainer"),
                          [](const auto& info) { return std::string(info.param); });
 
-/// The same at an address; each driver is on a machine that has nothing of those before.
+/// The same at an address; each driver is on a machine without files of earlier drivers.
 class RemoteTuning : public testing::TestWithParam<const char*> {
  protected:
   RemoteTuning() : old_home_(std::getenv("HOME") ? std::getenv("HOME") : "") {}
@@ -148,15 +148,15 @@ class RemoteTuning : public testing::TestWithParam<const char*> {
     std::string counts = server_.tell("/-/counts");
     return std::stoi(counts.substr(counts.find("requests=") + 9));
   }
-  // As whoever restores it would find it.
+  // The journal as a driver that restores the experiment would find it.
   std::vector<Json> stored_journal() const {
     if (!train::RemoteRun::exists(place(), train::kFolderOfFunctions)) return {};
     TemporaryFolder folder;
     train::RemoteRun::download_journal(place(), folder.path());
     return journal_of(folder / "journal.jsonl");
   }
-  // Of a function, each checkpoint that the journal tells of is there; of a trainer, all of a run
-  // that has ended.
+  // For functions, each checkpoint in the journal is stored; for trainers, every file of a run that
+  // has ended.
   void expect_true(const std::vector<Json>& journal) const {
     std::map<int, std::set<int64_t>> told;
     std::set<int> ended;
@@ -200,7 +200,7 @@ TEST_P(RemoteTuning, IsKilledAtAnyMomentAndGoesOnElsewhere) {
     }
     last = program->read_line();
     if (WIFSIGNALED(program->wait())) ++killed;
-    // What the store says only grows, and is true.
+    // The store's journal only grows, and is true.
     auto journal = stored_journal();
     std::map<int, int> counts;
     for (const Json& line : journal)

@@ -12,7 +12,7 @@
 namespace manta {
 namespace {
 
-// Whether DuckDB has a file there.
+// Whether DuckDB has written a file in the folder.
 bool has_spilled(const std::string& folder) {
   std::error_code ignored;
   for (std::filesystem::recursive_directory_iterator it(folder, ignored), end; it != end;

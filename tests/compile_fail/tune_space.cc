@@ -6,7 +6,7 @@
 
 using namespace manta;
 
-// What a trainer has: fields with types.
+// Like a trainer's space: fields with types.
 struct Space {
   tune::Space params = {};
   tune::ScalingSpace scaling_config = {};

@@ -32,7 +32,7 @@ struct Sleeper {
   }
 };
 
-// Says who it is and what it started, then works for ever.
+// Prints its pid and what it started, then works for ever.
 void work_for_ever(const std::string& path) {
   if (::fork() == 0) ::execlp("sleep", "sleep", "1000", nullptr);
   std::ofstream(path) << ::getpid();
@@ -83,7 +83,7 @@ int no_init() {
   return 0;
 }
 
-// Init, shutdown, init again; and init twice.
+// Calls init, shutdown, init again; and init twice.
 int again(int argc, char** argv) {
   manta::init(argc, argv);
   ObjectRef<int> old = remote([] { return 1; });
@@ -151,8 +151,8 @@ rlim_t address_space() {
   return pages * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-// May have so many KiB of address space more than the program itself takes, and so may what it
-// starts: a result, or an error that says what is missing.
+// This process, and those that it starts, may have this many KiB of address space more than the
+// program itself takes: gives a result, or an error that says what is missing.
 int little_memory(int argc, char** argv) {
   if (!std::getenv("MANTA_START_FD")) {
     rlim_t bytes = address_space() + (static_cast<rlim_t>(std::atoll(argv[2])) << 10);
@@ -169,7 +169,7 @@ int little_memory(int argc, char** argv) {
   return 0;
 }
 
-// Has so much address space for a sort.
+// Has only this much address space for a sort.
 int little_memory_to_sort(int argc, char** argv) {
   manta::init(argc, argv, {.resources = {.cpus = 1}});
   rlim_t bytes = address_space() + (static_cast<rlim_t>(std::atoll(argv[2])) << 10);
@@ -205,7 +205,7 @@ int no_zygote(int argc, char** argv) {
   return 0;
 }
 
-// Its log folder has gone: no worker can start, and whoever waits for one is told.
+// Its log folder has gone: no worker can start, and tasks that wait for one fail with the reason.
 int no_workers(int argc, char** argv) {
   set_log_level(LogLevel::kOff);
   manta::init(argc, argv, {.log_folder = argv[2]});
@@ -224,7 +224,7 @@ int no_workers(int argc, char** argv) {
   return 0;
 }
 
-// Writes more than anybody reads, and goes on.
+// Writes more than its reader reads, and goes on.
 int flood(int argc, char** argv) {
   manta::init(argc, argv, {.resources = {.cpus = 2}});
   auto loud = remote([] {
@@ -275,8 +275,8 @@ int wait_policy(int argc, char** argv) {
   return 0;
 }
 
-// Tasks with all sorts of grants, one after the other and side by side; of each the process and the
-// devices that it sees.
+// Tasks with all kinds of grants, one after the other and side by side; prints for each the process
+// and the devices that it sees.
 int gpu_tasks(int argc, char** argv) {
   manta::init(argc, argv, {.resources = {.cpus = 4, .gpus = 2}});
   auto task = [](double gpus) {
@@ -314,7 +314,7 @@ int chatter(int argc, char** argv) {
 }
 
 void outlive(const std::string& path) {
-  // A run of its own: the driver that started it has gone.
+  // A separate run: the driver that started it has gone.
   while (!std::ifstream(path + ".go")) std::this_thread::sleep_for(1ms);
   int value = get(remote([](int x) { return x + 1; }, 41));
   std::ofstream(path + ".tmp") << value << std::endl;
@@ -368,7 +368,7 @@ int main(int argc, char** argv) {
   if (mode == "chatter") return chatter(argc, argv);
   if (mode == "detached") return detached(argc, argv);
   if (mode == "after_zygote") return after_zygote(argc, argv);
-  manta::init(argc, argv);  // what a worker of "no mode" comes through
+  manta::init(argc, argv);  // where a worker of "no mode" goes on
   bool help = mode == "--help";
   (help ? std::cout : std::cerr) << "usage: driver <mode>, one of those in the source; not '"
                                  << mode << "'\n";

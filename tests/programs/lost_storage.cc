@@ -3,9 +3,9 @@
 //
 //   lost_storage <folder> <loss> <loop> [max_failures]
 //
-// The folder gets a small disk of its own, in a mount namespace of this process. Prints how fit()
-// ended, in a line that begins with "failed" or "finished", and then how the run ends that is
-// restored once the storage is there again: "restored", and what it went on from.
+// The folder gets its own small disk, in a mount namespace of this process. Prints how fit() ended,
+// in a line that begins with "failed" or "finished", and then how the run ends that is restored
+// once the storage is there again: "restored", and what it went on from.
 
 #include <manta/manta.h>
 #include <sched.h>
@@ -21,7 +21,7 @@ using namespace manta;
 namespace {
 
 constexpr int kReports = 12;
-constexpr int64_t kLossAt = 3;  // the report after which it happens
+constexpr int64_t kLossAt = 3;  // the report after which the storage is lost
 
 void report_values(const Json& config) {
   int from = 0;
@@ -58,7 +58,7 @@ class Loses final : public Callback {
     if (report.index != kLossAt) return Decision::go_on();
     const char* path = folder_.c_str();
     bool done = true;
-    if (loss_ == "read-only") {  // what is open stays so, as when the server of a share says so
+    if (loss_ == "read-only") {  // open files stay open, as when a server makes its share read-only
       done = ::mount(path, path, nullptr, MS_BIND, nullptr) == 0 &&
              ::mount(nullptr, path, nullptr, MS_BIND | MS_REMOUNT | MS_RDONLY, nullptr) == 0;
     } else if (loss_ == "covered") {
@@ -74,7 +74,7 @@ class Loses final : public Callback {
     if (loss_ == "read-only" || loss_ == "covered") ::umount2(path, MNT_DETACH);
     if (loss_ == "full") ::mount(nullptr, path, nullptr, MS_REMOUNT, "size=16m");
     if (loss_ == "moved") {
-      std::filesystem::remove_all(folder_ + "/run");  // what a worker was writing at that moment
+      std::filesystem::remove_all(folder_ + "/run");  // files that a worker was just writing
       std::filesystem::rename(folder_ + "/run.away", folder_ + "/run");
     }
     if (loss_ == "never-writable") ::mount(nullptr, path, nullptr, MS_REMOUNT, nullptr);

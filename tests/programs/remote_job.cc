@@ -1,6 +1,5 @@
-// A driver whose run is at an address, for tests that kill it:
-// `remote_job start <storage> <batches>` and `remote_job restore <run> <workers>`. Prints what
-// comes of it as JSON.
+// A driver whose run is at an address, for tests that kill it: `remote_job start <storage>
+// <batches>` and `remote_job restore <run> <workers>`. Prints the result as JSON.
 
 #include <arrow/api.h>
 #include <manta/manta.h>

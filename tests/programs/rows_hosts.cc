@@ -1,8 +1,8 @@
 // Reads rows on several nodes, without a framework, so that workers need no connection with each
 // other:
 //   rows_hosts <storage> <name> <data.parquet> <workers> auto|always|never [pause in ms]
-// Each rank prints with every report how many rows it took since the one before, their sum and the
-// sum of their squares. A report that is made again after a failure has the same rows.
+// With every report, each rank prints how many rows it took since the report before, their sum and
+// the sum of their squares. A report that is made again after a failure has the same rows.
 
 #include <arrow/api.h>
 #include <manta/manta.h>

@@ -66,7 +66,7 @@ int main(int argc, char** argv) try {
     std::cout << "ended" << std::endl;
     return 0;
   }
-  // Whoever is first chooses the port.
+  // The first program chooses the port.
   if (what == "detached" && argc == 4) {
     serve::start({.detached = true, .name = argv[2], .http = {.port = 0}});
     deployment.deploy<Sum>(Checkpoint::from_directory(argv[3]));

@@ -1,4 +1,4 @@
-// A program without symbols, as people ship them. Prints what its functions give in other
+// A program without symbols, as users ship them. Prints the results of its functions in other
 // processes.
 
 #include <arrow/api.h>

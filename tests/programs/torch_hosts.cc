@@ -1,8 +1,8 @@
 // Training on several nodes, for tests that lose some of them on the way:
 //   torch_hosts <storage> <name> <data.parquet> <workers> [options]
-// The driver's node has `--cpus` CPUs. Deterministic: whatever happens on the way, and on however
-// many nodes the workers are, it ends with the same parameters but for rounding, and every row has
-// been used once in every epoch, which it prints, and so is the list of its reports.
+// The driver's node has `--cpus` CPUs. It is deterministic: whatever happens on the way, and on
+// however many nodes the workers are, it ends with the same parameters except for rounding, and has
+// used every row once in every epoch. It prints that, and the list of its reports.
 
 #include <manta/manta.h>
 #include <manta/torch.h>
@@ -40,7 +40,7 @@ const bool may_start = [] {
   return true;
 }();
 
-// Of all ranks.
+// The sums over all ranks.
 std::vector<int64_t> sum(std::vector<int64_t> own) {
   auto group = train::get_process_group();
   std::vector<torch::Tensor> tensors = {torch::tensor(own, torch::kInt64)};

@@ -59,7 +59,7 @@ void loop(const Json& config) {
       if (step % config.at("report-every").get<int64_t>() != 0 && !stops) continue;
       Json metrics = {{"step", step}, {"loss", loss.item<double>()}};
       train::report(metrics, TorchCheckpoint::from_model(model, optimizer).set("step", step));
-      // What happens to the weights now must not show in the file.
+      // Changes of the weights from now on must not show in the file.
       if (config.at("mutate")) {
         torch::NoGradGuard no_grad;
         for (auto& parameter : model->parameters()) parameter.add_(1000);
@@ -69,7 +69,7 @@ void loop(const Json& config) {
   }
 }
 
-// A disk of its own that is soon full.
+// Uses its own disk, which is soon full.
 void use_small_disk(const std::string& path, const std::string& size) {
   std::filesystem::create_directories(path);
   if (::unshare(CLONE_NEWNS) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) {
@@ -83,7 +83,7 @@ void use_small_disk(const std::string& path, const std::string& size) {
   }
 }
 
-// Prints what fit() and the others say without manta::init.
+// Prints the errors of fit() and other functions without manta::init.
 int without_init() {
   auto say = [](auto call) {
     try {

@@ -3,7 +3,7 @@
 // Goes on with the experiment if there is one. Every trial prints where it is:
 //   "trial_00003 attempt 1 begins at report 4 on n2 (pid 4711)"
 //   "trial_00003 attempt 1 has made report 4 on n2"
-// At the end a line for each trial has what it has come to, which is the same wherever it ran.
+// At the end it prints a line with each trial's result, which is the same wherever the trial ran.
 
 #include <manta/manta.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ using namespace manta;
 
 namespace {
 
-// More than two parts of a file that travels.
+// More bytes than two parts of a transferred file.
 std::string bytes_of(int64_t n) {
   std::string bytes(2'500'000, '\0');
   for (size_t i = 0; i < bytes.size(); ++i)
@@ -49,7 +49,7 @@ class State final : public CheckpointSource {
   int64_t n_;
 };
 
-// Throws if it is not as it was written.
+// Throws if the content has changed.
 Json state_of(const Checkpoint& checkpoint) {
   Json state = Json::parse(text_of(checkpoint.file("state/state.json")));
   bool same = text_of(checkpoint.file("state/bytes")) == bytes_of(state.at("n")) &&

@@ -1,4 +1,5 @@
-// An experiment that tests kill: however often, each of its trials must be completed once.
+// An experiment that tests kill: however often that happens, each of its trials must be completed
+// once.
 //
 //   tune_job <storage> function|trainer <log>
 //

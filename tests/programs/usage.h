@@ -4,9 +4,9 @@
 #include <iostream>
 #include <optional>
 
-/// What main returns at once: nothing if there are `least` to `most` arguments, and the first is no
-/// option. Else the usage is printed; it is no mistake to ask for it with --help. Call it after
-/// manta::init, which does not return in workers.
+/// The value that main should return at once; nothing if there are `least` to `most` arguments, and
+/// the first is not an option. Otherwise it prints the usage; asking for it with --help is not an
+/// error. Call it after manta::init, which does not return in workers.
 inline std::optional<int> usage(int argc, char** argv, const char* text, int least, int most) {
   int given = argc - 1;
   bool option = given > 0 && std::strncmp(argv[1], "-", 1) == 0;

@@ -13,7 +13,7 @@
 
 using namespace manta;
 
-// The file is gone when the driver's input is.
+// The file is removed when the driver's input ends.
 void hold(const std::string& path) {
   while (::access(path.c_str(), F_OK) == 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));

@@ -79,7 +79,7 @@ std::shared_ptr<arrow::RecordBatch> as_it_is(const std::shared_ptr<arrow::Record
   return batch;
 }
 
-// A folder of its own, which goes with it.
+// A temporary folder, which the destructor removes.
 class ScratchFolder {
  public:
   ScratchFolder() {
@@ -114,7 +114,7 @@ int64_t stream(const Dataset& all, int64_t rows) {
   return rows;
 }
 
-// Rows of 8 KB. A thread of Arrow's writes, whose memory is not that of the reader.
+// Rows of 8 KB. Arrow writes on a separate thread, whose memory does not count for the reader.
 int64_t row_group(int64_t rows) {
   ScratchFolder folder;
   constexpr int64_t kWidth = 8'192, kAtATime = 4'096;
@@ -160,7 +160,7 @@ int64_t row_group(int64_t rows) {
   return rows;
 }
 
-constexpr int64_t kHotOf = 10;        // one row in so many has the hot key
+constexpr int64_t kHotOf = 10;        // one row in this many has the hot key
 constexpr int64_t kPartners = 4;      // of each key, on the right
 constexpr int64_t kRowsOfAKey = 100;  // on the left, of the others
 

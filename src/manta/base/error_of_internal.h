@@ -8,7 +8,7 @@
 
 namespace manta {
 
-/// For tests: the Error that `f` throws. A failure of the test if it throws none.
+/// For tests: the Error that `f` throws. The test fails if `f` throws none.
 template <class F>
 Error error_of(F&& f) {
   try {

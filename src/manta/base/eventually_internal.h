@@ -6,9 +6,9 @@
 
 namespace manta {
 
-/// For tests: waits until the condition holds, far longer than that ever takes. Whether it did, be
-/// it for a moment only. A shorter `within` is for what the documents promise a time for, and
-/// generous even so.
+/// For tests: waits until the condition holds, and returns whether it did, even if only for a
+/// moment. The default is far longer than any condition takes. Give a shorter `within` only where
+/// the documents promise a time, and be generous even then.
 inline bool eventually(const std::function<bool()>& condition,
                        std::chrono::seconds within = std::chrono::seconds(50)) {
   auto end = std::chrono::steady_clock::now() + within;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kSignals[] = {SIGINT, SIGTERM};
 
-// What the handler uses. It only runs while the owner below has it installed.
+// What the handler uses. It runs only while the owner below has it installed.
 std::atomic<int> signals_seen = 0;
 std::atomic<int> wake_fd = -1;
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler takes no lock");
@@ -37,7 +37,7 @@ void on_signal(int signal) {
   errno = error;
 }
 
-/// Has the signals while there are listeners. One a process.
+/// Handles the signals while there are listeners. There is one in each process.
 class Owner {
  public:
   uint64_t add(std::function<void()> listener) {
@@ -45,7 +45,7 @@ class Owner {
     if (!thread_.joinable()) take();
     std::lock_guard lock(mutex_);
     listeners_[++last_].call = std::move(listener);
-    if (signals_seen > 0) tell(listeners_[last_]);  // others are ending; so is this
+    if (signals_seen > 0) tell(listeners_[last_]);  // the signal came before it was added
     return last_;
   }
 
@@ -89,7 +89,7 @@ class Owner {
     for (int i = 0; i < 2; ++i) {
       struct sigaction now {};
       ::sigaction(kSignals[i], nullptr, &now);
-      // The program may have installed one of its own meanwhile.
+      // The program may have installed its own handler meanwhile.
       if (now.sa_handler == on_signal) ::sigaction(kSignals[i], &actions_before[i], nullptr);
     }
   }

@@ -6,14 +6,14 @@
 namespace manta {
 
 /// Ctrl-C (SIGINT) and SIGTERM, for work that can stop in order. While any listener lives, the
-/// first signal is told to all of them instead of ending the program; a second one does what it
-/// would have done without them. When the last listener goes, the program's own handlers are back.
+/// first signal goes to all of them instead of ending the program; a second signal does what it
+/// would have done without listeners. When the last listener goes, the program's own handlers are
+/// restored.
 class InterruptListener {
  public:
-  /// `on_interrupt` is called on a thread of its own, once; it must be short
-  /// and make or destroy no listener. If there has been a signal already, and others that heard of
-  /// it have not gone yet, it is called at once. Throws Error(kResources) if there can be no such
-  /// thread.
+  /// `on_interrupt` is called on a thread of its own, once; it must be short and must not make or
+  /// destroy a listener. If there has been a signal already, and listeners that were told of it
+  /// still live, it is called at once. Throws Error(kResources) if that thread cannot be started.
   explicit InterruptListener(std::function<void()> on_interrupt);
   ~InterruptListener();  ///< It is not called any more.
   InterruptListener(const InterruptListener&) = delete;

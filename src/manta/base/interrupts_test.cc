@@ -33,19 +33,19 @@ TEST_F(InterruptsTest, EveryListenerHearsOfTheFirstSignal) {
   {
     InterruptListener first([&] { ++a; });
     auto second = std::make_unique<InterruptListener>([&] { ++b; });
-    second.reset();  // what is left goes on listening
+    second.reset();  // the first listener goes on listening
     InterruptListener third([&] { ++b; });
     ::raise(SIGINT);
     EXPECT_TRUE(eventually([&] { return a == 1 && b == 1; }));
     EXPECT_EQ(own_calls, 0);
-    ::raise(SIGINT);  // a second one is the program's
+    ::raise(SIGINT);  // the second signal goes to the program's handler
     EXPECT_EQ(own_calls, 1);
   }
   EXPECT_EQ(a, 1);
   EXPECT_EQ(b, 1);
 }
 
-TEST_F(InterruptsTest, WhoComesWhileOthersAreEndingHearsOfItToo) {
+TEST_F(InterruptsTest, AListenerAddedAfterTheSignalIsToldToo) {
   std::atomic<int> a = 0, b = 0;
   InterruptListener first([&] { ++a; });
   ::raise(SIGINT);

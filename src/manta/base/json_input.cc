@@ -10,8 +10,8 @@ namespace {
 
 constexpr size_t kShownBytes = 80;
 
-// Makes the value while nlohmann's parser, which is not recursive, reads the text: so nothing is
-// made that exceeds a limit.
+// Makes the value while nlohmann's parser, which is not recursive, reads the text, so that no value
+// exceeds a limit.
 class Builder {
  public:
   Builder(const std::string& what, const JsonLimits& limits) : what_(what), limits_(limits) {}
@@ -36,7 +36,7 @@ class Builder {
   }
 
   bool parse_error(size_t, const std::string&, const Json::exception& error) {
-    // Behind nlohmann's own number of the error: "... line 1, column 5: syntax error ..."
+    // The text after nlohmann's own error number: "... line 1, column 5: syntax error ..."
     std::string text = error.what();
     size_t begin = text.find("] ");
     fail("is not JSON: " + (begin == std::string::npos ? text : text.substr(begin + 2)));
@@ -74,7 +74,7 @@ class Builder {
   const std::string& what_;
   const JsonLimits& limits_;
   Json root_;
-  std::vector<Json*> open_;  // from the root to the one that is being filled
+  std::vector<Json*> open_;  // from the root to the value that is being filled
   Json* next_ = nullptr;     // the place of the last key's value
   size_t values_ = 0;
 };

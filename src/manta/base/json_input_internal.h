@@ -12,11 +12,11 @@
 
 namespace manta {
 
-/// How much of a JSON text that somebody else may have written is taken.
+/// Limits for a JSON text from an untrusted writer.
 struct JsonLimits {
   size_t bytes = size_t{16} << 20;
   /// Arrays and objects inside each other. Copying, printing and reading values is recursive: a
-  /// text of brackets only would use up the stack.
+  /// text of nothing but brackets would use up the stack.
   int depth = 100;
   size_t values = 4'000'000;  ///< A value of one byte may take a hundred in memory.
 };
@@ -27,13 +27,13 @@ struct JsonLimits {
 Json parse_json(std::string_view text, const std::string& what, const JsonLimits& limits = {});
 
 /// Throws Error(kInvalidArgument) if `json` has more levels than parse_json would take: what is
-/// written must be readable. Never goes deeper itself.
+/// written must be readable. It never recurses deeper than that limit itself.
 void check_depth(const Json& json, const std::string& what, int depth = JsonLimits().depth);
 
-/// Whether all texts and keys in it are UTF-8. Others cannot be written as JSON.
+/// Whether all texts and keys in it are UTF-8. JSON cannot hold any other text.
 bool is_utf8(const Json& json);
 
-/// What fields are read of, for errors.
+/// The document whose fields are read, for error messages.
 struct JsonDocument {
   JsonDocument(std::string document, ErrorKind error_kind = ErrorKind::kCorrupt)  // NOLINT
       : name(std::move(document)), kind(error_kind) {}
@@ -49,23 +49,23 @@ struct JsonDocument {
 std::string readable_text(const Json& json, const std::string& what, const std::string& advice,
                           const JsonLimits& limits = {}, int indent = -1);
 
-/// How many values there are, each array and object counted with what is in it.
+/// The number of values: each array and object counts as one, plus the values in it.
 size_t count_values(const Json& json);
 
 namespace internal {  // public headers name it
 
-/// The fields of an object that may hold anything. What is missing, of another type or out of range
-/// is an Error of the document's kind that names the document, the field, its value and what was
-/// expected. Holds a reference to the object.
+/// The fields of an object that may hold anything. A field that is missing, of another type or out
+/// of range is an Error of the document's kind that names the document, the field, its value and
+/// what was expected. Holds a reference to the object.
 class JsonFields {
  public:
   JsonFields(const Json& object, JsonDocument document, std::string path = "");
 
   bool has(const std::string& key) const { return object_.contains(key); }
   const Json& any(const std::string& key) const;
-  /// Whole numbers only; 3.0 is none.
+  /// Whole numbers only; 3.0 is not one.
   int64_t integer(const std::string& key, int64_t least, int64_t most) const;
-  /// Any of 64 bits that is not negative.
+  /// Any 64-bit number that is not negative.
   uint64_t unsigned_integer(const std::string& key) const;
   /// Finite.
   double number(const std::string& key, double least, double most) const;

@@ -72,7 +72,7 @@ TEST(JsonInputTest, WhatIsWrittenIsReadAgain) {
       {good, {.values = 5}, "it has more than 5 values, so it would not be read again: less"},
       {good, {.bytes = text.size() - 1}, "bytes; at most"},
       {good, {.depth = 1}, "it has more than 1 arrays and objects inside each other"},
-      // They become the same when they are replaced.
+      // Both keys become the same when their bytes are replaced.
       {{{"\xff", 1}, {"\xfe", 2}}, {}, "twice in one object"},
   };
   for (const auto& one : cases) {

@@ -8,7 +8,7 @@ namespace manta {
 
 /// The number, or "inf", "-inf" or "nan": JSON has no numbers for these, and would hold null.
 Json encode_number(double value);
-/// What `encode_number` made; nothing if it is something else.
+/// The number that `encode_number` encoded; nothing if `json` is something else.
 std::optional<double> decode_number(const Json& json);
 
 }  // namespace manta

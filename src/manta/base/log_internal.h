@@ -6,7 +6,7 @@
 
 namespace manta {
 
-/// Each writes one line to standard error, with the time and the level. Any thread may call.
+/// Each writes one line to standard error, with the time and the level. Any thread may call them.
 void log_debug(const std::string& message);
 void log_info(const std::string& message);
 void log_warning(const std::string& message);

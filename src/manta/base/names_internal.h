@@ -1,8 +1,8 @@
 #pragma once
 
-/// Manta's own code uses by their short names what the public headers need and keep out of users'
-/// way: a user's program that says `using namespace manta` may have a Frame, a Clock or a Value of
-/// its own.
+/// Short names, for Manta's own code, of types that the public headers need but keep in a namespace
+/// of their own: a user's program that says `using namespace manta` may have its own Frame, Clock
+/// or Value.
 namespace manta {
 namespace internal {}
 using namespace internal;

@@ -11,7 +11,7 @@
 
 namespace manta {
 
-/// Where what happened waits for the thread that decides. Any thread may push.
+/// Holds events until the thread that decides takes them. Any thread may push.
 template <class T>
 class Queue {
  public:
@@ -20,7 +20,7 @@ class Queue {
     items_.push_back(std::move(item));
     changed_.notify_one();
   }
-  /// The next thing; nothing when the deadline has passed.
+  /// The next element; nothing when the deadline has passed.
   std::optional<T> pop(Deadline deadline) {
     std::unique_lock lock(mutex_);
     auto there_is_one = [&] { return !items_.empty(); };

@@ -17,7 +17,7 @@ TEST(Queue, GivesWhatWasPushedInItsOrder) {
   EXPECT_FALSE(queue.pop(Deadline::after(1ms)));
 }
 
-TEST(Queue, WakesWhoWaits) {
+TEST(Queue, WakesAWaitingThread) {
   Queue<int> there, back;
   std::thread echo([&] {
     while (int item = *there.pop(Deadline::never())) back.push(item);

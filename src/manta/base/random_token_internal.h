@@ -5,10 +5,10 @@
 
 namespace manta {
 
-/// 32 bytes that nobody can guess.
+/// 32 random bytes that cannot be guessed.
 std::string random_token();
 
-/// Compares without telling by the time it takes where they differ.
+/// Compares in constant time: the time does not tell where they differ.
 bool same_secret(std::string_view a, std::string_view b);
 
 }  // namespace manta

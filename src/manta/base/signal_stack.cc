@@ -6,7 +6,8 @@
 namespace manta {
 namespace {
 
-// Below the stack: a handler that needs more ends the process, and writes over nobody's memory.
+// A guard below the stack: a handler that needs more stack ends the process instead of writing over
+// other memory.
 constexpr size_t kGuard = 64 << 10;
 
 }  // namespace

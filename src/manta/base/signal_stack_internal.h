@@ -4,10 +4,11 @@
 
 namespace manta {
 
-/// A stack for this thread's signal handlers, for as long as this lives: what overflows the
-/// thread's own stack can be reported only from another (crash_handler.cc of core does). It costs
-/// 256 KiB of addresses, and no memory before a handler runs. A thread that has such a stack
-/// already, of a sanitizer or of the user's, keeps it; one that cannot get it goes without.
+/// A stack for this thread's signal handlers, for as long as this lives: an overflow of the
+/// thread's own stack can be reported only from another stack (core's crash_handler.cc does that).
+/// It costs 256 KiB of addresses, and no memory before a handler runs. A thread that already has
+/// such a stack, from a sanitizer or from the user, keeps it. A thread that cannot get one runs
+/// without it.
 class SignalStack {
  public:
   /// Enough for the kernel's own frame (8 KB with all vector registers) and the unwinder.

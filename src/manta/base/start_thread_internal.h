@@ -10,14 +10,14 @@
 
 namespace manta {
 
-/// What this process may have at most, as far as there are limits: "limits of this process: 88 MiB
-/// of address space (ulimit -v), 100 processes and threads (ulimit -u)". For messages when
-/// something could not be had.
+/// The limits of this process, if it has any: "limits of this process: 88 MiB of address space
+/// (ulimit -v), 100 processes and threads (ulimit -u)". For messages when the system refused
+/// something.
 std::string describe_limits();
 
-/// A thread, or Error(kResources) that says which one could not be had, and why. `what` completes
-/// "starting ...". All threads that may run users' code start here: each has a SignalStack, without
-/// which nothing is known of an overflow of its stack.
+/// Starts a thread, or throws Error(kResources) that says which thread could not be started, and
+/// why. `what` completes "starting ...". All threads that may run users' code start here: each gets
+/// a SignalStack, without which an overflow of its stack could not be reported.
 template <class F>
 std::thread start_thread(const std::string& what, F function) {
   try {

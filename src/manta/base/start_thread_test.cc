@@ -20,13 +20,13 @@ TEST(StartThread, RunsTheFunction) {
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which need address space
 TEST(StartThread, SaysWhichThreadCouldNotBeHadAndWhatTheLimitsAre) {
-  // In a process of its own, which has no address space left for a stack.
+  // Runs in a child process, which has no address space left for a stack.
   pid_t pid = ::fork();
   if (pid == 0) {
     rlimit none{1 << 20, 1 << 20};
     ::setrlimit(RLIMIT_AS, &none);
     Error error = error_of([] {
-      // The first may get the stack of one that has ended.
+      // The first threads may get the stacks of threads that have ended.
       for (int i = 0; i < 100; ++i) start_thread("the hub's thread", [] { ::pause(); }).detach();
     });
     EXPECT_EQ(error.kind(), ErrorKind::kResources);

@@ -15,8 +15,10 @@
 namespace manta {
 namespace {
 
-constexpr size_t kSafeWrite = 4096;  // poll(2) says of a pipe that it takes so much at once
-// For somebody else's lines. Who writes past us may be held up for longer, by a stopped terminal.
+constexpr size_t kSafeWrite = 4096;  // a pipe that poll(2) calls writable takes this many bytes at
+                                     // once
+// How long to wait while another thread writes its lines. A stopped terminal may hold up
+// AboveStatusLines for longer.
 constexpr std::chrono::milliseconds kPatience{100};
 constexpr std::chrono::milliseconds kPause{2};
 
@@ -26,7 +28,7 @@ struct StatusArea {
   std::map<uint64_t, std::string> lines;  // by the number of their owners
   uint64_t next_number = 0;
   size_t shown = 0;      // rows
-  bool in_line = false;  // what was written last has no end yet
+  bool in_line = false;  // the last line written has no line end yet
 };
 
 StatusArea& status_area() {
@@ -50,7 +52,7 @@ size_t write_now(const char* bytes, size_t size) {
   if (::poll(&standard_error, 1, 0) != 1) return 0;
   ssize_t written = ::write(STDERR_FILENO, bytes, size);
   if (written >= 0) return static_cast<size_t>(written);
-  return errno == EAGAIN || errno == EINTR ? 0 : size;  // closed: nobody wants to see it
+  return errno == EAGAIN || errno == EINTR ? 0 : size;  // closed: drop it
 }
 
 bool write_now(const std::string& text) {
@@ -68,7 +70,7 @@ void clear(StatusArea& area) {
   if (area.shown > 0 && write_now(erasing(area.shown))) area.shown = 0;
 }
 
-// Half of the terminal at most, so that lines above them can be read.
+// At most half of the terminal, so that the lines above stay readable.
 std::vector<std::string> rows_of(const StatusArea& area) {
   TerminalSize terminal = terminal_size();
   size_t room = std::max<size_t>(1, terminal.rows / 2);
@@ -94,7 +96,7 @@ void draw(StatusArea& area) {
   if (write_now(text)) area.shown = rows.size();
 }
 
-// Up to the end of a line, if there is one so near.
+// Ends at a line end, if there is one within the chunk.
 size_t next_chunk(const std::string& lines, size_t begin) {
   size_t size = std::min(kSafeWrite, lines.size() - begin);
   size_t end = lines.rfind('\n', begin + size - 1);

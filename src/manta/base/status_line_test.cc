@@ -33,7 +33,7 @@ class Terminal {
     ::close(main_);
   }
 
-  /// The next that was written, as long as `expected` is.
+  /// Expects that the next bytes written are `expected`.
   void expect(const std::string& expected) {
     std::string text;
     pollfd output{main_, POLLIN, 0};
@@ -129,7 +129,7 @@ TEST(StatusLineTest, EveryOwnerHasALine) {
   }
 }
 
-TEST(StatusLineTest, WhatNobodyReadsIsNotWaitedFor) {
+TEST(StatusLineTest, DoesNotWaitForAReader) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   int old = ::dup(STDERR_FILENO);

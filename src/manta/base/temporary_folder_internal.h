@@ -9,7 +9,7 @@
 
 namespace manta {
 
-/// For tests and benchmarks: a folder of their own, removed with everything in it.
+/// For tests and benchmarks: a temporary folder; the destructor removes it with everything in it.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -25,7 +25,7 @@ class TemporaryFolder {
 
   const std::string& path() const { return path_; }
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-  /// Names of what is in it.
+  /// The names of its entries.
   std::vector<std::string> entries() const {
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(path_)) {

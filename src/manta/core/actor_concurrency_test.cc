@@ -37,7 +37,7 @@ class Meeting {
     changed_.notify_all();
     return changed_.wait_for(lock, kPatience, [&] { return open_; });
   }
-  /// Returns once so many are there.
+  /// Returns once `count` calls are there.
   bool are_there(int count) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, kPatience, [&] { return here_ >= count; });
@@ -214,7 +214,7 @@ TEST(ActorConcurrency, ACallThatWaitsLendsTheCpusThoughAnotherGoesOn) {
   auto goes_on = meeting.call<&Meeting::wait_outside>();
   EXPECT_EQ(get(meeting.call<&Meeting::get_from_task>(1), kPatience), 2);
   EXPECT_TRUE(get(goes_on, kPatience));
-  // And takes them back.
+  // Afterwards the actor takes its CPUs back.
   EXPECT_EQ(available_resources().cpus, 0);
 }
 

@@ -391,7 +391,7 @@ TEST(ActorGroup, StartsAllOrNone) {
   auto group = actor_group<Counter>({{.resources = one}, {.resources = one}}, 5);
   auto values = std::vector{group[0].call<&Counter::value>(), group[1].call<&Counter::value>()};
   EXPECT_THAT(why_waits(values[0]), HasSubstr("waits for the start of"));
-  EXPECT_EQ(available_resources().cpus, 1);  // it has not taken the one that is free
+  EXPECT_EQ(available_resources().cpus, 1);  // it has not taken the free CPU
   kill(holder);
   EXPECT_EQ(get(values, kPatience), (std::vector{5, 5}));
   EXPECT_EQ(available_resources().cpus, 0);

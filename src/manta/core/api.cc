@@ -1,4 +1,4 @@
-// What the templates of the public headers call.
+// The functions that the templates of the public headers call.
 
 #include <algorithm>
 
@@ -23,7 +23,7 @@ void check_possible(Client& client, const std::vector<TaskSpec>& specs, const st
 }
 
 void check_request(const TaskSpec& spec, Client& client) {
-  // The hot path pays for no name: only a request that is about to fail is described.
+  // The hot path makes no names: only a request that is about to fail is described.
   KnownPossible& known = client.known_possible();
   bool good = spec.labels.empty()
                   ? is_valid(spec.resources) && is_possible(spec.resources, *client.most())

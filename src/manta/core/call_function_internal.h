@@ -5,8 +5,8 @@
 
 namespace manta {
 
-/// Calls a function that another process named, in this one, with serialised arguments. Returns
-/// what it returned, serialised, and throws what it threw; Error as resolve_function.
+/// Calls, in this process, a function that another process named, with serialised arguments.
+/// Returns its serialised result and throws what it throws; Error as resolve_function.
 Value call_function(const Function& function, const Value& arguments);
 
 }  // namespace manta

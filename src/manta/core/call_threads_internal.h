@@ -12,26 +12,27 @@
 
 namespace manta {
 
-/// The threads of an actor with a max_concurrency over 1. Each takes the call that was added first,
-/// runs it to its end, and takes the next. So of those that were added and have not ended, the
-/// first are under way, at most as many as there are threads.
+/// The threads of an actor with a max_concurrency over 1. Each thread takes the oldest call that
+/// waits, runs it to its end, and takes the next. So at any time the calls under way are the oldest
+/// of those that have not ended, at most one for each thread.
 class CallThreads {
  public:
-  /// `run` must not throw. `set_waiting` is told when the first of the threads begins to wait, and
-  /// when none waits any more; never by two threads at a time. Throws Error(kResources) if the
-  /// threads cannot be had, all of them.
+  /// `run` must not throw. `set_waiting` is called when the first of the threads begins to wait,
+  /// and when none waits any more; never by two threads at a time. Throws Error(kResources) unless
+  /// all threads can be started.
   CallThreads(int count, std::function<void(Run&)> run, std::function<void(bool)> set_waiting);
-  /// finish().
+  /// Calls finish().
   ~CallThreads();
   CallThreads(const CallThreads&) = delete;
 
   void add(Run call);
-  /// Takes it back; false if it has begun, or is not known.
+  /// Takes the call back; false if it has begun, or is not known.
   bool remove(ObjectId id);
-  /// Returns when every call that was added has ended. None may be added any more.
+  /// Returns when every call that was added has ended. No call may be added after this.
   void finish();
 
-  /// Around a wait of a call for other processes. False if the calling thread is none of these.
+  /// Mark the time in which a call waits for other processes. False if the calling thread is not
+  /// one of these threads.
   bool begin_wait();
   bool end_wait();
 
@@ -47,7 +48,7 @@ class CallThreads {
   std::deque<Run> calls_;
   bool finishing_ = false;
 
-  std::mutex waiting_mutex_;  // guards what follows, and is held while somebody is told
+  std::mutex waiting_mutex_;  // guards what follows, and is held while `set_waiting` runs
   int waiting_ = 0;
 
   std::vector<std::thread> threads_;

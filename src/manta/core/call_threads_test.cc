@@ -84,7 +84,7 @@ TEST(CallThreadsTest, TellsWhenTheFirstWaitsAndWhenNoneDoes) {
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which need address space
 TEST(CallThreadsTest, AllThreadsOrNone) {
-  // In a process of its own, which has address space for some of the stacks only.
+  // Runs in a child process, which has address space for only some of the stacks.
   pid_t pid = ::fork();
   if (pid == 0) {
     rlimit little{size_t{4} << 30, size_t{4} << 30};

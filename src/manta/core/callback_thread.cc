@@ -10,7 +10,7 @@ namespace manta {
 
 CallbackThread::~CallbackThread() {
   finish();
-  if (thread_.joinable()) thread_.detach();  // it is this one, and ends next
+  if (thread_.joinable()) thread_.detach();  // it is the calling thread, which ends next
 }
 
 void CallbackThread::start() {
@@ -49,7 +49,7 @@ void CallbackThread::run(Calls& calls) {
     } catch (...) {
       log_error("a callback of on_ready threw something that is no std::exception");
     }
-    call = nullptr;  // what it holds goes without the lock
+    call = nullptr;  // destroys what the call holds without the lock
     lock.lock();
   }
 }

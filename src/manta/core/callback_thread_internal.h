@@ -14,20 +14,20 @@ namespace manta {
 class CallbackThread {
  public:
   CallbackThread() = default;
-  ~CallbackThread();  ///< As `finish`.
+  ~CallbackThread();  ///< Calls `finish`.
   CallbackThread(const CallbackThread&) = delete;
   CallbackThread& operator=(const CallbackThread&) = delete;
 
-  /// Throws Error(kResources) if the thread cannot be had; later calls of `add` then find it.
+  /// Starts the thread, for later calls of `add`. Throws Error(kResources) if it cannot be started.
   void start();
-  /// After `start`. What it throws is logged.
+  /// Call it after `start`. An exception of `call` is logged.
   void add(std::function<void()> call);
-  /// Returns when everything that was added has been called and the thread has ended; on the thread
-  /// itself, at once. What is added later is not called.
+  /// Returns when all functions that were added have been called and the thread has ended; on the
+  /// thread itself, it returns at once. Functions that are added later are not called.
   void finish();
 
  private:
-  // Also the thread's: the last call may be what ends this object.
+  // The thread owns it, too: the last call may destroy this object.
   struct Calls {
     std::mutex mutex;
     std::condition_variable changed;

@@ -15,7 +15,7 @@ TEST(CallbackThreadTest, CallsInOrderAndFinishesWhatIsLeft) {
   std::vector<int> called;
   CallbackThread thread;
   thread.start();
-  thread.start();  // there is one
+  thread.start();  // it has started already
   for (int i = 0; i < 3; ++i) thread.add([&, i] { called.push_back(i); });
   thread.finish();
   EXPECT_THAT(called, ElementsAre(0, 1, 2));

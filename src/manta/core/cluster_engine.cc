@@ -15,7 +15,7 @@
 namespace manta {
 namespace {
 
-constexpr std::chrono::milliseconds kLongestPause{1000};  // between two questions
+constexpr std::chrono::milliseconds kLongestPause{1000};  // between two pings
 constexpr int kLooks = 4;  // in each pause, for agents that have not answered for too long
 constexpr std::chrono::seconds kEndDeadline{10};
 constexpr std::chrono::seconds kEndAnyway{1};
@@ -38,7 +38,7 @@ std::string address_towards(const std::string& host) {
   return address;
 }
 
-// What an agent says of its node; empty if that can be.
+// Why an agent's report of its node cannot be right; empty if it can.
 std::string why_invalid(const NodeInfo& node) {
   bool named = !node.host.empty() && node.host.size() <= 255 &&
                std::all_of(node.host.begin(), node.host.end(),
@@ -54,12 +54,12 @@ std::string why_invalid(const NodeInfo& node) {
   return "";
 }
 
-// A detached process outlives the run, and its log is a file of its own machine.
+// A detached process outlives the run, and its log is a file of the machine where it runs.
 bool is_log_of_driver(const ProcessSpec& spec) {
   return !spec.log_path.empty() && spec.detached_call.empty();
 }
 
-// Not through a link: somebody else may have laid it.
+// Not through a link: another user may have made it.
 UniqueFd open_log_of_driver(const std::string& path) {
   return UniqueFd(
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600));
@@ -142,7 +142,7 @@ void ClusterEngine::await_nodes() {
                   said.empty() ? "" : ". What was to start them said:\n" + said));
 }
 
-// ---- Who connects
+// ---- Connections
 
 void ClusterEngine::on_first(const std::shared_ptr<AsyncChannel>& channel, Frame& frame) {
   if (frame.type == message_type<FirstWord, ReadMemory>()) {
@@ -222,9 +222,9 @@ void ClusterEngine::on_agent_frame(NodeId node, Frame& frame) {
   }
 }
 
-// What it sends may arrive although it hears nothing. Its processes find that out by themselves at
-// about the time at which the node counts as lost; told before that, it would be two losses, and
-// what they did would be started again just there.
+// An agent may be able to send although it hears nothing. Its processes notice that at about the
+// time at which the node counts as lost. If their ends were reported before that, they would count
+// as two losses, and their work would be started again on this same node.
 bool ClusterEngine::is_silent(const Agent& agent) const {
   return Clock::now() - agent.heard > 3 * ping_pause() / 2;
 }
@@ -234,7 +234,7 @@ std::chrono::milliseconds ClusterEngine::ping_pause() const {
                     kLongestPause);
 }
 
-// Nothing else shows that it hears the driver, too.
+// Only an answer shows that the agent hears the driver, too.
 void ClusterEngine::on_answer(NodeId node, Agent& agent) {
   agent.heard = Clock::now();
   for (const ProcessExit& exit : std::exchange(agent.untold, {})) {
@@ -253,8 +253,8 @@ bool ClusterEngine::is_of(NodeId node, ProcessId process) const {
 
 void ClusterEngine::look_at_agents() {
   auto now = Clock::now();
-  // While this process stood still (SIGSTOP, a machine that was paused, swapping) it heard nobody,
-  // whatever they said: that time counts against none of them.
+  // While this process stood still (SIGSTOP, a paused machine, swapping) it heard no agent, so that
+  // time counts against none of them.
   auto stood_still = std::max(now - look_due_, Clock::duration::zero());
   const auto pause = ping_pause() / kLooks;
   look_due_ = now + pause;
@@ -334,12 +334,13 @@ std::vector<ProcessId> ClusterEngine::start(const std::vector<Placed>& gang) {
       start.logs_wanted.push_back(process);
     }
     start.gang = std::move(processes);
-    tell(node, start);  // a node that was lost meanwhile says so
+    tell(node, start);  // a node that was lost meanwhile reports that itself
   }
   return ids;
 }
 
-// Asked before anything is started, as the zygote asks on its machine. Why it cannot be, if so.
+// Opens the logs before anything is started, as the zygote does on its machine. Returns why one
+// cannot be opened, or an empty string.
 std::string ClusterEngine::open_logs(const std::vector<Placed>& gang) const {
   for (const auto& [node, spec] : gang) {
     if (node == 0 || !is_log_of_driver(spec) || open_log_of_driver(spec.log_path)) continue;
@@ -349,7 +350,7 @@ std::string ClusterEngine::open_logs(const std::vector<Placed>& gang) const {
   return "";
 }
 
-// Opened each time: thousands of processes would be as many open files.
+// Opens the file each time: thousands of processes would need thousands of open files.
 void ClusterEngine::append_log(NodeId node, const AgentLog& log) {
   auto path = log_of_.find(log.process);
   if (!is_of(node, log.process) || path == log_of_.end()) return;
@@ -400,7 +401,8 @@ void ClusterEngine::on_start_failed(const std::vector<ProcessId>& gang, const st
   if (!told.empty()) events_.on_start_failed(told, why);
 }
 
-// None of it runs: what has started elsewhere is ended. `but`: a node that is gone itself.
+// The gang does not run: ends its processes that have started on other nodes. `but`: the node that
+// is gone itself.
 void ClusterEngine::fail_gang(ProcessId process, const std::string& why, NodeId but) {
   auto found = gang_of_.find(process);
   if (found == gang_of_.end()) return;
@@ -444,7 +446,7 @@ void ClusterEngine::shutdown() {
     }
   }
   for (Deadline end = Deadline::after(kEndDeadline); !agents_.empty() && !end.passed();) {
-    loop_.context.restart();  // whatever else ends the loop
+    loop_.context.restart();  // in case something else ended the loop
     loop_.context.run_until(end.at());
   }
   for (auto& [id, agent] : agents_) {
@@ -453,7 +455,7 @@ void ClusterEngine::shutdown() {
   }
   agents_.clear();
   for (const auto& [started_as, coming] : coming_) source_->withdraw(started_as);
-  // Who never joined will not end by itself in time.
+  // An agent that never joined will not end by itself in time.
   source_->finish(Deadline::after(were_all_there_ ? kEndDeadline : kEndAnyway));
   fetcher_.reset();
   server_.reset();

@@ -30,21 +30,21 @@ struct ClusterEngineOptions {
   bool fold_repeated_lines = true;
 };
 
-/// Several nodes: this machine, through a LocalEngine, and those whose agents have joined. Asks
-/// every agent each second, or four times in ClusterOptions::dead_after, whether it is there, and
-/// gives up one that says nothing for that long. Listens on one TCP address; whoever connects
-/// proves that it holds the run's token. Uses an event loop.
+/// Several nodes: this machine, through a LocalEngine, and those whose agents have joined. Pings
+/// every agent once a second, or four times in ClusterOptions::dead_after, and gives up an agent
+/// that is silent for that long. Listens on one TCP address; every peer must prove that it holds
+/// the run's token. Uses an event loop.
 class ClusterEngine final : public Engine,
                             public MemoryTransfers,
                             public NodeSupply,
                             private EngineEvents {
  public:
-  /// Listens, and starts what brings nodes. Throws Error if the options are impossible.
+  /// Listens, and starts the node source. Throws Error if the options are impossible.
   ClusterEngine(EventLoop& loop, ClusterEngineOptions options, EngineEvents& events);
   ~ClusterEngine() override;
 
   /// Waits until the nodes that were asked for have joined. Throws Error(kResources) if one will
-  /// not, or not in time. Call it without the loop's mutex.
+  /// not join, or not in time. Call it without the loop's mutex.
   void await_nodes();
 
   std::vector<ProcessId> start(const std::vector<Placed>& gang) override;
@@ -88,7 +88,7 @@ class ClusterEngine final : public Engine,
 
   /// A node that was asked for.
   struct Coming {
-    PossibleNodes node;  // under which name (empty for a new one), and as what
+    PossibleNodes node;  // its name (empty for a new one), and what it will have
     Clock::time_point asked;
     std::optional<Clock::time_point> spare_since = {};  // nothing needs it
   };
@@ -140,20 +140,22 @@ class ClusterEngine final : public Engine,
 
   std::map<NodeId, Agent> agents_;
   NodeId next_node_ = 1;
-  std::map<std::string, std::string> failed_;  // that will not come, and why
-  std::string left_early_;                     // who joined and was lost before all were there
-  bool begun_ = false;                         // the run goes on, whoever fails from here on
+  std::map<std::string, std::string> failed_;  // nodes that will not come, and why
+  std::string left_early_;                     // a node that joined and was lost before all were
+                                               // there
+  bool begun_ = false;                         // the run goes on, whichever node fails from here on
   bool were_all_there_ = false;                // when it began
   std::map<std::string, Coming> coming_;       // by what their agents will say
-  std::set<std::string> withdrawn_;            // those that must not join any more, likewise
-  std::map<std::string, NodeInfo> known_;      // nodes that have been there, likewise
-  std::optional<NodeInfo> like_;               // the last that joined
+  std::set<std::string> withdrawn_;            // nodes that must not join any more, by the same
+                                               // name
+  std::map<std::string, NodeInfo> known_;      // nodes that have joined once, by the same name
+  std::optional<NodeInfo> like_;               // the last node that joined
   SupplyRetries retries_;                      // of nodes that were asked for
   std::condition_variable_any changed_;
   std::unordered_map<ProcessId, NodeId> node_of_;
   std::unordered_map<ProcessId, std::shared_ptr<Gang>> gang_of_;  // until all have started
-  std::unordered_map<ProcessId, std::string> log_of_;  // paths that the user named, of other nodes'
-  std::unordered_set<ProcessId> discarded_;  // of a gang that failed: their end is nobody's news
+  std::unordered_map<ProcessId, std::string> log_of_;  // user-named logs of other nodes' processes
+  std::unordered_set<ProcessId> discarded_;  // of a gang that failed: their end is not reported
   ProcessId next_process_ = 1;
   std::map<uint64_t, Fetching> fetching_;
   uint64_t next_fetch_ = 1;

@@ -8,7 +8,7 @@ namespace manta {
 /// on another host, instead of its tests.
 inline constexpr const char* kJobVariable = "MANTA_TEST_JOB";
 
-/// What the driver exits with: 0 if everything was as it should be.
+/// The driver's exit code: 0 if everything was as it should be.
 int run_cluster_job(const std::string& name);
 
 }  // namespace manta

@@ -1,4 +1,4 @@
-// What the drivers of cluster_test.cc do, each in a process of its own on a host of its own.
+// The jobs of the drivers of cluster_test.cc. Each driver is a process on its own host.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -115,7 +115,7 @@ void hello() {
 void objects() {
   constexpr int kCount = 2'000'000;
   constexpr int64_t kSum = int64_t{kCount} * (kCount - 1) / 2;
-  // Between nodes, to the driver, and from it.
+  // Values move between nodes, to the driver, and from it.
   auto made = remote(on("n1"), make_numbers, kCount);
   for (const char* node : {"n1", "n2", "n2", "n0"}) {
     expect(get(remote(on(node), sum_of, made), kJobPatience) == kSum, str("the sum on ", node));
@@ -138,7 +138,7 @@ void objects() {
     return sum_of(get(there, kJobPatience));
   });
   expect(get(nested, kJobPatience) == int64_t{1'000'000} * 999'999 / 2, "a nested task's object");
-  // What an actor returns; and freed with its last reference, everywhere.
+  // An actor's result; it is freed on all nodes with its last reference.
   auto actor = manta::actor<Resident>(ActorOptions{.labels = {{"node", "n2"}}});
   expect(sum_of(get(actor.call<&Resident::numbers>(kCount), kJobPatience)) == kSum, "an actor's");
   made = {};
@@ -173,7 +173,7 @@ struct Talker {
     std::cout << line << std::endl;
     return ::getpid();
   }
-  // Raw bytes, far more than may be on their way at once, and then no more.
+  // Writes raw bytes, far more than may be on their way at once, and then stops.
   void say_much(int count) {
     std::string bytes(1 << 20, '\0');
     for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 31);
@@ -206,7 +206,7 @@ void logs() {
   struct stat info {};
   expect(::stat((folder / "1").c_str(), &info) == 0 && (info.st_mode & 0777) == 0600,
          "only the user can read it");
-  // What it says last is there when its end is known; and so does the error say.
+  // Its last output is there when its end is known, and the error quotes it.
   constexpr int kMany = 6;
   std::string lost =
       failure_of([&] { get(talkers[1].call<&Talker::say_much>(kMany), kJobPatience); });
@@ -217,11 +217,11 @@ void logs() {
     if (log[7 + i] != static_cast<char>((i % (1 << 20)) * 31)) expect(false, str("byte ", i));
   }
   expect(lost.find("The end of its log " + folder / "1") != std::string::npos, "it says where");
-  // Another one goes on in the same file.
+  // Another actor goes on in the same file.
   auto next = manta::actor<Talker>(options("n2", "another"));
   get(next.call<&Talker::say>(std::string("I am new")), kJobPatience);
   expect(says("another", "I am 3\nI am new\n"), "a file that was there");
-  // What cannot be opened keeps the others of the gang from starting.
+  // If one log cannot be opened, the others of the gang do not start, either.
   std::filesystem::create_symlink(folder / "2", folder / "link");
   for (const char* file : {"link", "no/folder"}) {
     std::string refused = failure_of([&] {
@@ -241,7 +241,7 @@ void strangers() {
   std::string refused = failure_of([&] {
     auto transport =
         connect_tls(TlsKey("not the token of this run"), at.host, at.port, Deadline::after(10s));
-    // The other side may be the one that sees it: then it closes.
+    // The other side may notice it first: then it closes.
     Channel channel(std::move(transport));
     channel.send([](OutBuffer& out) { out.push(0, "hello"); });
     Frame frame;
@@ -253,7 +253,7 @@ void strangers() {
   expect(get(remote(on("n1"), here), kJobPatience) == "n1", "the run goes on");
 }
 
-// Says where it is stuck, and stays so, in its first attempt.
+// In its first attempt, reports where it runs and then hangs.
 std::string stuck_at_first(const std::string& node) {
   if (here() == node && get_runtime_context().attempt == 1) {
     std::cout << "stuck on " << node << std::endl;
@@ -282,7 +282,7 @@ void killed_worker() {
          "the error tells of the process and its last words: " + lost);
 }
 
-// The host n2 is lost while a task runs there, one way or another; the test sees to it.
+// The test makes the host n2 fail, in different ways, while a task runs there.
 void lost_host() {
   auto there = remote(on("n2"), make_numbers, 1'000'000);
   wait(std::vector{there});
@@ -296,7 +296,7 @@ void lost_host() {
   std::map<std::string, int> ran;
   for (auto& each : tasks) ++ran[get(each, kJobPatience)];
   expect(!ran.contains("n2"), "tasks are run again on the hosts that are left");
-  // One that hears nothing ends its workers, and can still say so, before it is given up.
+  // A host that hears nothing ends its workers, and can still report that, before it is given up.
   expect(eventually([] { return nodes().size() == 2; }), "the host is gone");
   std::string lost = failure_of([&] { get(there, kJobPatience); });
   expect(lost.find("n2") != std::string::npos && lost.find("lost") != std::string::npos,
@@ -309,12 +309,12 @@ void lost_host() {
   expect(get(remote(on("n1"), here), kJobPatience) == "n1", "the run goes on");
 }
 
-// The test is the other node. It has joined before, and may be lost already.
+// The test plays the other node. It has joined before, and may be lost already.
 void deaf_node() {
   expect(eventually([] { return nodes().size() == 1; }), "it is lost");
 }
 
-// The host n2 is cut off, and reached again before it has fenced itself; the test sees to it.
+// The test cuts the host n2 off, and connects it again before it has fenced itself.
 void healed() {
   auto resident = manta::actor<Talker>(
       ActorOptions{.max_restarts = 1, .max_call_retries = 1, .labels = {{"node", "n2"}}});
@@ -333,7 +333,7 @@ void healed() {
   expect(nodes().size() == 3, str(nodes().size(), " nodes"));
 }
 
-// Everything that listens does; until somebody ends it.
+// Uses everything that listens, until the test ends it.
 void busy_everywhere() {
   std::vector<ActorOptions> options(
       3, ActorOptions{.resources = {.cpus = 1}, .placement = Placement::kStrictSpread});
@@ -352,7 +352,7 @@ std::string join_file() {
   return cluster.substr(begin, cluster.find(';', begin) - begin);
 }
 
-// Somebody who has the run's token, on the driver's own host.
+// A peer that has the run's token, on the driver's own host.
 void nonsense() {
   std::ifstream file(join_file());
   std::string line;
@@ -410,7 +410,7 @@ void nonsense() {
     expect(nodes().size() == 2, str("no node comes of first word ", i));
   }
 
-  // As an agent that has joined.
+  // Acts as an agent that has joined.
   std::vector<std::function<void(OutBuffer&)>> lies;
   for (uint16_t type : {0, 1, 2, 3, 4, 5, 6, 7, 77, 65535}) {
     lies.push_back([=](OutBuffer& out) { out.push(type, std::string(20, '\xff')); });
@@ -458,7 +458,7 @@ void draining() {
   expect(get(remote(on("n2"), here), kJobPatience) == "n2", "others go on");
 }
 
-// Somebody else asks for the node n2.
+// Another user asks for the node n2.
 void drained_by_others() {
   std::cout << "ready" << std::endl;
   expect(eventually([] { return drains("n2"); }), "n2 drains");
@@ -493,7 +493,7 @@ void drained_and_replaced() {
          "as another node");
 }
 
-// The host n2 crashes; the test sees to it.
+// The test crashes the host n2.
 void replaced() {
   auto resident = manta::actor<Resident>(
       ActorOptions{.max_restarts = 1, .max_call_retries = 1, .labels = {{"node", "n2"}}});
@@ -521,7 +521,7 @@ void given_up() {
   expect(get(remote(on("n4"), here), kJobPatience) == "n4", "a task there");
 }
 
-// The host n2 crashes, and the test lets it come back only after many tries.
+// The test crashes the host n2, and lets it come back only after many tries.
 void away_for_long() {
   NodeId before = nodes()[2].id;
   std::cout << "ready" << std::endl;
@@ -560,7 +560,7 @@ void kept_by_one() {
   expect(sum_of(get(kept, kJobPatience)) == int64_t{1'000'000} * 999'999 / 2, "it is still there");
 }
 
-// The driver stands still for longer than dead_after; the test sees to it.
+// The test stops the driver for longer than dead_after.
 void stood_still() {
   auto talkers = actor_group<Talker>(std::vector<ActorOptions>(
       3, {.resources = {.cpus = 1}, .placement = Placement::kStrictSpread}));
@@ -576,7 +576,7 @@ void stood_still() {
   auto last = Clock::now();
   expect(eventually([&] { return Clock::now() - std::exchange(last, Clock::now()) > 5s; }),
          "it stood still");
-  std::this_thread::sleep_for(2500ms);  // two looks at who is alive
+  std::this_thread::sleep_for(2500ms);  // two checks of which agents are alive
   expect(pids() == before, "all actors live");
   for (const char* node : {"n1", "n2"}) {
     expect(get(remote(on(node), here), kJobPatience) == node, str("a task on ", node));
@@ -584,7 +584,7 @@ void stood_still() {
   expect(nodes().back().id == 2, "no node is another");
 }
 
-// How many jobs Slurm has that wait for a place.
+// The number of jobs that wait in Slurm's queue.
 int pending_jobs() {
   std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen("squeue -h -t PENDING -o %i | wc -l", "re"),
                                              ::pclose);
@@ -624,7 +624,7 @@ void copied() {
   }
 }
 
-// The agent of a node dies, where the cluster has no other place.
+// The agent of a node dies, and the cluster has no other place.
 void agent_killed() {
   auto before = nodes();
   expect(before.size() == 4, str(before.size(), " nodes"));
@@ -640,7 +640,7 @@ void agent_killed() {
          "in the same place");
 }
 
-// Its only node crashes; the test sees to it.
+// The test crashes its only node.
 void moves() {
   Node before = nodes().back();
   std::cout << "on " << before.host << "." << std::endl;
@@ -649,7 +649,7 @@ void moves() {
   expect(get(remote(on(nodes().back().host), here), kJobPatience) != before.host, "and works");
 }
 
-// Two of three nodes; until somebody ends it.
+// Gives two of three nodes back, and runs until the test ends it.
 void gives_two_back() {
   expect(eventually([] { return nodes().size() == 2; }), "idle nodes go");
   std::cout << "ready" << std::endl;
@@ -715,7 +715,7 @@ void each_host_once() {
   expect(all.size() == 3 && names.size() == 3, str(all.size(), " nodes, ", names.size(), " hosts"));
 }
 
-// All nodes but the driver's are asked to end while tasks run there; the test sees to it.
+// The test asks all nodes but the driver's to end while tasks run there.
 void preempted() {
   std::vector<ObjectRef<std::string>> tasks;
   for (const Node& node : nodes()) {

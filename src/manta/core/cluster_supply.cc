@@ -9,7 +9,7 @@
 namespace manta {
 namespace {
 
-// A queue of tasks that is empty for a moment takes back nothing.
+// No node is taken back because the queue of tasks is empty for a moment.
 constexpr std::chrono::seconds kSparedFor{5};
 
 }  // namespace
@@ -36,12 +36,13 @@ SupplyState ClusterEngine::state() const {
   state.source = options.kind;
   state.idle_after = options.idle;
   state.patience = options.grow_wait;
-  if (!begun_) return state;  // those that the run begins with are on their way
+  if (!begun_) return state;  // the run's first nodes are on their way
   state.least = options.replace ? options.min_nodes.value_or(source_->expected())
                                 : options.min_nodes.value_or(std::min(
                                       source_->expected(), agents_.size() + coming_.size()));
   for (const auto& [started_as, coming] : coming_) {
-    // As it was asked for: the last that joined, which others are taken to be like, may differ.
+    // Uses the resources that it was asked for with: the last node that joined, which others are
+    // taken to be like, may differ.
     bool is_known = coming.node.total.cpus > 0;
     state.coming.push_back(is_known ? coming.node : describe(coming.node.name, 1));
   }
@@ -59,7 +60,7 @@ SupplyState ClusterEngine::state() const {
     if (at_once > 0) state.possible.push_back(describe(name, at_once));
     if (count > at_once) state.replacements.push_back(describe(name, count - at_once));
   }
-  // The first are asked for first: not the host that is away, if another would do.
+  // The first in the list are asked for first, so hosts that are away go to the end.
   std::stable_sort(state.possible.begin(), state.possible.end(),
                    [&](const PossibleNodes& one, const PossibleNodes& other) {
                      return retries_.failures(one.name) < retries_.failures(other.name);
@@ -144,7 +145,7 @@ void ClusterEngine::withdraw(const std::string& started_as) {
   source_->withdraw(started_as);
 }
 
-// Those that were asked for last.
+// Withdraws the nodes that were asked for last.
 void ClusterEngine::spare_nodes(const std::map<std::string, size_t>& spare) {
   if (stopping_) return;
   auto now = Clock::now();

@@ -29,7 +29,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Thrice the 10 seconds of fence_after.
+// Three times the 10 seconds of fence_after.
 constexpr std::chrono::seconds kFencePatience{30};
 
 class ClusterTest : public testing::Test {
@@ -114,7 +114,7 @@ TEST_F(ClusterTest, AHostThatIsCutOffSilently) {
   expect_empty(3);
 }
 
-// What it sends still arrives: only that it answers shows that it hears.
+// Its messages still arrive; only its answers would show that it hears.
 TEST_F(ClusterTest, AHostThatDoesNotHearTheDriver) {
   make_hosts(3);
   if (IsSkipped()) return;
@@ -173,7 +173,7 @@ TEST_F(ClusterTest, EachHostListensOnOneAddressAndNothingElse) {
   expect_empty(3);
 }
 
-TEST_F(ClusterTest, WhoHasTheTokenAndTalksNonsenseIsDropped) {
+TEST_F(ClusterTest, APeerWithTheTokenThatSendsNonsenseIsDropped) {
   make_hosts(2);
   if (IsSkipped()) return;
   std::string file = folder_ / "run.join";
@@ -226,7 +226,7 @@ TEST_F(ClusterTest, ALostHostIsReplaced) {
   expect_empty(3);
 }
 
-// As one that reboots: it cannot be reached for a while, and nobody else says when it is back.
+// Like a host that reboots: it cannot be reached for a while, and nothing tells when it is back.
 TEST_F(ClusterTest, AHostThatIsAwayForLongIsAskedForUntilItIsBack) {
   make_hosts(3);
   if (IsSkipped()) return;
@@ -240,7 +240,7 @@ TEST_F(ClusterTest, AHostThatIsAwayForLongIsAskedForUntilItIsBack) {
   ASSERT_TRUE(driver->says("ready")) << driver->said();
   std::ofstream(off).close();
   hosts_->crash(2);
-  // After 0.5 + 1 + 2 + 4 seconds; the next try, with which it comes, is 8 seconds later.
+  // After 0.5 + 1 + 2 + 4 seconds; the next try, which succeeds, is 8 seconds later.
   auto times = [&] {
     std::ifstream in(tries);
     return std::count(std::istreambuf_iterator<char>(in), {}, 'x');
@@ -269,7 +269,7 @@ TEST_F(ClusterTest, OneOfTwoIdleHostsKeepsWhatOnlyTheyHave) {
   expect_empty(3);
 }
 
-// As one whose virtual machine is paused: the hosts have answered all the time.
+// Like a driver whose virtual machine is paused: the hosts have answered all the time.
 TEST_F(ClusterTest, ADriverThatStoodStillHasLostNoHost) {
   make_hosts(3);
   if (IsSkipped()) return;
@@ -343,7 +343,7 @@ TEST(OneMachine, ListensOnNoNetworkAddress) {
   }
 }
 
-// What has the driver's file, joins, and says what it is told to.
+// An agent that has the driver's file, joins, and sends what the test tells it to.
 class FakeAgent {
  public:
   FakeAgent(const std::string& file, const std::string& host) : channel_(connect(file)) {
@@ -367,7 +367,7 @@ class FakeAgent {
   Channel channel_;
 };
 
-TEST(ClusterTroubleTest, ADriverWithoutFilesSaysWhyNobodyCanJoin) {
+TEST(ClusterTroubleTest, ADriverWithoutFilesSaysWhyNoNodeCanJoin) {
   TemporaryFolder folder;
   std::string self = std::filesystem::read_symlink("/proc/self/exe"), file = folder / "run.join";
   Running driver({self},
@@ -439,8 +439,8 @@ TEST(ClusterLivenessTest, ANodeThatJoinsAndIsLostBeforeTheRunBeginsIsNotCounted)
   EXPECT_THAT(driver.said(), HasSubstr("; brief joined and was lost: "));
 }
 
-// One that talks all the time, and never answers: the driver's words do not reach it, so that it
-// would end its processes while the driver counts on them.
+// An agent that sends all the time, and never answers: the driver's messages do not reach it, so
+// that it would end its processes while the driver counts on them.
 TEST(ClusterLivenessTest, ANodeThatTalksAndDoesNotAnswerIsLost) {
   TemporaryFolder folder;
   std::string file = folder / "run.join";
@@ -455,7 +455,7 @@ TEST(ClusterLivenessTest, ANodeThatTalksAndDoesNotAnswerIsLost) {
     return deaf.channel().send(
         [](OutBuffer& out) { encode_message<FromAgent>(out, AgentOutput{"and another thing\n"}); });
   };
-  bool lost = false;  // the driver has hung up
+  bool lost = false;  // the driver has closed the connection
   for (auto until = Deadline::after(kPatience); !lost && !until.passed();) {
     lost = !talk();
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -523,7 +523,7 @@ TEST(AgentOrderTest, GoesThereAndBack) {
   }
 }
 
-// An agent that nobody tells anything ends; one that is told half of it, too.
+// An agent that gets no order ends; so does one that gets half an order.
 TEST(AgentOrderTest, IsNotWaitedForForEver) {
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);

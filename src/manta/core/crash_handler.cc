@@ -1,7 +1,7 @@
-// The part that runs in a process that crashes: in a signal handler only system calls and plain
-// memory are to be trusted, so no allocation, no lock, no stream. The one exception is the
-// unwinder, which reads the stack, and that may be damaged: a fault in it ends the process, and so
-// does an alarm if it does not return.
+// The part that runs in a process that crashes: a signal handler may trust only system calls and
+// plain memory, so there is no allocation, no lock, no stream. The one exception is the unwinder,
+// which reads the stack. The stack may be damaged: a fault in the unwinder ends the process, and so
+// does an alarm if the unwinder does not return.
 
 #include <cxxabi.h>
 #include <dlfcn.h>
@@ -83,7 +83,7 @@ class Writer {
 
 struct Registers {
   uintptr_t program_counter = 0;
-  const uintptr_t* stack = nullptr;  // its top holds the caller, in a function that has just begun
+  const uintptr_t* stack = nullptr;  // in a function that has just begun, its top holds the caller
 };
 
 Registers registers_of(const void* context) {
@@ -122,20 +122,20 @@ void write_record(Writer& out, const siginfo_t* info, const void* context) {
   Registers registers = registers_of(context);
   void* frames[kMaxFrames];
   int count = ::backtrace(frames, kMaxFrames);
-  // The first ones are this handler's own.
+  // The first frames are this handler's own.
   int first = 0;
   while (first < count && reinterpret_cast<uintptr_t>(frames[first]) != registers.program_counter) {
     ++first;
   }
   ++first;
   write_frame(out, registers.program_counter);
-  // A call of a null pointer: there is nothing to unwind from, but the caller is on the stack.
+  // After a call of a null pointer there is nothing to unwind from, but the caller is on the stack.
   dl_find_object found{};
   if (first >= count && registers.stack &&
       ::_dl_find_object(reinterpret_cast<void*>(registers.program_counter), &found) != 0) {
     write_frame(out, *registers.stack - 1);
   }
-  // Where each call was, not where it would have returned to: that may be another function.
+  // The addresses of the calls, not their return addresses, which may be in another function.
   for (; first < count; ++first) write_frame(out, reinterpret_cast<uintptr_t>(frames[first]) - 1);
 }
 
@@ -151,8 +151,8 @@ void set_alarm() {
   ::alarm(kMostSeconds);
 }
 
-// Whether the instruction will not fail again when the handler returns: the signal was sent by
-// somebody, or tells of broken memory that nobody has touched yet.
+// Whether the instruction will not fail again when the handler returns: another process sent the
+// signal, or the signal reports broken memory that has not been accessed yet.
 bool comes_only_once(const siginfo_t& info) {
   return info.si_code <= 0 || (info.si_signo == SIGBUS && info.si_code == BUS_MCEERR_AO);
 }
@@ -177,15 +177,15 @@ void on_crash(int signal, siginfo_t* info, void* context) {
       write_record(info, context);
       ::alarm(0);
     } else if (other != thread) {
-      // The process ends with the first thread's signal; until then this one must not end it.
+      // The first thread's signal ends the process; until then this thread must not end it.
       for (int i = 0; i < 500; ++i) {
         timespec pause{0, 10'000'000};
         ::nanosleep(&pause, nullptr);
       }
     }
   }
-  // What would have happened without us, core dump included: the instruction fails again, or the
-  // signal is sent again.
+  // Then happens what would have happened without this handler, including the core dump: the
+  // instruction fails again, or the signal is sent again.
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
   ::sigaction(signal, &standard, nullptr);

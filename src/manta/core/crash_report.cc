@@ -22,7 +22,7 @@ constexpr size_t kMaxName = 160;      // of a function: a template's may fill a 
 constexpr size_t kFramesInError = 8;  // the log has all
 constexpr std::streamsize kMaxRecord = 64 << 10;
 
-// Whether a crash there is the fault of who called it.
+// Whether a crash in this module is the caller's fault.
 bool is_system_library(const std::string& module) {
   std::string name = std::filesystem::path(module).filename();
   for (const char* prefix : {"libc.so", "libc-", "libstdc++", "libgcc_s", "libm.so", "libpthread",
@@ -77,10 +77,10 @@ std::optional<Crash> take_crash(const std::string& file) {
       crash.frames.push_back(offset + " (no code of any library)");
       continue;
     }
-    // The program itself has no name: this process runs the same one.
+    // The program itself has no name in the record: this process runs the same program.
     std::string path = module.empty() ? "/proc/self/exe" : module;
     std::string name = function_at(path, std::strtoull(offset.c_str(), nullptr, 16));
-    name.resize(std::min(name.size(), name.find(" [clone ")));  // the compiler's cold half of it
+    name.resize(std::min(name.size(), name.find(" [clone ")));  // a function's cold part
     if (name.size() > kMaxName) name = name.substr(0, kMaxName) + "...";
     std::error_code ignored;
     std::string where = module.empty()

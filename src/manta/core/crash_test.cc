@@ -1,4 +1,4 @@
-// What is told of a process that crashes: where, of what, and what it had said before.
+// The report of a process that crashes: where it crashed, why, and its last output.
 
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -156,7 +156,7 @@ struct Deep {
   int recurse() { return crashes::recurse_for_ever(1); }
 };
 
-// Its calls run on threads of their own, each with a stack of its own to overflow.
+// The actor's calls run on several threads, each of which may overflow its own stack.
 TEST(Crash, AnOverflowOfTheStackOfAnActorsOtherThreads) {
   SKIP_UNDER_SANITIZERS();
   auto deep = actor<Deep>({.max_concurrency = 2});
@@ -187,7 +187,7 @@ TEST(Crash, AProcessThatATaskForkedCrashesByItself) {
                 }),
                 kPatience),
             SIGSEGV);
-  // It left no report that would be taken for one of the worker.
+  // It left no report that could be taken for a report of the worker.
   std::string message =
       message_of([] { get(remote({.max_retries = 0}, [] { ::raise(SIGKILL); }), kPatience); });
   EXPECT_THAT(message, Not(HasSubstr("write_to_null")));
@@ -202,7 +202,7 @@ TEST(Crash, TheDriversOwnHandlersAreNotTouched) {
   }
 }
 
-// As if the machine had told of a page that is broken and that nobody has touched yet.
+// As if the machine had reported a broken page that has not been accessed yet.
 TEST(Crash, ASignalThatDoesNotComeAgainEndsTheProcess) {
   SKIP_UNDER_SANITIZERS();
   EXPECT_THAT(message_of([] {

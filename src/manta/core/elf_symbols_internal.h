@@ -7,16 +7,16 @@
 
 namespace manta {
 
-/// A function that an ELF file has.
+/// A function of an ELF file.
 struct FunctionSymbol {
   uint64_t address = 0;  ///< As the file counts it.
   uint64_t size = 0;
   std::string_view name;  ///< Mangled, and without a zero behind it. Valid during the visit.
 };
 
-/// Calls `visit` for each function in the file's tables of symbols of this type (SHT_SYMTAB, or
-/// SHT_DYNSYM, which a stripped file has, too) until it returns true. Maps the file, of which
-/// nothing is believed: it may have been replaced by anything. False if it has no such table.
+/// Calls `visit` for each function in the file's symbol tables of this type (SHT_SYMTAB, or
+/// SHT_DYNSYM, which a stripped file has, too) until `visit` returns true. Maps the file and trusts
+/// nothing in it: it may have been replaced by anything. False if the file has no such table.
 bool visit_functions(const std::string& file, uint32_t type,
                      const std::function<bool(const FunctionSymbol&)>& visit);
 

@@ -26,11 +26,13 @@ using ProcessId = uint64_t;
 struct ProcessSpec {
   std::string name;      ///< In logs, in `ps`, and before each line that the driver shows.
   std::string log_path;  ///< Receives its standard output and standard error.
-  /// What it holds from its start. An engine with several machines places it accordingly. A worker
-  /// of the pool holds nothing at first; the tasks that it runs later do.
+  /// The resources that the process holds from its start. An engine with several machines places it
+  /// accordingly. A worker of the pool holds nothing at first; the tasks that it runs later hold
+  /// resources.
   Resources resources = {.cpus = 0};
   /// Empty for a worker, which connects back to the run and ends with it. Otherwise the process is
-  /// detached: it outlives the run, and these bytes say what it does (see core/detached.h).
+  /// detached: it outlives the run, and these bytes are the call that it makes (see
+  /// core/detached.h).
   std::string detached_call = {};
 
   template <class Archive>
@@ -48,8 +50,8 @@ struct Placed {
 /// What an engine knows of a node.
 struct NodeInfo {
   NodeId id = 0;
-  std::string host;     ///< Its own name for itself.
-  std::string address;  ///< At which other nodes reach it; empty on one machine.
+  std::string host;     ///< The host's own name for itself.
+  std::string address;  ///< The address at which other nodes reach it; empty on one machine.
   Resources total = {.cpus = 0};
   Labels labels = {};
   template <class Archive>
@@ -62,10 +64,10 @@ struct ProcessExit {
   ProcessId process = 0;
   int code = 0;
   int signal = 0;  ///< 0 if it exited by itself.
-  /// Not 0: it ended because the process that had started it ended; the same for all such
-  /// processes.
+  /// Not 0: it ended because the process that had started it ended. All processes that ended for
+  /// that reason have the same number.
   uint64_t lost_with = 0;
-  std::string node_lost = {};  ///< Not empty: it is lost with its node, and this is why.
+  std::string node_lost = {};  ///< Not empty: it was lost with its node, for this reason.
   std::string crash = {};      ///< Where and why, e.g. " in f(int): uncaught E: text", if known.
   std::string stack = {};      ///< The first lines of its stack, if it crashed.
   int64_t log_end = -1;        ///< Where its own output ends, if Manta's crash report follows it.
@@ -87,10 +89,10 @@ class EngineEvents {
   virtual void on_start_failed(const std::vector<ProcessId>& gang, const std::string& why) = 0;
   virtual void on_exited(const ProcessExit& exit) = 0;
   virtual void on_node_joined(const NodeInfo& node) = 0;
-  /// It will be taken away, and should get nothing new. Its processes go on meanwhile.
+  /// The node will be taken away, and should get nothing new. Its processes go on meanwhile.
   virtual void on_node_draining(NodeId node, const std::string& why) = 0;
-  /// It has gone, and all its processes with it: no on_exited follows for them. `why` is empty if
-  /// it was given back (see NodeSupply).
+  /// The node has gone, with all its processes: no on_exited follows for them. `why` is empty if it
+  /// was given back (see NodeSupply).
   virtual void on_node_left(NodeId node, const std::string& why) = 0;
   /// A process of another node has connected, and says who it is.
   virtual void on_process_connected(const std::shared_ptr<AsyncChannel>& channel,
@@ -99,8 +101,8 @@ class EngineEvents {
   virtual void on_output(const std::string& lines) = 0;
 };
 
-/// Starts, watches and kills processes on the nodes of a run, and tells of nodes that come and go.
-/// Does nothing else. Any thread may call, one at a time.
+/// Starts, watches and kills processes on the nodes of a run, and reports nodes that come and go.
+/// Does nothing else. Any thread may call it, one at a time.
 class Engine {
  public:
   virtual ~Engine() = default;
@@ -108,17 +110,17 @@ class Engine {
   virtual std::vector<ProcessId> start(const std::vector<Placed>& gang) = 0;
   /// Kills the process and everything that it started, if it has not ended.
   virtual void kill(ProcessId process) = 0;
-  /// What moves memory between nodes; null if there is only one.
+  /// The object that moves memory between nodes; null if there is only one node.
   virtual MemoryTransfers* transfers() = 0;
-  /// What brings more nodes, and takes some back; null if they are always the same.
+  /// The object that brings more nodes and gives some back; null if the nodes are always the same.
   virtual NodeSupply* node_supply() = 0;
   /// Kills every process that is not detached, and returns when none is left. No events follow for
   /// them.
   virtual void shutdown() = 0;
 };
 
-/// Makes the engine of a run. The engine reports to `events`, the nodes that are there at once. It
-/// may use the loop, which runs on its own thread and outlives the engine.
+/// Makes the engine of a run. The engine reports to `events`; it reports the present nodes at once.
+/// It may use the loop, which runs on its own thread and outlives the engine.
 using MakeEngine = std::function<std::unique_ptr<Engine>(EventLoop& loop, EngineEvents& events)>;
 
 }  // namespace manta

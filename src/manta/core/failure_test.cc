@@ -1,4 +1,4 @@
-// What becomes of tasks whose processes die.
+// What happens to tasks whose processes die.
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -94,8 +94,8 @@ bool is_stopped(pid_t pid) {
   return name != std::string::npos && text.substr(name + 2, 1) == "T";
 }
 
-// The process is stuck when its task is cancelled by force; so it is to be killed, but the kill is
-// held up (the zygote is stopped), and the task ends meanwhile. The next one, which may be begun
+// The process hangs when its task is cancelled by force. So it is to be killed, but the kill is
+// held up (the zygote is stopped), and the task ends meanwhile. The next task, which may be begun
 // only once, must not be given to a process that will be killed.
 TEST(Failure, ATaskAfterAKilledOneIsNotChargedForIt) {
   for (int round = 0; round < 4; ++round) {
@@ -133,7 +133,7 @@ TEST(Failure, ATaskAfterAKilledOneIsNotChargedForIt) {
   }
 }
 
-// Writes bytes of its own to every socket of the worker, as a broken program might.
+// Writes garbage to every socket of the worker, as a broken program might.
 void write_garbage() {
   for (int fd = 3; fd < 100; ++fd) {
     int type = 0;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kFindDeadline{20'000};
 constexpr std::chrono::seconds kOrderDeadline{60};
-// Of one try: an address of a driver that is gone may not answer at all.
+// The time for one try: the address of a driver that is gone may not answer at all.
 constexpr std::chrono::seconds kOneTry{5};
 constexpr std::chrono::milliseconds kPause{500};
 

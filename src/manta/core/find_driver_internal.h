@@ -15,9 +15,9 @@ struct FoundDriver {
 };
 
 /// Connects to the driver. `from` is "stdin", kHeldByInput, or "file:" and the path of the file
-/// that the driver writes. Such a file may not be there yet, or be that of a driver that was
-/// killed: it is read and tried again for 20 seconds, or for as many as
-/// "file:/shared/run.join;wait=300" says. Throws Error with the last reason.
+/// that the driver writes. Such a file may not be there yet, or may be left over from a driver that
+/// was killed. So find_driver reads it again and again for 20 seconds, or for the number of seconds
+/// in "file:/shared/run.join;wait=300". Throws Error with the last reason.
 FoundDriver find_driver(const std::string& from);
 
 }  // namespace manta

@@ -19,7 +19,7 @@ void FramePump::start(std::function<void()> ended) {
         if (!self) return;
         if (!why.empty()) log_warning("a process of this node: " + why);
         self->process_ended_ = true;
-        if (self->hub_) self->close();  // else when what it said can be sent
+        if (self->hub_) self->close();  // else it closes when its frames can be sent
       });
 }
 
@@ -87,7 +87,7 @@ void FramePump::close() {
   auto self = shared_from_this();
   process_->close();
   if (hub_ && !hub_->broken()) {
-    hub_->when_sent([hub = hub_] { hub->close(); });  // its end is the end of all that was said
+    hub_->when_sent([hub = hub_] { hub->close(); });  // the hub sees the end after all frames
   } else if (hub_) {
     hub_->close();
   }

@@ -10,11 +10,11 @@
 
 namespace manta {
 
-/// Passes frames on between a process, over a Unix socket, and the hub, over TLS. Descriptors of
-/// the process's memory become keys, under which the node keeps the memory, and the other way
-/// round. Does not look into messages otherwise. A process that says more than the hub takes has to
-/// wait: nothing is read from it while kMostUnsent bytes are on their way. Everything runs with the
-/// loop's mutex held.
+/// Passes frames on between a process, over a Unix socket, and the hub, over TLS. It replaces
+/// descriptors of the process's memory by keys, under which the node keeps the memory, and keys by
+/// descriptors on the way back. It does not look into messages otherwise. A process that sends more
+/// than the hub takes has to wait: the pump reads nothing from it while kMostUnsent bytes are on
+/// their way. Everything runs with the loop's mutex held.
 class FramePump : public std::enable_shared_from_this<FramePump> {
  public:
   static constexpr size_t kMostUnsent = 1 << 20;
@@ -24,9 +24,10 @@ class FramePump : public std::enable_shared_from_this<FramePump> {
 
   /// Begins to read from the process. `ended` is called once, when either side has closed.
   void start(std::function<void()> ended);
-  /// Where to: what has come until then is sent first, after what `hub` has to send already.
+  /// Connects the pump to the hub. Frames that have come until then are sent first, after those
+  /// that `hub` has to send already.
   void connect(std::shared_ptr<AsyncChannel> hub);
-  /// The process has ended: passes on what it has still said, and closes.
+  /// Call it when the process has ended: passes on its last frames, and closes.
   void finish();
   void close();
 

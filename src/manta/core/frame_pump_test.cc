@@ -36,7 +36,7 @@ class FramePumpTest : public testing::Test {
     thread_.join();
   }
 
-  // Sends frames of 64 KB until the pump takes no more, or there are so many.
+  // Sends frames of 64 KB until the pump takes no more, at most `most`.
   int send(int most) {
     std::string body(64 << 10, 'x');
     int sent = 0;
@@ -75,7 +75,7 @@ TEST_F(FramePumpTest, AProcessThatSaysMoreThanTheHubTakesHasToWait) {
   int sent = send(kFarTooMany);
   EXPECT_LT(sent, kFarTooMany);
   Frame frame;
-  // Once the hub reads, everything comes, and more can be said.
+  // Once the hub reads, everything comes, and the process can send more.
   for (int i = 0; i < sent; ++i) {
     ASSERT_TRUE(hub_->receive(&frame, Deadline::after(kPatience)));
     EXPECT_EQ(frame.type, 7);

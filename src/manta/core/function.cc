@@ -101,7 +101,7 @@ uintptr_t resolve(const CodeAddress& address) {
 }
 
 // Whether a function starts there, by the module's symbols. Stripping removes those, but not the
-// tables by which exceptions find their way: they know where every function starts.
+// unwind tables of exceptions, which know where every function starts.
 bool is_function_start(const CodeAddress& address) {
   auto modules = loaded_modules();
   const Module* module = find_module(modules, address.build_id);
@@ -204,7 +204,7 @@ std::string describe_code(const CodeAddress& address) {
   return str(module ? module_file(*module) : "unknown module", "+0x", std::hex, address.offset);
 }
 
-// What stands between the thunk's "<" and its parameter's end: a lambda's type or a method's name.
+// The text between the thunk's "<" and its parameter's end: a lambda's type or a method's name.
 std::string thunk_subject(const std::string& name) {
   size_t begin = name.find("Thunk<");
   if (begin == std::string::npos) return name;

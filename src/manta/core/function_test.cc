@@ -10,7 +10,7 @@
 
 namespace manta {
 
-// Not in the anonymous namespace, so that their names are what a user's would be.
+// Not in the anonymous namespace, so that their names look like those of a user's functions.
 namespace function_test {
 
 int add(int a, int b) { return a + b; }
@@ -184,7 +184,7 @@ TEST(FunctionTest, WhereNoFunctionStartsIsRefused) {
   }
 }
 
-// Of the C library most systems have only a stripped copy.
+// Most systems have only a stripped copy of the C library.
 TEST(FunctionTest, WhereNoFunctionStartsIsRefusedInStrippedModulesToo) {
   Function good = detail::make_function(&add);
   good.target = locate_code(::dlsym(RTLD_DEFAULT, "getenv"));

@@ -49,7 +49,7 @@ std::vector<size_t> by_size(const std::vector<Request>& asked) {
 
 namespace {
 
-using Places = std::vector<size_t>;  // of each request, in `nodes_`
+using Places = std::vector<size_t>;  // the place of each request in `nodes_`
 constexpr size_t kNowhere = static_cast<size_t>(-1);
 
 class Gang {
@@ -75,10 +75,10 @@ class Gang {
     return Places(asked_.size(), best);
   }
 
-  // On the nodes first that have room for most.
+  // First uses the nodes that have room for most of the requests.
   std::optional<Places> on_few_nodes() {
     if (auto one = on_one_node()) return one;
-    std::vector<std::pair<size_t, size_t>> by_room;  // how many, node
+    std::vector<std::pair<size_t, size_t>> by_room;  // number of requests, node
     for (size_t node = 0; node < nodes_.size(); ++node) {
       Room room = nodes_[node].room;
       if (size_t count = fill(room, node, order_)) by_room.emplace_back(count, node);
@@ -96,7 +96,8 @@ class Gang {
     return places;
   }
 
-  // Each on the node that has the fewest of this gang, of these on the one with the most room.
+  // Places each request on the node that has the fewest of this gang; among several such nodes, on
+  // the one with the most room.
   std::optional<Places> on_many_nodes() {
     Places places(asked_.size(), kNowhere);
     std::vector<size_t> members(nodes_.size());
@@ -118,8 +119,8 @@ class Gang {
     return places;
   }
 
-  // A matching of requests and nodes: where one finds no node that is free, those that were placed
-  // before it move on.
+  // A matching of requests and nodes: if a request finds no free node, requests that were placed
+  // before it move.
   std::optional<Places> on_different_nodes() {
     if (asked_.size() > nodes_.size()) return std::nullopt;
     std::vector<std::vector<bool>> good(kinds_.size(), std::vector<bool>(nodes_.size()));
@@ -169,7 +170,7 @@ class Gang {
            has_labels(*nodes_[node].labels, asked_[request].labels);
   }
 
-  // Puts as many of `which` as there is room for on the node; how many.
+  // Puts as many of `which` on the node as it has room for, and returns how many.
   size_t fill(Room& room, size_t node, const std::vector<size_t>& which,
               Places* places = nullptr) const {
     size_t count = 0;
@@ -191,7 +192,7 @@ class Gang {
   std::vector<PlaceableNode>& nodes_;
   const std::vector<Request>& asked_;
   const std::vector<size_t> order_;
-  std::vector<Request> kinds_;  // each that differs
+  std::vector<Request> kinds_;  // the different requests
   std::vector<size_t> kind_;    // of each request
 };
 

@@ -20,17 +20,18 @@ struct Request {
 struct PlaceableNode {
   Room room;
   const Labels* labels;
-  size_t index;  ///< Whatever the caller knows it by.
+  size_t index;  ///< The caller's number for the node.
 };
 
-/// The `index` of the node for each request, in their order; nothing if there is no place for all.
-/// Exact for equal requests and for the strict placements. For different requests that are packed
-/// or spread it tries the large ones first, and may miss a place that only fits exactly.
+/// The `index` of the node for each request, in the order of the requests; nothing if there is no
+/// place for all. Exact for equal requests and for the strict placements. For different requests
+/// that are packed or spread it tries the large ones first, and may miss a place that only fits
+/// exactly.
 std::optional<std::vector<size_t>> place_gang(std::vector<PlaceableNode> nodes,
                                               const std::vector<Request>& asked,
                                               Placement placement);
 
-/// The order in which requests are placed: large ones first, equal ones as they came.
+/// The order in which requests are placed: large ones first, equal ones in the order given.
 std::vector<size_t> by_size(const std::vector<Request>& asked);
 
 bool has_labels(const Labels& has, const Labels& wanted);

@@ -51,8 +51,8 @@ class HostListReader {
     return all;
   }
 
-  // From '[' to ']', at which it stops: numbers and ranges of them. A first number with zeros in
-  // front says how wide all are.
+  // From '[' to ']', at which it stops: numbers and ranges of them. If the first number has leading
+  // zeros, all numbers have its width.
   std::vector<std::string> read_ranges() {
     size_t end = list_.find(']', at_);
     if (end == std::string::npos) fail();

@@ -6,7 +6,7 @@
 namespace manta {
 namespace {
 
-// As `scontrol show hostnames` of Slurm 22.05 says.
+// The expected values are those of `scontrol show hostnames` of Slurm 22.05.
 TEST(HostList, IsReadAsSlurmReadsIt) {
   const std::vector<std::pair<std::string, std::vector<std::string>>> cases = {
       {"n1", {"n1"}},

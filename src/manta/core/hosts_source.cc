@@ -12,7 +12,7 @@
 namespace manta {
 namespace {
 
-// A host that is switched off is asked again after 10 seconds, not after the minutes of TCP.
+// ssh tries a host that is switched off again after 10 seconds, not after TCP's timeout of minutes.
 constexpr const char* kSsh =
     "ssh -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=1 -o ServerAliveCountMax=3 "
     "{host}";
@@ -40,7 +40,7 @@ class HostsSource final : public NodeSource {
                         "host once, as in hosts:n1,n2"));
       }
     }
-    // ssh hands it to a shell.
+    // ssh gives the command to a shell.
     bool plain = std::all_of(program_.begin(), program_.end(), [](unsigned char c) {
       return std::isalnum(c) ||
              std::string_view("/._-+=,@").find(static_cast<char>(c)) != std::string_view::npos;

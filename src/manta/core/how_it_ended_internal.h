@@ -6,9 +6,9 @@
 
 namespace manta {
 
-/// What an error of a task or of an actor's call says after which one it was: that means nothing to
-/// a user who has started neither. "its process rank-0 (pid 7) was killed by SIGKILL ...", "threw
-/// std::runtime_error: ..."; other errors as they are.
+/// The text of an error of a task or an actor's call, without the part that names the task or call:
+/// a user who has started neither does not know that name. "its process rank-0 (pid 7) was killed
+/// by SIGKILL ...", "threw std::runtime_error: ..."; other errors as they are.
 std::string how_it_ended(const Error& error);
 
 }  // namespace manta

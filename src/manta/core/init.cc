@@ -33,7 +33,7 @@ namespace {
 
 constexpr const char* kClusterVariable = "MANTA_CLUSTER";
 
-// What is asked for on the command line is more than what the program says.
+// The command line takes precedence over the program.
 std::string cluster_of(const InitOptions& options) {
   const char* variable = std::getenv(kClusterVariable);
   return found_cluster(variable ? variable : options.cluster);
@@ -62,7 +62,7 @@ class DriverLink : public HubLink {
       return false;
     };
     lock.unlock();
-    // One thread at a time: more would keep the hub from telling any of them.
+    // One thread at a time: more would keep the hub from answering any of them.
     bool found = !looking_.exchange(true);
     if (found) {
       found = eager.look(done);
@@ -145,7 +145,7 @@ struct Runtime {
 };
 
 std::mutex runtime_mutex;
-// In a process that Manta started: the folder of the run that it is of.
+// In a process that Manta started: the folder of its run.
 std::string& folder_of_starter() {
   static std::string folder;
   return folder;
@@ -163,8 +163,8 @@ void raise_open_files_limit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// Most of Arrow's compute functions are not found by name before this. The zygote calls it before
-// it forks, so that it costs workers nothing; it starts no thread.
+// Before this call, most of Arrow's compute functions are not found by name. The zygote makes the
+// call before it forks, so that it costs workers nothing; it starts no thread.
 void initialize_arrow() {
   check(arrow::compute::Initialize(), "initialising Arrow's compute functions");
 }
@@ -270,7 +270,7 @@ std::shared_ptr<const SessionFolder> own_temporary_folder() {
   auto folder = shared.lock();
   if (folder) return folder;
   std::error_code ignored;
-  // A detached process may live longer than the run that it was started by.
+  // A detached process may live longer than the run that started it.
   bool has_run = std::filesystem::is_directory(folder_of_starter(), ignored);
   shared = folder = std::make_shared<const SessionFolder>(has_run ? folder_of_starter() : "");
   return folder;
@@ -300,7 +300,7 @@ void shutdown() {
   }
   if (!ending) return;
   if (ending->pid != ::getpid()) {
-    // A fork of the driver: the run, and its thread, are the driver's.
+    // In a fork of the driver: the run, and its thread, belong to the driver.
     (void)ending.release();
     return;
   }

@@ -1,4 +1,4 @@
-// Nodes that come by themselves: whoever has the file that the driver writes may join.
+// Nodes that come by themselves: any agent that has the file that the driver writes may join.
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ class JoinSource final : public NodeSource {
   size_t expected() const override { return expected_; }
   std::vector<std::string> some_hosts() const override { return {}; }
 
-  // It appears whole.
+  // The file appears with all its content.
   void start(const AgentOrder& order, OnFailed) override {
     AgentOrder complete = order;
     complete.started_as = "join";
@@ -55,7 +55,7 @@ class JoinSource final : public NodeSource {
     if (there >= most_) return {};
     return {{"", most_ - there}};
   }
-  // Whoever starts agents may look at `manta status`.
+  // The user who starts agents may look at `manta status`.
   std::vector<std::string> bring(const std::string&, size_t) override { return {}; }
   void on_left(const std::string&) override {}
   void withdraw(const std::string&) override {}
@@ -70,7 +70,7 @@ class JoinSource final : public NodeSource {
   const std::string file_;
   const size_t expected_;
   const size_t most_;
-  const double cpus_;  // that one more node would have
+  const double cpus_;  // the CPUs that one more node would have
   bool written_ = false;
 };
 

@@ -9,9 +9,9 @@
 
 namespace manta {
 
-/// What the hub has found possible for single tasks and actors with labels, so that it need not be
-/// asked again for each of thousands. An answer that has become wrong meanwhile does no harm: the
-/// hub says what happens to tasks that wait for a node that has gone. Thread-safe.
+/// The requests of single tasks and actors with labels that the hub has found possible, so that the
+/// client need not ask again for each of thousands. An outdated answer does no harm: the hub
+/// decides what happens to tasks that wait for a node that has gone. Thread-safe.
 class KnownPossible {
  public:
   bool contains(const Resources& resources, const Labels& labels) const {
@@ -26,7 +26,7 @@ class KnownPossible {
     if (known_.size() == kMost) known_.erase(known_.begin());
     known_.emplace_back(resources, labels);
   }
-  /// Nodes have come or gone.
+  /// Call it when nodes have come or gone.
   void forget() {
     std::lock_guard lock(mutex_);
     known_.clear();

@@ -13,9 +13,9 @@
 
 namespace manta {
 
-/// Who holds what of which node: the only place where the run's resources are counted, and where
-/// it is decided which node a process is placed on. A request is always granted by one node as a
-/// whole. Does no I/O. Not thread-safe.
+/// Records which holder has which resources of which node. It is the only place that counts the
+/// run's resources and decides on which node a process is placed. One node always grants the whole
+/// of a request. Does no I/O. Not thread-safe.
 class Ledger {
  public:
   struct NodeTotal {
@@ -25,36 +25,37 @@ class Ledger {
     Labels labels = {};
   };
 
-  /// A node's id is new: a node that left and comes back has another.
+  /// The id must be new: a node that left and comes back gets another id.
   void add_node(const NodeTotal& node);
-  /// It gets nothing new; what it has granted stays.
+  /// The node gets nothing new; its grants stay.
   void drain_node(NodeId node);
-  /// What it had granted is gone with it; to release it later does nothing.
+  /// The node's grants are gone with it; releasing them later does nothing.
   void remove_node(NodeId node);
 
-  /// Of all nodes together. No process can have more than one node has: see `why_impossible`.
+  /// The total of all nodes. No process can have more than one node has: see `why_impossible`.
   Resources total() const;
   Resources available() const;
-  /// Of one node; nothing if it is not there.
+  /// What is free on one node; nothing if the node is not there.
   Resources available(NodeId node) const;
 
-  /// Takes what a single process asks for from one node that has it free.
-  /// Leaves alone the nodes that could serve one of `reserved`. `last`: the node that the same
-  /// request was granted just before, if nothing has been released since; saves a search.
+  /// Takes what a single process asks for from one node that has it free. Does not use nodes that
+  /// could serve one of `reserved`. `last`: the node that granted the same request just before, if
+  /// nothing has been released since; it saves a search.
   std::optional<Grant> acquire(const Request& asked, Placement placement, uint64_t holder,
                                const std::vector<const Request*>& reserved = {},
                                std::optional<NodeId> last = {});
-  /// All or none; in the order of `asked`. Finds a place whenever there is one if the requests are
-  /// equal, or if the placement is a strict one; for different requests that are packed or spread
-  /// it tries the large ones first and may miss a place that only fits exactly.
+  /// Grants all requests or none; in the order of `asked`. If the requests are equal, or if the
+  /// placement is a strict one, it finds a place whenever there is one. For different requests that
+  /// are packed or spread, it tries the large ones first and may miss a place that only fits
+  /// exactly.
   std::optional<std::vector<Grant>> acquire_gang(const std::vector<Request>& asked,
                                                  Placement placement, uint64_t holder);
   void release(const Grant& grant);
   void pause_cpus(const Grant& grant);   ///< See NodeLedger.
   void resume_cpus(const Grant& grant);  ///< See NodeLedger.
 
-  /// Empty if the idle nodes (without those that drain) could provide it. Otherwise why they could
-  /// not, e.g. "asks for 6 CPU on one node; the largest node has 4 (n1, n2)".
+  /// Empty if the nodes (without those that drain) could provide it when idle. Otherwise the reason
+  /// why they could not, e.g. "asks for 6 CPU on one node; the largest node has 4 (n1, n2)".
   std::string why_impossible(const Request& asked) const;
   std::string why_impossible(const std::vector<Request>& asked, Placement placement) const;
   /// The nodes as if all were idle, without those that drain, to try a placement on.
@@ -63,7 +64,8 @@ class Ledger {
   bool is_possible(const Request& asked) const;
 
   using DescribeHolder = NodeLedger::DescribeHolder;
-  /// One sentence: what is missing, where, and who holds it. Empty if it could be had now.
+  /// One sentence: what is missing, where, and who holds it. Empty if the request could be granted
+  /// now.
   std::string why_waits(const Request& asked, const DescribeHolder& describe) const;
   std::string why_waits(const std::vector<Request>& asked, Placement placement,
                         const DescribeHolder& describe) const;

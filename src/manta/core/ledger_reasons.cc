@@ -1,4 +1,4 @@
-// Why somebody waits, or would wait for ever.
+// Why a request waits, or would wait for ever.
 
 #include <fmt/format.h>
 
@@ -132,7 +132,7 @@ std::string Ledger::why_waits(const std::vector<Request>& asked, Placement place
     std::string why = why_waits(each, describe);
     if (!why.empty()) return why;
   }
-  // Each has room by itself, but not all together.
+  // There is room for each request by itself, but not for all together.
   const Resources& first = asked.front().resources;
   std::string why = nodes_.size() == 1 ? ""
                                        : fmt::format(", placed by {} on {} nodes",

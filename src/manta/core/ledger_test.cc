@@ -163,7 +163,7 @@ TEST(LedgerTest, ANodeThatDrainsGetsNothingNewAndOneThatLeftHasNothing) {
   EXPECT_EQ(ledger.why_impossible(cpus(1)), "asks for 1 CPU on one node; there is no node");
 }
 
-// Whether there is a way to put each request on a node of its own, by trying all.
+// Tries all ways to put each request on a different node. True if there is one.
 bool can_match(const std::vector<Resources>& free, const std::vector<Request>& asked) {
   std::vector<size_t> order(free.size());
   std::iota(order.begin(), order.end(), 0);
@@ -178,8 +178,8 @@ bool can_match(const std::vector<Resources>& free, const std::vector<Request>& a
   return false;
 }
 
-// Grants are what was asked for, on nodes that have it, and every node's balance is right; strict
-// placements are found whenever they exist.
+// Grants equal the requests, on nodes that have the resources, and every node's balance is right;
+// strict placements are found whenever they exist.
 TEST(LedgerTest, RandomRequestsKeepTheRules) {
   std::mt19937 random(7);
   auto up_to = [&](int max) { return std::uniform_int_distribution<int>(0, max)(random); };

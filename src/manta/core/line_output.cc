@@ -13,11 +13,11 @@ namespace {
 template <class Char>
 using Streams = std::vector<std::pair<std::basic_ostream<Char>*, FILE*>>;
 
-// Lets the streams write through C's, unless the program has given them a buffer of its own.
+// Lets the streams write through C's streams, unless the program has given them another buffer.
 template <class Char>
 class WriteThrough {
  public:
-  // Looks at the buffers while they live: sync_with_stdio destroys the usual ones.
+  // Checks the buffers while they live: sync_with_stdio destroys the usual ones.
   explicit WriteThrough(Streams<Char> streams) : streams_(std::move(streams)) {
     for (auto& [stream, file] : streams_) {
       auto* buffer = stream->rdbuf();
@@ -42,8 +42,8 @@ void line_buffer_output() {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   WriteThrough<char> narrow({{&std::cout, stdout}, {&std::cerr, stderr}, {&std::clog, stderr}});
   WriteThrough<wchar_t> wide({{&std::wcout, stdout}, {&std::wcerr, stderr}, {&std::wclog, stderr}});
-  // Has an effect once in a process: when a task calls it, as programs do to be faster, its lines
-  // would wait in a buffer otherwise.
+  // The call has an effect only once in a process. Without it here, a task that makes this call
+  // itself, as programs do to be faster, would keep its lines in a buffer.
   std::ios_base::sync_with_stdio(false);
   narrow.apply();
   wide.apply();

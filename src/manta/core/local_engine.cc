@@ -122,11 +122,12 @@ void LocalEngine::on_zygote_gone(const std::string& why) {
     std::vector<ProcessId> gang;
     for (const auto& [process, state] : processes_) gang.push_back(process);
     processes_.clear();
-    if (gang.empty()) return log_warning(how);  // who needs it next starts another
+    if (gang.empty()) return log_warning(how);  // the next start of a process starts another
     return events_.on_start_failed(gang, how);
   }
   log_warning(str("the zygote ", how, "; its workers ended with it"));
-  // Every worker asks the kernel to be killed with the zygote; what workers started, nobody does.
+  // Every worker asks the kernel to be killed with the zygote; processes that workers started do
+  // not.
   auto lost = std::move(processes_);
   processes_.clear();
   ++times_lost_;
@@ -147,7 +148,7 @@ void LocalEngine::on_zygote_gone(const std::string& why) {
 void LocalEngine::shutdown() {
   ready_timer_.reset();
   if (!zygote_) return;
-  zygote_->flush_and_close();  // it ends what is left, and then itself
+  zygote_->flush_and_close();  // the zygote ends the remaining processes, and then itself
   zygote_.reset();
   process_->reap(std::chrono::seconds(10));
 }

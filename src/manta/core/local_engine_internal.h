@@ -13,11 +13,12 @@
 namespace manta {
 
 struct LocalEngineOptions {
-  NodeInfo node;  ///< What it says of this machine.
+  NodeInfo node;  ///< What the engine reports of this machine.
   RunAddress address;
   std::string session_folder;
-  std::vector<std::string> argv;  ///< Of the zygote, so that `ps` shows what it belongs to.
-  /// One that was started before; null: the engine starts it.
+  std::vector<std::string> argv;  ///< The zygote's arguments, so that `ps` shows to which program
+                                  ///< it belongs.
+  /// A zygote that was started before; null: the engine starts one.
   std::shared_ptr<ZygoteProcess> zygote = {};
 
   ZygoteOptions for_zygote() const;
@@ -31,7 +32,7 @@ class LocalEngine final : public Engine {
   ~LocalEngine() override;
 
   std::vector<ProcessId> start(const std::vector<Placed>& gang) override;
-  /// The same, with numbers that the caller has chosen.
+  /// Like start, with numbers that the caller has chosen.
   void start_as(const std::vector<std::pair<ProcessId, ProcessSpec>>& gang);
   void kill(ProcessId process) override;
   MemoryTransfers* transfers() override { return nullptr; }
@@ -55,7 +56,7 @@ class LocalEngine final : public Engine {
     bool detached = false;
     pid_t pid = 0;  // once it has been started
   };
-  std::unordered_map<ProcessId, Process> processes_;  // asked for and not known to have ended
+  std::unordered_map<ProcessId, Process> processes_;  // asked for, and not known to have ended
 };
 
 }  // namespace manta

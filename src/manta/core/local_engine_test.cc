@@ -1,4 +1,4 @@
-// The engine by itself: processes that join nobody, started, watched and stopped.
+// The engine by itself starts, watches and stops processes, which join no run.
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ using testing::HasSubstr;
 class LocalEngineTest : public testing::Test, public EngineEvents {
  protected:
   LocalEngineTest() : folder_(""), socket_(listen_unix(folder_.path() + "/hub.sock")) {
-    // Nobody answers at the socket: a worker waits there, alive, for a minute.
+    // Nothing answers at the socket: a worker waits there, alive, for a minute.
     LocalEngineOptions options;
     options.node.total = {.cpus = 2};
     options.address = {folder_.path() + "/hub.sock", "token"};
@@ -130,7 +130,7 @@ TEST_F(LocalEngineTest, OfAGangThatCannotAllStartNoneDoes) {
   EXPECT_THAT(why_, HasSubstr("its log file"));
   EXPECT_TRUE(pids_.empty());
 
-  // What is written through a link goes where somebody else wants it.
+  // Output through a link would go where another user wants it.
   auto linked = spec("linked");
   std::filesystem::create_symlink(folder_.path() + "/elsewhere", linked.log_path);
   failed_.clear();
@@ -178,7 +178,7 @@ struct NoEvents : EngineEvents {
   void on_output(const std::string&) override {}
 };
 
-// The driver may start another one, which needs the folder, too.
+// The driver may start another zygote, which needs the folder, too.
 TEST(ZygoteTest, RemovesTheFolderOnlyIfTheDriverHasGone) {
   for (bool driver_goes : {false, true}) {
     TemporaryFolder folder;
@@ -209,7 +209,7 @@ TEST(ZygoteTest, RemovesTheFolderOnlyIfTheDriverHasGone) {
   }
 }
 
-// It is told before it starts what to remove, and the terminal's signals do not reach it.
+// The zygote knows before it starts what to remove, and the terminal's signals do not reach it.
 TEST(ZygoteTest, RemovesTheFolderIfTheDriverIsKilledWhileItStarts) {
   TemporaryFolder folder;
   std::string session = folder / "session";
@@ -225,7 +225,7 @@ TEST(ZygoteTest, RemovesTheFolderIfTheDriverIsKilledWhileItStarts) {
     options.session_folder = session;
     options.argv = {"local_engine_test"};
     LocalEngine engine(loop, options, events);
-    ::kill(0, SIGINT);  // as a terminal's Ctrl-C: to all processes of the group
+    ::kill(0, SIGINT);  // like a terminal's Ctrl-C: to all processes of the group
     ::_exit(0);
   }
   int status = 0;

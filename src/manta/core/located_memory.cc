@@ -37,7 +37,7 @@ void LocatedMemory::start_fetch(NodeId to) {
     if (auto self = weak.lock()) {
       self->finish_fetch(to, why);
     } else if (why.empty()) {
-      transfers->drop(number, {to});  // its last holder has gone meanwhile
+      transfers->drop(number, {to});  // the last holder of the memory has gone meanwhile
     }
   };
   transfers_->fetch(key(), *from, to, finished);
@@ -62,7 +62,7 @@ void LocatedMemory::forget_node(NodeId node, const std::string& why) {
   fetches_.erase(node);
   nodes_.erase(node);
   if (nodes_.empty() && lost_.empty()) lost_ = why;
-  // Transfers from it end by themselves, and look for another copy.
+  // Transfers from this node end by themselves, and look for another copy.
 }
 
 }  // namespace manta::internal

@@ -12,20 +12,20 @@
 
 namespace manta {
 
-/// What moves memory between the nodes of a run, and frees it there. All calls and callbacks come
+/// Moves memory between the nodes of a run, and frees it there. All calls and callbacks are made
 /// with the loop's mutex held.
 class MemoryTransfers {
  public:
   virtual ~MemoryTransfers() = default;
-  /// Keeps memory of this node for others to fetch; its number.
+  /// Keeps memory of this node for others to fetch, and returns its number.
   virtual uint64_t keep(std::shared_ptr<internal::SharedMemory> memory) = 0;
-  /// What this node keeps under that number; null if nothing.
+  /// The memory that this node keeps under that number; null if none.
   virtual std::shared_ptr<internal::SharedMemory> find(uint64_t number) = 0;
-  /// Has node `to` fetch it from node `from`. `done` gets the reason if it fails, else an empty
-  /// string; never before this returns.
+  /// Has node `to` fetch the memory from node `from`. `done` gets the reason if that fails,
+  /// otherwise an empty string; it is never called before this returns.
   virtual void fetch(const internal::MemoryKey& key, NodeId from, NodeId to,
                      std::function<void(const std::string& why)> done) = 0;
-  /// The nodes need it no longer.
+  /// Frees the memory on these nodes.
   virtual void drop(uint64_t number, const std::set<NodeId>& nodes) = 0;
 };
 
@@ -33,18 +33,19 @@ class MemoryTransfers {
 
 namespace manta::internal {
 
-/// Memory of a value, as the hub knows it: on which nodes it is. Freed on all of them with its last
-/// holder in the hub. A node fetches it at most once. Not thread-safe: the hub's lock guards it.
+/// Memory of a value, as the hub knows it: it records on which nodes the memory is. All of them
+/// free it when its last holder in the hub goes. A node fetches it at most once. Not thread-safe:
+/// the hub's lock guards it.
 class LocatedMemory : public std::enable_shared_from_this<LocatedMemory> {
  public:
-  /// Kept by another node.
+  /// Memory that another node keeps.
   explicit LocatedMemory(const MemoryKey& key) : key_(key), nodes_{key.node} {}
-  /// Of this node.
+  /// Memory of this node.
   explicit LocatedMemory(std::shared_ptr<SharedMemory> memory);
   ~LocatedMemory();
 
   size_t size() const { return key_.size; }
-  /// Gives it a number, if it has none.
+  /// Its key. Gives the memory a number, if it has none.
   const MemoryKey& key();
   std::shared_ptr<SharedMemory> here() const { return here_; }
   bool is_on(NodeId node) const { return nodes_.contains(node); }
@@ -54,10 +55,10 @@ class LocatedMemory : public std::enable_shared_from_this<LocatedMemory> {
 
   void set_transfers(MemoryTransfers* transfers) { transfers_ = transfers; }
   using Done = std::function<void(const std::string& why)>;
-  /// Calls `done` once the node has it, or, with the reason, when no node that has it could send
-  /// it. Requests of one node share one transfer.
+  /// Calls `done` once the node has the memory, or, with the reason, when no node that has it could
+  /// send it. Requests for the same node share one transfer.
   void fetch_to(NodeId node, Done done);
-  /// A node has gone.
+  /// Call it when a node has gone.
   void forget_node(NodeId node, const std::string& why);
 
  private:

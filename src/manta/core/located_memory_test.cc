@@ -110,7 +110,7 @@ TEST_F(LocatedMemoryTest, AnotherCopyIsTriedAndThenItFails) {
   EXPECT_THAT(said_, IsEmpty());
   transfers_.ends[2]("is full");
   EXPECT_THAT(said_, ElementsAre("is full"));
-  EXPECT_TRUE(memory->is_on(1) && memory->is_on(2));  // for others
+  EXPECT_TRUE(memory->is_on(1) && memory->is_on(2));  // they keep it for other nodes
 }
 
 TEST_F(LocatedMemoryTest, ItIsLostWithTheLastNodeThatHasIt) {

@@ -52,7 +52,7 @@ void LogStreams::look_later() {
   });
 }
 
-// In turns, so that one that writes much does not keep the others' ends from being told.
+// Serves the streams in turns, so that one that writes much does not delay the ends of the others.
 void LogStreams::look() {
   if (waits_for_driver_) return;
   std::vector<ProcessId> order;
@@ -91,7 +91,7 @@ void LogStreams::look() {
   }
 }
 
-// Some of what is new. False if there was nothing.
+// Sends some of the new bytes. False if there were none.
 bool LogStreams::send(ProcessId process, Stream& stream) {
   int64_t end = stream.end >= 0 ? stream.end : size_of_file(stream.path);
   if (end <= stream.sent) return false;
@@ -100,7 +100,7 @@ bool LogStreams::send(ProcessId process, Stream& stream) {
   auto most = std::min(buffer.size(), static_cast<size_t>(end - stream.sent));
   ssize_t size = file ? ::pread(file.get(), buffer.data(), most, stream.sent) : 0;
   if (size <= 0) {
-    if (stream.end >= 0) stream.sent = stream.end;  // somebody has cut it short
+    if (stream.end >= 0) stream.sent = stream.end;  // the file has been truncated
     return false;
   }
   stream.sent += size;

@@ -10,11 +10,12 @@
 
 namespace manta {
 
-/// So much of processes' output may wait for the driver to take it; the rest stays in their files.
+/// How many bytes of the processes' output may wait until the driver takes them; the rest stays in
+/// their files.
 inline constexpr size_t kMostPendingOutput = 1 << 20;
 
-/// An agent's end of log files that the user named, which are files of the driver's machine: looks
-/// into the agent's own files every 100 ms, and sends the driver what is new in them, byte by byte,
+/// The agent's side of log files that the user named, which are on the driver's machine. It looks
+/// into the agent's own files every 100 ms, and sends the driver the new bytes in them, unchanged,
 /// as AgentLog. Everything runs with the loop's mutex held.
 class LogStreams {
  public:
@@ -24,13 +25,13 @@ class LogStreams {
   /// The file may not be there yet.
   void follow(ProcessId process, std::string path);
   bool follows(ProcessId process) const { return streams_.contains(process); }
-  /// It has not been started.
+  /// Call it if the process was not started.
   void forget(ProcessId process) { streams_.erase(process); }
-  /// The process has ended: calls `then` when all that it has written has been handed to the
-  /// driver's connection, at once if it is not followed. If the driver takes nothing, the agent
-  /// ends for other reasons.
+  /// Call it when the process has ended: calls `then` when all of its output has been given to the
+  /// driver's connection, or at once if the process is not followed. (If the driver takes nothing,
+  /// the agent ends for other reasons.)
   void finish(ProcessId process, std::function<void()> then);
-  /// The same for all, with what they have written until now.
+  /// The same for all processes, with what they have written until now.
   void finish_all(std::function<void()> then);
 
  private:

@@ -54,7 +54,7 @@ constexpr uint16_t message_type() {
   (std::make_index_sequence<std::variant_size_v<Variant>>());
 }
 
-/// Appends what is written as a `Message` is, as one frame.
+/// Appends `Written`, which is serialised like a `Message`, as one frame.
 template <class Variant, class Message, class Written>
 void encode_as(OutBuffer& out, const Written& written) {
   OutArchive archive(out.begin(message_type<Variant, Message>()));
@@ -99,8 +99,8 @@ inline std::vector<MemoryKey> take_keys(Frame& frame) {
   return keys;
 }
 
-/// The message in a frame. Throws Error and nothing else, of kind kCorrupt if it is none; whatever
-/// the bytes say, it takes no more memory than a small multiple of their number.
+/// The message in a frame. Throws only Error, of kind kCorrupt if the frame holds no message.
+/// Whatever the bytes say, it takes at most a small multiple of their number of memory.
 template <class Variant>
 Variant decode_message(Frame& frame, std::vector<MemoryKey> keys = {}) {
   InArchive archive(frame.body);

@@ -41,7 +41,7 @@ struct Outcome {
   }
 };
 
-// ---- What a process says to the hub. In order; the hub answers in order.
+// ---- What a process sends to the hub. In order; the hub answers in order.
 
 struct Hello {  // first on a connection
   std::string token;
@@ -59,7 +59,7 @@ struct Submit {  // the sender holds one reference to the result from now on
     archive(spec);
   }
 };
-struct Put {  // likewise
+struct Put {  // as for Submit: the sender holds one reference
   ObjectId id = 0;
   Value value;
   template <class Archive>
@@ -203,7 +203,7 @@ using ToHub = std::variant<Hello, Submit, Put, Fetch, Watch, AddRef, Release, Ta
                            Unblocked, Returned, CancelTask, CreateNamed, CreateGroup, KillActor,
                            FindActor, AskWhy, AskNodes, AskPossible, StartDetached>;
 
-// ---- What the hub says to a process.
+// ---- What the hub sends to a process.
 
 struct Welcome {
   uint32_t index = 0;  // for the ids that the process chooses
@@ -215,7 +215,7 @@ struct Welcome {
     archive(index, most, node, host);
   }
 };
-struct Rejected {  // and then closed
+struct Rejected {  // then the hub closes the connection
   std::string why;
   template <class Archive>
   void serialize(Archive& archive) {
@@ -233,8 +233,8 @@ struct Run {
     archive(spec, ref_values, attempt, cpus, gpu_ids);
   }
 };
-/// Is written as a Run, of a task whose specification stays where it is: it is not copied for the
-/// sake of a message.
+/// Is written as a Run, but only refers to the task's specification, so that no copy is made for
+/// the message.
 struct RunOf {
   const TaskSpec& spec;
   const std::vector<Value>& ref_values;
@@ -269,7 +269,7 @@ struct CancelRunning {
 };
 struct Answer {
   uint64_t request = 0;
-  Outcome outcome;  // only whether it went well, and the error if not
+  Outcome outcome;  // only success, or the error
   std::string text;
   uint64_t id = 0;
   std::vector<Node> nodes;
@@ -283,8 +283,8 @@ struct Exit {  // finish what was sent before, then end
   void serialize(Archive&) {}
 };
 
-/// On the connection that a node's agent makes for a process: the agent has passed on a message
-/// with memory. Not one of ToHub, which the process itself sends.
+/// Sent on the connection that a node's agent makes for a process: the agent has passed on a
+/// message with memory. It is not one of ToHub, which the process itself sends.
 inline constexpr uint16_t kPassedOn = 0xffff;
 
 using FromHub =

@@ -267,7 +267,8 @@ TEST(MessagesTest, AHostileLengthIsRefusedBeforeMemoryIsMadeForIt) {
     EXPECT_EQ(refusal<ToHub>(type_of(Blocked{}), number(claimed)), ErrorKind::kCorrupt);
     EXPECT_EQ(refusal<ToHub>(type_of(Hello{}), number(claimed)), ErrorKind::kCorrupt);
   }
-  // As many elements as the frame has bytes, which are the names of the first few.
+  // The frame claims as many elements as it has bytes, but these bytes hold only the first few
+  // names.
   std::string body = number(1'000'000) + std::string(1'000'000, '\0');
   EXPECT_EQ(refusal<ToHub>(type_of(CreateGroup{}), body), ErrorKind::kCorrupt);
   EXPECT_LT(peak_memory(), peak_before + (size_t{200} << 20));

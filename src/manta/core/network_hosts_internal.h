@@ -16,13 +16,13 @@
 
 namespace manta {
 
-/// For tests: hosts on this machine, each a network namespace with a name of its own, on a network
-/// that nobody else is on. They know each other's names. Removed with everything that runs there,
-/// at the latest by the next test that makes some.
+/// For tests: hosts on this machine, each a network namespace with its own name, on a network of
+/// their own. They know each other's names. They are removed with everything that runs there, at
+/// the latest by the next test that makes such hosts.
 class NetworkHosts {
  public:
-  /// Hosts n0 to n(count - 1). Throws Error(kResources) with the reason if that is not allowed
-  /// here.
+  /// Hosts n0 to n(count - 1). Throws Error(kResources) with the reason if this user may not make
+  /// them.
   explicit NetworkHosts(int count) : prefix_(std::to_string(::getpid())), count_(count) {
     remove_leftovers();
     run("ip link add mb" + prefix_ + " type bridge");
@@ -50,24 +50,24 @@ class NetworkHosts {
   /// A program that runs the rest of its command line on the host that is its first argument.
   std::string enter() const { return folder_ / "enter"; }
   static std::string address(int host) { return str("10.213.0.", host + 1); }
-  /// What runs there.
+  /// The processes on a host.
   std::vector<pid_t> processes(int host) const {
     std::vector<pid_t> pids;
     std::istringstream out(output("ip netns pids " + name(host)));
     for (pid_t pid; out >> pid;) pids.push_back(pid);
     return pids;
   }
-  /// As if its power failed.
+  /// Acts as if its power failed.
   void crash(int host) const {
     for (pid_t pid : processes(host)) ::kill(pid, SIGKILL);
   }
-  /// As if its cable were cut: nobody is told.
+  /// Acts as if its cable were cut: no peer is told.
   void cut(int host) { run("ip link set " + link(host) + " down"); }
-  /// What `from` sends does not reach `to`; the other way it does.
+  /// Packets of `from` do not reach `to`; those of `to` reach `from`.
   void cut_one_way(int from, int to) {
     filter(str("iifname ", link(from), " oifname ", link(to), " drop"));
   }
-  /// So many in a thousand packets to and from it are lost.
+  /// Loses `per_thousand` of 1000 packets to and from it.
   void lose_packets(int host, int per_thousand) {
     std::string lost = str(" numgen random mod 1000 < ", per_thousand, " drop");
     filter("iifname " + link(host) + lost);
@@ -142,7 +142,7 @@ class NetworkHosts {
       try {
         std::istringstream pids(output("ip netns pids " + host));
         for (pid_t pid; pids >> pid;) ::kill(pid, SIGKILL);
-        run("ip link del mv" + host.substr(2));  // at once: a namespace goes some time later
+        run("ip link del mv" + host.substr(2));  // now: the namespace itself goes later
         run("ip netns del " + host);
       } catch (const Error&) {  // as far as it can be removed
       }

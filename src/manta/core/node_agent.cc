@@ -22,7 +22,7 @@ namespace manta {
 namespace {
 
 constexpr std::chrono::seconds kWelcomeDeadline{20};
-// For what processes have written last, once the run is over.
+// The time to send the last output of processes, once the run is over.
 constexpr std::chrono::seconds kAgentLastWords{5};
 
 }  // namespace
@@ -42,8 +42,8 @@ void NodeAgent::join_run() {
   std::string address = local_address(connection_->fd()).host;
   std::lock_guard lock(loop_.mutex);
   driver_ = std::make_shared<AsyncChannel>(loop_, std::move(connection_), kMaxFrameBody);
-  // Numbers of memory are given once the driver has said which node this is; until then nobody
-  // asks.
+  // Memory gets numbers once the driver has said which node this is; until then no node asks for
+  // memory.
   auto serve = [this](const std::shared_ptr<AsyncChannel>& channel, Frame& frame) {
     if (!memory_) throw Error(ErrorKind::kCorrupt, "this node has not joined its run");
     server_->serve(*memory_, channel, frame);
@@ -102,7 +102,7 @@ void NodeAgent::end(const std::string& why) {
 
 void NodeAgent::heard() { heard_ = Clock::now(); }
 
-// A node that is cut off must not go on with what the driver starts elsewhere meanwhile.
+// A node that is cut off must not go on with work that the driver starts elsewhere meanwhile.
 void NodeAgent::watch_driver() {
   fence_timer_ = loop_.after(fence_ / 10, [this] {
     if (Clock::now() - heard_ > fence_) {
@@ -205,7 +205,7 @@ std::string NodeAgent::status() const {
   return status.dump() + "\n";
 }
 
-// Not by its name, which others may have, too, for other files of the driver's.
+// Does not use the process's name: other processes may have that name, too, with other log files.
 std::string NodeAgent::log_path_of(ProcessId process) const {
   return str(folder_.path(), "/logs/process-", process, ".log");
 }
@@ -245,7 +245,7 @@ void NodeAgent::on_exited(const ProcessExit& exit) {
     logs_->finish(std::move(log->second));
     log_of_.erase(log);
   }
-  // What it said last may have arrived, and not been passed on.
+  // Its last frames may have arrived, and not been passed on.
   auto pump = pumps_.find(exit.process);
   if (pump != pumps_.end()) pump->second->finish();
   streams_->finish(exit.process, [this, told] { encode_message<FromAgent>(driver_->out(), told); });

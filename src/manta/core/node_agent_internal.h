@@ -26,19 +26,19 @@
 namespace manta {
 
 /// The program in the role of a node's agent: it starts and watches processes on its host for the
-/// driver, as LocalEngine does for itself, passes on what they and the driver say to each other,
-/// and keeps the node's memory. If it has not heard of the driver for a while, it ends its
-/// processes and itself; if it dies, its zygote ends them.
+/// driver, as LocalEngine does on the driver's machine, passes on messages between them and the
+/// driver, and keeps the node's memory. If it has not heard from the driver for a while, it ends
+/// its processes and itself; if it dies, its zygote ends the processes.
 class NodeAgent final : public EngineEvents {
  public:
   NodeAgent(FoundDriver driver, std::vector<std::string> argv);
   ~NodeAgent() override;
 
-  /// From here on it ends when its standard input does, or says anything.
+  /// From here on the agent ends when its standard input ends, or when anything can be read there.
   void end_with_input();
-  /// Returns when the run is over, one way or the other; none of its processes is left then.
+  /// Returns when the run is over, for any reason; none of its processes is left then.
   void run_loop();
-  /// Why it ended; empty if the driver said so.
+  /// Why the agent ended; empty if the driver told it to.
   const std::string& ended() const { return ended_; }
 
  private:

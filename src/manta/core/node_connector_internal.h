@@ -12,17 +12,17 @@
 
 namespace manta {
 
-/// Connects to the driver, one connection after the other, on a thread of its own: an agent must
+/// Connects to the driver, one connection after the other, on a separate thread: an agent must
 /// answer pings meanwhile.
 class NodeConnector {
  public:
   NodeConnector(const TlsKey& key, std::string host, uint16_t port);
   ~NodeConnector() { stop(); }
 
-  /// Called on the connector's thread: with the stream, or null and the reason.
+  /// Called on the connector's thread with the stream, or with null and the reason.
   using Done = std::function<void(std::unique_ptr<Transport>, const std::string& why)>;
   void connect(Done done);
-  /// Forgets what waits, and joins the thread.
+  /// Forgets connections that wait, and joins the thread.
   void stop();
 
  private:

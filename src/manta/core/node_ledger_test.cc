@@ -106,7 +106,7 @@ TEST(NodeLedgerTest, SharesFillOneDeviceBeforeTheNext) {
   EXPECT_FALSE(share(0.5));
 }
 
-TEST(NodeLedgerTest, AWholeDeviceIsOneThatNobodyShares) {
+TEST(NodeLedgerTest, AWholeDeviceIsNotShared) {
   NodeLedger ledger({.cpus = 0, .gpus = 2});
   auto first = ledger.acquire({.cpus = 0, .gpus = 0.6}, 1);
   auto second = ledger.acquire({.cpus = 0, .gpus = 0.6}, 1);  // does not fit beside the first

@@ -10,7 +10,7 @@ namespace manta {
 namespace {
 
 constexpr std::chrono::seconds kConnect{4};
-// A node that is lost is noticed sooner, by its silence: this one may only be busy with others.
+// A lost node is noticed sooner, by its silence: a slow node may only be busy with others.
 constexpr std::chrono::seconds kProgress{30};
 
 std::shared_ptr<SharedMemory> fetch_memory(const TlsKey& key, const std::string& address,
@@ -26,7 +26,7 @@ std::shared_ptr<SharedMemory> fetch_memory(const TlsKey& key, const std::string&
     }
   }
   if (encrypted) return receive_bulk(*transport, size, kProgress);
-  // Nothing comes before the other end has read the question: what comes is not encrypted.
+  // Nothing comes before the other end has read the request. What comes is not encrypted.
   return receive_bulk(*leave_tls(*transport), size, kProgress, BulkCheck::kChecksum);
 }
 
@@ -107,7 +107,7 @@ void MemoryMover::serve(const NodeMemory& memory, const std::shared_ptr<AsyncCha
     try {
       send_bulk(*transport, {found->data(), size}, kProgress, check);
     } catch (const std::exception&) {
-      // Whoever wanted it says so to the driver.
+      // The process that wanted the memory reports it to the driver.
     }
   });
 }
@@ -119,7 +119,7 @@ void MemoryMover::add(std::function<void()> job) {
     try {
       threads_.push_back(start_thread("a thread that moves memory", [this] { run(); }));
     } catch (const Error&) {
-      if (threads_.empty()) throw;  // otherwise the job waits for one of those that there are
+      if (threads_.empty()) throw;  // otherwise the job waits for one of the existing threads
     }
   }
   jobs_.push_back(std::move(job));

@@ -22,9 +22,9 @@ class NodeMemory {
  public:
   explicit NodeMemory(NodeId node) : next_(static_cast<uint64_t>(node) << 40 | 1) {}
 
-  /// Under a new number.
+  /// Keeps memory under a new number.
   uint64_t keep(std::shared_ptr<SharedMemory> memory);
-  /// Under the number that another node has given it.
+  /// Keeps memory under the number that another node has given it.
   void put(uint64_t number, std::shared_ptr<SharedMemory> memory);
   std::shared_ptr<SharedMemory> find(uint64_t number) const;
   void drop(uint64_t number);
@@ -35,28 +35,29 @@ class NodeMemory {
   std::unordered_map<uint64_t, std::shared_ptr<SharedMemory>> kept_;
 };
 
-/// Moves memory between nodes, each piece on a connection of its own and on a thread of its own, so
-/// that whoever asks goes on meanwhile. A node that moves nothing for 30 seconds is given up. Who
-/// fetches and serves has two: a node that waits for another must not keep it waiting.
+/// Moves memory between nodes, each piece on its own connection and its own thread, so that the
+/// caller goes on meanwhile. It gives up a node that moves nothing for 30 seconds. A node that
+/// fetches and serves needs two movers: its fetches, which wait for another node, must not make
+/// that node wait.
 ///
 /// Every connection begins with TLS, by which both ends prove that they hold the run's key. If the
-/// run's objects are not encrypted, the bytes follow as they are, with their checksum, on that
-/// connection: nothing else is sent on it, in either direction.
+/// run does not encrypt objects, the bytes follow unencrypted, with their checksum, on the same
+/// connection. Nothing else is sent on it, in either direction.
 class MemoryMover {
  public:
-  /// So many at a time; more wait their turn.
+  /// Moves at most `most_threads` pieces at a time; others wait for their turn.
   MemoryMover(const TlsKey& key, size_t most_threads, bool encrypt = true)
       : key_(key), most_threads_(most_threads), encrypt_(encrypt) {}
-  /// Gives up what has not begun, and waits for the rest.
+  /// Gives up moves that have not begun, and waits for the others.
   ~MemoryMover();
 
-  /// `done` is called on a thread of the mover, with the memory, or null and the reason; if not
-  /// even one thread can be had, on the calling thread.
+  /// `done` is called on a thread of the mover, with the memory, or with null and the reason; on
+  /// the calling thread if not even one thread can be started.
   using Done = std::function<void(std::shared_ptr<SharedMemory>, const std::string& why)>;
   void fetch(const std::string& address, uint64_t number, uint64_t size, Done done);
   /// Answers the ReadMemory of another node, which is the first frame of that connection. Throws
-  /// Error if the memory is not there, or if it asks for it in another way than the run's. With the
-  /// loop's mutex held.
+  /// Error if the memory is not there, or if the request disagrees with the run on encryption. Call
+  /// it with the loop's mutex held.
   void serve(const NodeMemory& memory, const std::shared_ptr<AsyncChannel>& channel, Frame& first);
 
  private:

@@ -103,7 +103,7 @@ TEST_F(NodeMemoryTest, WhatIsNotThereIsAnError) {
   EXPECT_THAT(fetch(mover, number, 11).second, Not(IsEmpty()));
 }
 
-TEST_F(NodeMemoryTest, WhoeverHasAnotherKeyGetsNothing) {
+TEST_F(NodeMemoryTest, APeerWithAnotherKeyGetsNothing) {
   uint64_t number = memory_->keep(pattern(10));
   MemoryMover stranger(TlsKey("another token of 16 bytes"), 1);
   auto [copy, why] = fetch(stranger, number, 10);
@@ -112,11 +112,11 @@ TEST_F(NodeMemoryTest, WhoeverHasAnotherKeyGetsNothing) {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which need address space
-// The caller of `fetch` is told once what came of it: not first that no thread could be had, and
+// The caller of `fetch` gets exactly one result: not first that no thread could be started, and
 // then that the memory is there.
 TEST(MemoryMoverTest, WithoutAnotherThreadWhatIsAskedForWaitsOrFailsAndNotBoth) {
   for (bool has_thread : {true, false}) {
-    // In a process of its own, which has no address space left for a stack.
+    // Runs in a child process, which has no address space left for a stack.
     pid_t pid = ::fork();
     if (pid == 0) {
       std::atomic<int> answers{0};
@@ -185,7 +185,7 @@ TEST_F(PlainMemoryTest, OnlyTheBytesAreReadableOnTheWay) {
   EXPECT_THAT(question, Not(HasSubstr("MNT1"))) << "frames are encrypted";
   std::string raw(reinterpret_cast<const char*>(&number), 5);
   EXPECT_THAT(question, Not(HasSubstr(raw)));
-  // Whoever has recorded the question cannot ask it again.
+  // A recorded request cannot be replayed.
   UniqueFd replay = connect_tcp("127.0.0.1", listener_->address().port, Deadline::after(kPatience));
   ASSERT_EQ(::send(replay.get(), question.data(), question.size(), MSG_NOSIGNAL),
             static_cast<ssize_t>(question.size()));
@@ -235,11 +235,11 @@ TEST_F(PlainMemoryTest, BytesThatAreCutOffAreNotTaken) {
   EXPECT_THAT(why, HasSubstr("of 100000 bytes"));
 }
 
-TEST_F(PlainMemoryTest, WhoeverHasAnotherKeyOrNoneGetsNothing) {
+TEST_F(PlainMemoryTest, APeerWithAnotherKeyOrNoneGetsNothing) {
   uint64_t number = memory_->keep(pattern(10));
   MemoryMover stranger(TlsKey("another token of 16 bytes"), 1, /*encrypt=*/false);
   EXPECT_FALSE(fetch(stranger, number, 10).first);
-  // Who does not even try to prove that it has one: a frame that is not encrypted.
+  // A peer that does not even try to prove that it has a key: it sends an unencrypted frame.
   UniqueFd plain = connect_tcp("127.0.0.1", listener_->address().port, Deadline::after(kPatience));
   OutBuffer out;
   encode_message<FirstWord>(out, ReadMemory{number, 10, false});
@@ -254,13 +254,13 @@ TEST_F(PlainMemoryTest, WhoeverHasAnotherKeyOrNoneGetsNothing) {
   EXPECT_THAT(answer, Not(HasSubstr(text_of(*memory_->find(number)))));
 }
 
-// An end of the run that goes by other options than the rest is none of it.
-TEST_F(PlainMemoryTest, WhoAsksForEncryptionIsRefused) {
+// A peer with other options than the run's is not part of the run.
+TEST_F(PlainMemoryTest, ARequestForEncryptionIsRefused) {
   MemoryMover mover(key_, 1, /*encrypt=*/true);
   EXPECT_FALSE(fetch(mover, memory_->keep(pattern(10)), 10).first);
 }
 
-TEST_F(NodeMemoryTest, WhoAsksForNoEncryptionIsRefused) {
+TEST_F(NodeMemoryTest, ARequestForNoEncryptionIsRefused) {
   MemoryMover mover(key_, 1, /*encrypt=*/false);
   auto original = pattern(1000);
   TcpProxy proxy(listener_->address().port, TcpProxy::nothing);
@@ -268,8 +268,8 @@ TEST_F(NodeMemoryTest, WhoAsksForNoEncryptionIsRefused) {
   EXPECT_THAT(proxy.recorded_of_server(), Not(HasSubstr(text_of(*original).substr(0, 16))));
 }
 
-// Who takes nothing keeps a thread, not the others.
-TEST_F(PlainMemoryTest, OneThatStallsKeepsNobodyWaiting) {
+// A peer that takes nothing keeps one thread busy, not the others.
+TEST_F(PlainMemoryTest, APeerThatStallsKeepsNoOtherWaiting) {
   auto original = pattern(20 << 20);  // more than the sockets hold
   uint64_t number = memory_->keep(original);
   auto stalls =

@@ -11,37 +11,39 @@
 
 namespace manta {
 
-// What the driver and the agents of its other nodes say to each other, over TLS with the run's
-// token as key.
+// The messages between the driver and the agents of its other nodes, over TLS with the run's token
+// as key.
 
-// ---- First on a connection: who it is from
+// ---- The first message on a connection: it names the sender
 
 struct AgentHello {
   std::array<uint8_t, 20> build_id{};
-  std::string started_as;  ///< What the node source called it.
+  std::string started_as;  ///< The name that the node source gave it.
   NodeInfo node;  ///< Without an id. Its address includes the port at which it serves memory.
   template <class Archive>
   void serialize(Archive& archive) {
     archive(build_id, started_as, node);
   }
 };
-struct ReadMemory {  ///< Answered by so many bytes, without a frame, and then closed.
+struct ReadMemory {  ///< Answered by this many bytes, without a frame; then the connection is
+                     ///< closed.
   uint64_t number = 0;
   uint64_t size = 0;
-  bool encrypted = true;  ///< Both ends go by the run's options; they must agree.
+  bool encrypted = true;  ///< From the run's options; both ends must agree.
   template <class Archive>
   void serialize(Archive& archive) {
     archive(number, size, encrypted);
   }
 };
-/// `Hello` is that of a process, passed on by its agent with the run's token.
+/// `Hello` comes from a process; its agent passes it on with the run's token.
 using FirstWord = std::variant<AgentHello, Hello, ReadMemory>;
 
 // ---- From the driver to an agent
 
 struct AgentWelcome {
   NodeId node = 0;
-  int64_t fence_ms = 0;  ///< Without a word for so long, it ends its processes and itself.
+  int64_t fence_ms = 0;  ///< After this long without a message, the agent ends its processes and
+                         ///< itself.
   bool show_output = true;
   bool fold_repeated_lines = true;
   bool encrypt_objects = true;  ///< See ClusterOptions.
@@ -63,7 +65,7 @@ struct AgentPing {  // answered by AgentPong
 };
 struct AgentStart {  // all or none
   std::vector<std::pair<ProcessId, ProcessSpec>> gang;
-  std::vector<ProcessId> logs_wanted;  ///< Of these, what they write is sent as AgentLog.
+  std::vector<ProcessId> logs_wanted;  ///< The output of these is sent as AgentLog.
   template <class Archive>
   void serialize(Archive& archive) {
     archive(gang, logs_wanted);
@@ -124,7 +126,7 @@ struct AgentStartFailed {
 };
 struct AgentFetched {
   uint64_t request = 0;
-  std::string why;  // empty: it is there
+  std::string why;  // empty: the memory is there
   template <class Archive>
   void serialize(Archive& archive) {
     archive(request, why);
@@ -157,8 +159,8 @@ using FromAgent = std::variant<AgentPong, AgentStarted, AgentStartFailed, Proces
 
 // ---- What starts an agent
 
-/// What a newly started agent is told, on its standard input or in a file: never on a command line
-/// or in an environment, which others can read.
+/// The orders of a newly started agent. It reads them from its standard input or a file, never from
+/// a command line or an environment, which other users can read.
 struct AgentOrder {
   std::string host;  ///< The driver's address, numeric.
   uint16_t port = 0;
@@ -166,16 +168,17 @@ struct AgentOrder {
   std::array<uint8_t, 20> build_id{};
   std::string started_as;
 
-  /// One line of text, and back. Throws Error(kInvalidArgument) if it is none.
+  /// Converts to one line of text, and back. Throws Error(kInvalidArgument) if the text is not an
+  /// order.
   std::string text() const;
   static AgentOrder parse(const std::string& text);
-  /// The first line that can be read there; what comes behind it, if anything does, is nobody's.
-  /// Throws Error(kTimeout) if it is not there in time.
+  /// The first line that can be read there; bytes after it are not read. Throws Error(kTimeout) if
+  /// the line does not come in time.
   static std::string read_line(int fd, std::chrono::milliseconds patience);
 };
 
-/// AgentOrder::started_as for agents that one command of Slurm's starts on several nodes: each is
-/// known by the name of its node.
+/// AgentOrder::started_as for agents that one Slurm command starts on several nodes: each gets the
+/// name of its node.
 inline constexpr const char* kSlurmNode = "%slurm-node";
 
 /// Makes a program a node's agent: "stdin", or "file:" and the path of a file, from which the
@@ -184,7 +187,8 @@ inline constexpr const char* kNodeVariable = "MANTA_NODE";
 /// Its value for an agent that reads standard input, and ends when that does.
 inline constexpr const char* kHeldByInput = "held-stdin";
 
-/// Does not return: ends with the run, or when it has not heard of the driver for too long.
+/// Does not return: the process ends with the run, or when it has not heard from the driver for too
+/// long.
 [[noreturn]] void run_node_agent(const std::string& order_from, std::vector<std::string> argv);
 
 }  // namespace manta

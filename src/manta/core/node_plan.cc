@@ -5,7 +5,7 @@
 namespace manta {
 namespace {
 
-// Rooms of nodes, those that are there and those that are not yet.
+// The rooms of nodes that are there, and of nodes that are not there yet.
 class Planner {
  public:
   explicit Planner(const NodePlanState& state) : state_(state) {
@@ -16,7 +16,8 @@ class Planner {
     for (const auto& each : state.supply.possible) left_.push_back(each.count);
   }
 
-  // With so few of the possible nodes as it needs; none if even all of them are not enough.
+  // Places it with as few of the possible nodes as it needs; with none if even all of them are not
+  // enough.
   void place(const NodePlanState::Waiting& waiting) {
     if (take(waiting)) return;
     std::vector<size_t> added;  // which of the possible
@@ -90,7 +91,7 @@ class Planner {
 
   const NodePlanState& state_;
   std::vector<PlaceableNode> nodes_;
-  std::vector<bool> used_;    // by what waits
+  std::vector<bool> used_;    // whether a waiting request uses the node
   std::vector<size_t> left_;  // of each kind of possible nodes
   NodePlan plan_;
 };
@@ -103,7 +104,7 @@ NodePlan plan_nodes(const NodePlanState& state) {
   return planner.finish();
 }
 
-// Those that are nowhere else come first: they leave no choice.
+// Values that are on only one node come first: they leave no choice.
 void keep_values(const std::vector<std::vector<NodeId>>& holders, std::set<NodeId>& used) {
   for (const auto& nodes : holders) {
     if (nodes.size() == 1) used.insert(nodes.front());

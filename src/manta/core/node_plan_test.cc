@@ -124,9 +124,9 @@ TEST(NodePlanTest, WhatCouldComeIsKnown) {
   EXPECT_FALSE(could(1, 5, Placement::kStrictSpread));
 }
 
-// A ledger and a source without processes: work of random shapes comes and goes, nodes that were
-// asked for come, sometimes are lost. All work that could ever run does, and in the end all nodes
-// but the least are given back.
+// A ledger and a source without processes: work of random shapes comes and goes, and nodes that
+// were asked for come and sometimes are lost. All work that could ever run does run, and in the end
+// all nodes beyond `least` are given back.
 TEST(NodePlanTest, AllWorkRunsAndAllNodesGoInTheEnd) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     std::mt19937 random(seed);
@@ -157,7 +157,7 @@ TEST(NodePlanTest, AllWorkRunsAndAllNodesGoInTheEnd) {
         present.push_back(next);
         ledger.add_node({next++, "n", with_cpus(4), {}});
       }
-      if (step < 200 && present.size() > 1 && draw(20) == 0) {  // lost with all that ran there
+      if (step < 200 && present.size() > 1 && draw(20) == 0) {  // lost with all its work
         NodeId lost = present.back();
         present.pop_back();
         ledger.remove_node(lost);

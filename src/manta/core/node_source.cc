@@ -31,7 +31,7 @@ std::string found_cluster(const std::string& text) {
 }
 
 bool driver_is_of_cluster(const ClusterOptions& options) {
-  if (options.kind == "ray") return false;  // Ray may have given what this machine has to others
+  if (options.kind == "ray") return false;  // Ray may have given its resources to others
   return options.kind != "slurm" || slurm_node_of_driver();
 }
 

@@ -13,27 +13,32 @@ namespace manta {
 
 /// Nodes that an engine could get.
 struct PossibleNodes {
-  std::string name;  ///< Of one that was there before; empty for any number of new ones.
+  std::string name;  ///< The name of a node that was there before; empty for any number of new
+                     ///< nodes.
   size_t count = 0;
-  Resources total = {.cpus = 0};  ///< What each has, as far as that is known.
-  Labels labels = {};             ///< What each certainly has.
+  Resources total = {.cpus = 0};  ///< What each node has, if known.
+  Labels labels = {};             ///< The labels that each node certainly has.
 };
 
 /// What may change about the nodes of a run.
 struct SupplyState {
-  std::vector<PossibleNodes> coming = {};    ///< Asked for, and not there yet.
-  std::vector<PossibleNodes> possible = {};  ///< Could be asked for.
-  /// Could be asked for in addition once those nodes have gone that drain or are given back.
+  std::vector<PossibleNodes> coming = {};    ///< Nodes that were asked for, and are not there yet.
+  std::vector<PossibleNodes> possible = {};  ///< Nodes that could be asked for.
+  /// Nodes that could be asked for in addition, once the nodes that drain or are given back have
+  /// gone.
   std::vector<PossibleNodes> replacements = {};
-  size_t least = 0;  ///< Nodes beside the driver's that there should be: lost ones are replaced.
-  /// Nodes that nobody has used for so long are given back, down to `least`. Zero: never.
+  size_t least = 0;  ///< The number of nodes besides the driver's that there should be: lost nodes
+                     ///< are replaced.
+  /// Nodes that have not been used for this long are given back, down to `least`. Zero: never.
   std::chrono::milliseconds idle_after{0};
-  std::chrono::milliseconds patience{0};  ///< For a node that something needs which none can hold.
+  std::chrono::milliseconds patience{0};  ///< How long something that fits on no node waits for a
+                                          ///< new node.
   std::string source = {};                ///< For messages: "slurm".
-  std::string trouble = {};  ///< Likewise: which nodes were asked for and did not come, if any.
+  std::string trouble = {};  ///< For messages: which nodes were asked for and did not come, if any.
 };
 
-/// Of an engine whose nodes may come and go. All calls come with the loop's mutex held.
+/// The part of an engine whose nodes may come and go. All calls are made with the loop's mutex
+/// held.
 class NodeSupply {
  public:
   virtual ~NodeSupply() = default;
@@ -43,8 +48,8 @@ class NodeSupply {
   virtual void want_nodes(const std::string& name, size_t count) = 0;
   /// Gives a node back: its processes end. on_node_left follows.
   virtual void release_node(NodeId node) = 0;
-  /// How many of those that were asked for under each name, and are not there yet, nothing needs.
-  /// It withdraws those for which that has been so for a while.
+  /// Tells the engine how many of the nodes that were asked for under each name, and are not there
+  /// yet, are not needed. The engine withdraws nodes that have not been needed for a while.
   virtual void spare_nodes(const std::map<std::string, size_t>& spare) = 0;
 };
 
@@ -53,37 +58,38 @@ class NodeSupply {
 struct NodePlanState {
   struct Present {
     NodeId id = 0;
-    Room room;  ///< What is free of it.
+    Room room;  ///< The free resources of the node.
     Labels labels;
-    bool idle_long = false;  ///< Nobody has used it for SupplyState::idle_after.
+    bool idle_long = false;  ///< Not used for SupplyState::idle_after.
   };
   struct Waiting {
-    std::vector<Request> asked;  ///< One, or a gang.
+    std::vector<Request> asked;  ///< The request of one process, or those of a gang.
     Placement placement = Placement::kPack;
   };
-  std::vector<Present> nodes;    ///< Those that take work, the driver's (0) included.
-  std::vector<Waiting> waiting;  ///< That have no room at the moment, the oldest first.
+  std::vector<Present> nodes;    ///< The nodes that take work, including the driver's (0).
+  std::vector<Waiting> waiting;  ///< Requests that have no room at the moment, the oldest first.
   SupplyState supply;
 };
 
 struct NodePlan {
   std::map<std::string, size_t> bring;  ///< By name.
   std::vector<NodeId> release;
-  std::map<std::string, size_t> spare = {};  ///< Of those that are coming, by name.
+  std::map<std::string, size_t> spare = {};  ///< Nodes that are coming and not needed, by name.
   bool operator==(const NodePlan&) const = default;
 };
 
-/// As many nodes as what waits needs beyond those that are coming, and as are missing of
-/// SupplyState::least. What cannot be helped by any possible node is left out. Beyond the least,
-/// nodes are spared that are coming and that nothing waits for, and then those given back that were
-/// idle for long. Does no I/O.
+/// Plans to bring the nodes that waiting requests need beyond those that are coming, and those that
+/// are missing from SupplyState::least. Requests that no possible node could serve are left out.
+/// Beyond `least`, it first spares nodes that are coming and that nothing waits for, and then gives
+/// back nodes that were idle for long. Does no I/O.
 NodePlan plan_nodes(const NodePlanState& state);
 
-/// Adds to `used` what must stay so that no value is lost, whatever else is given back: one of the
-/// nodes that have it, for each value; none for one that a used node has. Does no I/O.
+/// Adds to `used` the nodes that must stay so that no value is lost, whichever others are given
+/// back: for each value that no used node has, one of the nodes that have it. Does no I/O.
 void keep_values(const std::vector<std::vector<NodeId>>& holders, std::set<NodeId>& used);
 
-/// Whether all of it had a place if the possible nodes were there, and all were idle.
+/// Whether all requests would have a place if the possible nodes were there, and all nodes were
+/// idle.
 bool could_come(const SupplyState& supply, std::vector<PlaceableNode> idle_nodes,
                 const std::vector<Request>& asked, Placement placement);
 

@@ -1,4 +1,4 @@
-// Nodes and placement as a program on one machine sees them.
+// Nodes and placement, as seen by a program on one machine.
 
 #include "manta/core/node.h"
 
@@ -79,7 +79,7 @@ TEST(Nodes, EveryPlacementIsOneMachineButStrictSpread) {
               HasSubstr("give all of them the same placement"));
 }
 
-// The hub refuses what a worker's process could not know to be impossible.
+// The hub refuses a request even if the worker could not know that it is impossible.
 TEST(Nodes, AWorkerIsRefusedToo) {
   auto text = remote([] {
     return refusal([] {

@@ -30,7 +30,7 @@ int64_t sum(const std::shared_ptr<arrow::Table>& table) {
   return total;
 }
 
-// Shared-memory objects that this process has open.
+// The number of shared-memory objects that this process has open.
 int open_objects() {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -54,7 +54,7 @@ TEST(Object, TablesAreReadInPlace) {
   auto a = get(ref);
   auto b = get(ref);
   EXPECT_EQ(sum(a), 99'999ll * 100'000 / 2);
-  // Both views are of the same pages.
+  // Both views map the same pages.
   EXPECT_EQ(a->column(0)->chunk(0)->data()->buffers[1]->address(),
             b->column(0)->chunk(0)->data()->buffers[1]->address());
 }
@@ -97,7 +97,7 @@ TEST(Object, IsFreedWithItsLastReference) {
     auto ref = put(table_of(100'000));
     EXPECT_GT(get(remote(sum, ref), kPatience), 0);
   }
-  // The worker lets go of its arguments a moment after it has answered.
+  // The worker releases its arguments a moment after it has answered.
   for (auto until = Clock::now() + kPatience; open_objects() != before && Clock::now() < until;) {
     std::this_thread::sleep_for(1ms);
   }
@@ -165,7 +165,7 @@ TEST(OnReady, IsCalledForEveryEnd) {
   EXPECT_EQ(see(seen_by_callback(done)), "there");
   EXPECT_EQ(see(seen_by_callback(remote(fail))), kind_name(ErrorKind::kUserCode));
   auto first = remote([] { return 1; });
-  auto a = seen_by_callback(first);  // two for one object, and nobody keeps the reference
+  auto a = seen_by_callback(first);  // two callbacks for one object, and no one keeps the reference
   auto b = seen_by_callback(std::exchange(first, {}));
   EXPECT_EQ(see(std::move(a)), "there");
   EXPECT_EQ(see(std::move(b)), "there");

@@ -4,7 +4,7 @@
 
 namespace manta {
 
-/// For tests: how long they wait for what must come. Far longer than it ever takes.
+/// For tests: how long they wait for an event that must come. Far longer than it ever takes.
 inline constexpr std::chrono::seconds kPatience{30};
 
 }  // namespace manta

@@ -40,7 +40,7 @@ struct Unwinder {
   decltype(&dwfl_linux_proc_find_elf) find_elf = nullptr;
   decltype(&dwfl_getthread_frames) visit_frames = nullptr;
   decltype(&dwfl_frame_pc) address_of_frame = nullptr;
-  std::string error;  // why it cannot be used
+  std::string error;  // why libdw cannot be used
 };
 
 template <class F>
@@ -75,7 +75,8 @@ const Unwinder& the_unwinder() {
   return loaded;
 }
 
-// Nobody looks for debug information, which might be far away: how to unwind is in the programs.
+// Does not look for debug information, which might be far away: programs contain their unwind
+// tables.
 int no_debug_info(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*,
                   GElf_Word, char**) {
   return -1;
@@ -86,7 +87,7 @@ int add_address(Dwfl_Frame* frame, void* addresses_of_thread) {
   Dwarf_Addr address = 0;
   bool is_exact = false;
   if (!the_unwinder().address_of_frame(frame, &address, &is_exact)) return DWARF_CB_ABORT;
-  // Where the call was, not where it would return to: that may be another function.
+  // The address of the call, not the return address, which may be in another function.
   addresses.push_back(is_exact ? address : address - 1);
   return addresses.size() < kMostFrames ? DWARF_CB_OK : DWARF_CB_ABORT;
 }
@@ -107,7 +108,7 @@ class Unwinding {
   }
   Unwinding(const Unwinding&) = delete;
 
-  // Of a thread that is held.
+  // The stack of a thread that is held.
   std::vector<uint64_t> addresses_of(pid_t thread) const {
     std::vector<uint64_t> addresses;
     if (ready_) the_unwinder().visit_frames(session_, thread, add_address, &addresses);
@@ -200,7 +201,7 @@ class HeldThread {
       pid_t found = ::waitpid(thread, &status, __WALL | WNOHANG);
       if (found == thread && WIFSTOPPED(status)) {
         holds_ = true;
-        // A signal that was on its way is delivered when it goes on.
+        // A signal that was on its way is delivered when the thread goes on.
         if (status >> 16 == 0) signal_ = WSTOPSIG(status);
         return;
       }
@@ -210,7 +211,7 @@ class HeldThread {
       }
       if (deadline.passed()) {
         error_ = "it does not stop: it waits in the kernel, e.g. for a disk";
-        return;  // the kernel lets go of it when this thread ends
+        return;  // the kernel releases the thread when this one ends
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
@@ -289,7 +290,7 @@ std::string process_stacks(pid_t pid, Deadline deadline) {
   if (!the_unwinder().error.empty()) return str("  ", the_unwinder().error, "\n");
   std::string text;
   try {
-    // A thread of its own: whatever it holds, the kernel lets go of it when the thread ends.
+    // Uses a separate thread: when it ends, the kernel releases everything that it holds.
     std::thread reader = start_thread("the thread that takes stacks", [&] {
       try {
         text = stacks_of(pid, deadline);

@@ -10,13 +10,12 @@
 namespace manta {
 
 /// The stacks of all threads of another process of this machine, one line for each function, for
-/// people who look for the reason of a hang. They are taken from outside (ptrace), so that the
-/// process need not do anything for it: it may spin, wait, or be stopped by a signal, and is in the
-/// same state afterwards. Each of its threads is held for as long as its stack is read, some
-/// milliseconds.
+/// people who look for the cause of a hang. They are read from outside (ptrace), so the process
+/// itself need not do anything: it may spin, wait, or be stopped by a signal, and is in the same
+/// state afterwards. Each of its threads is stopped while its stack is read, for some milliseconds.
 ///
-/// Throws nothing: what cannot be found out is said in the text, e.g. that the process has ended,
-/// that this user may not look (a container without CAP_SYS_PTRACE may only look at its own
+/// Throws nothing: if something cannot be found out, the text says why, e.g. that the process has
+/// ended, that this user may not look (a container without CAP_SYS_PTRACE may only look at its own
 /// descendants, or not at all), or that Debian's libdw1 is not installed. After the deadline,
 /// threads are left out.
 std::string process_stacks(pid_t pid, Deadline deadline);

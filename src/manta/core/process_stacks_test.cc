@@ -55,7 +55,7 @@ class Child {
     in >> pid >> name >> state;
     return state;
   }
-  // Until its stack has the text.
+  // Waits until its stack has the text, and returns it.
   std::string stacks_with(const std::string& text) const {
     std::string found;
     Deadline deadline = Deadline::after(kPatience);

@@ -12,7 +12,7 @@
 namespace manta {
 
 /// For tests: a Ray cluster with its head, which has no CPUs, on n0 and a node with two CPUs on
-/// each other host. Killed with the hosts.
+/// each other host. It is killed with the hosts.
 class RayCluster {
  public:
   /// `python` has Ray. Throws Error(kResources) if it is not there, Error(kIo) if Ray does not
@@ -36,7 +36,7 @@ class RayCluster {
   }
   ~RayCluster() { remove(); }
 
-  /// What programs that use it need.
+  /// The environment of programs that use it.
   static std::map<std::string, std::string> environment() {
     return {{"RAY_ADDRESS", address()},
             {"RAY_AUTH_MODE", "token"},
@@ -51,7 +51,7 @@ class RayCluster {
   }
 
  private:
-  // What the first that did not start has said; empty if all did.
+  // The output of the first process that did not start; empty if all did.
   std::string start_all() {
     start("n0", {"--head", "--port=6379", "--include-dashboard=false", "--num-cpus=0",
                  "--temp-dir=" + folder_, "--node-ip-address=" + NetworkHosts::address(0)});
@@ -75,7 +75,7 @@ class RayCluster {
   }
 
   void start(const std::string& host, const std::vector<std::string>& more) {
-    // Each sees a folder of its own there: nodes that start together would take the same names.
+    // Each host sees its own folder there: nodes that start together would take the same names.
     std::string own = folder_ + "/" + host;
     std::filesystem::create_directories(own);
     std::string isolate = host == "n0" ? "" : str("mount --bind ", own, " ", folder_, "; ");

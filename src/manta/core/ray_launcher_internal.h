@@ -14,9 +14,9 @@ namespace manta {
 ///   {"bring": "ray-3"}                one more agent
 ///   {"left": "ray-1"}                 it ends by itself: its place is taken back if it does not
 ///   {"withdraw": "ray-3"}             it is not wanted any more
-/// Each agent has a placement group of its own, which goes with it: Ray's autoscaler may bring
-/// places one by one, and take back each. It ends, and has its agents end, when its standard input
-/// does.
+/// Each agent has its own placement group, which is removed with it: Ray's autoscaler may bring
+/// places one by one, and take back each. The program ends, and ends its agents, when its standard
+/// input ends.
 const char* ray_launcher();
 
 }  // namespace manta

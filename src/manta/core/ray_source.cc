@@ -16,7 +16,7 @@
 namespace manta {
 namespace {
 
-// Where Ray notes the cluster that was started on this machine last.
+// The file in which Ray notes the cluster that was started last on this machine.
 constexpr const char* kCurrentCluster = "/tmp/ray/ray_current_cluster";
 constexpr size_t kMostText = 1 << 16;
 
@@ -90,7 +90,8 @@ class RaySource final : public NodeSource {
     for (const auto& name : names) command_->say(Json{{"bring", name}}.dump() + "\n");
     return names;
   }
-  // Its place is free again at once if the launcher knows that it has ended, else a while later.
+  // If the launcher knows that the agent has ended, its place is free again at once, otherwise a
+  // while later.
   void on_left(const std::string& name) override { tell("left", name); }
   void withdraw(const std::string& name) override { tell("withdraw", name); }
   std::optional<Resources> shape() const override {
@@ -102,7 +103,7 @@ class RaySource final : public NodeSource {
   }
 
  private:
-  // Whoever calls cannot do anything about it.
+  // The caller could not do anything about an error.
   void tell(const char* what, const std::string& name) {
     try {
       command_->say(Json{{what, name}}.dump() + "\n");
@@ -143,7 +144,7 @@ class RaySource final : public NodeSource {
   const std::string log_;
   const std::optional<size_t> max_nodes_;
   Json settings_;
-  // Until the launcher says how many nodes there are, which is before the first can join.
+  // 1 until the launcher says how many nodes there are. It says so before the first can join.
   size_t expected_ = 1;
   size_t next_name_ = 0;
   double cpus_ = 0;

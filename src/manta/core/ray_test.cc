@@ -1,4 +1,4 @@
-// Runs on a Ray cluster: a head and three nodes, each on a host of its own.
+// Runs on a Ray cluster: a head and three nodes, each on its own host.
 
 #include <gmock/gmock.h>
 
@@ -47,7 +47,7 @@ TEST(RayTest, TasksAndActorsOnEveryNodeAndADrain) {
   auto grows = start("grows", "ray:1;max_nodes=3;idle=0.5");
   EXPECT_EQ(grows->exit_code(), 0) << grows->said();
 
-  // What an agent had is free again when it has ended, however it has.
+  // An agent's place is free again when the agent has ended, in whatever way.
   auto killed = start("agent_killed", "ray:3");
   EXPECT_EQ(killed->exit_code(), 0) << killed->said();
   {
@@ -57,7 +57,7 @@ TEST(RayTest, TasksAndActorsOnEveryNodeAndADrain) {
     EXPECT_EQ(other->exit_code(), 0) << other->said();
   }
 
-  // As in a client of Ray's: the private interface that shows drains raises.
+  // As in a Ray client: the private interface that shows drains raises an exception.
   std::string blind = folder / "blind_python";
   std::ofstream(blind) << "#!/bin/sh\n[ \"$1 $2\" = '-u -c' ] || exit 9\nexec " << ray->python()
                        << " -u -c \"import ray._private.state as state\ndef none(*_): raise "
@@ -71,7 +71,7 @@ TEST(RayTest, TasksAndActorsOnEveryNodeAndADrain) {
   EXPECT_NE(warning, std::string::npos) << said;
   EXPECT_EQ(said.find("drains of its nodes", warning + 1), std::string::npos) << said;
 
-  // Somebody else takes a place as soon as it is found, before an agent has it for itself.
+  // Another user takes a place as soon as it is found, before an agent has reserved it.
   std::string greedy = folder / "greedy_python";
   std::ofstream(greedy)
       << "#!/bin/sh\n[ \"$1 $2\" = '-u -c' ] || exit 9\nexec " << ray->python()

@@ -6,8 +6,8 @@
 namespace manta {
 namespace {
 
-constexpr size_t kMaxLength = 4096;   // of what is remembered,
-constexpr size_t kMaxTexts = 10'000;  // and of how many
+constexpr size_t kMaxLength = 4096;   // of a line that is remembered,
+constexpr size_t kMaxTexts = 10'000;  // number of remembered texts
 
 }  // namespace
 
@@ -51,7 +51,7 @@ std::string RepeatedLines::take_counts(Clock::time_point now, bool last) {
     }
     counts[text.order] = str("(", text.latest, ") ", it->first, " [repeated ", text.hidden, "x",
                              text.by_others ? " across workers]\n" : "]\n");
-    // Likely to go on: then the next thing to show is the next count.
+    // The text is likely to go on: the next thing to show is the next count.
     text.shown = kFromOne;
     text.hidden = 0;
     text.by_others = false;

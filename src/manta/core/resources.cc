@@ -67,7 +67,7 @@ double detect_cpus(const std::string& root) {
     std::istringstream(first_line(folder / "cpu.cfs_period_us")) >> period;
     limit(quota, period);
   }
-  // A job of Slurm's may not be confined to the processors that it was given.
+  // Slurm may not confine a job to the processors that it gave to the job.
   if (const char* slurm = std::getenv("SLURM_CPUS_ON_NODE")) limit(std::atof(slurm), 1);
   return cpus >= 1 ? std::floor(cpus) : cpus;
 }
@@ -91,7 +91,7 @@ int64_t detect_memory(const std::string& root) {
 }
 
 double detect_gpus(const std::string& root) {
-  // Whoever started this process has chosen.
+  // The process that started this one has chosen the GPUs.
   if (auto visible = visible_gpus()) return static_cast<double>(visible->size());
   std::error_code error;
   double count = 0;
@@ -110,7 +110,7 @@ std::optional<std::vector<std::string>> visible_gpus() {
   std::vector<std::string> devices;
   std::istringstream in(variable);
   for (std::string each; std::getline(in, each, ',');) {
-    if (each == "-1") break;  // as CUDA reads it: those after it do not count
+    if (each == "-1") break;  // like CUDA: devices after it do not count
     devices.push_back(each);
   }
   return devices;

@@ -135,7 +135,7 @@ TEST(ResourcesTest, GpusAreWhatTheDriverShows) {
   EXPECT_EQ(detect_resources({}, machine.root()).gpus, 2);
 }
 
-// What a cluster has given this process is less than what the machine has.
+// The cluster has given this process less than the machine has.
 TEST(ResourcesTest, WhatAClusterGaveCounts) {
   std::map<std::string, std::string> one_gpu{
       {"proc/driver/nvidia/gpus/0000:01:00.0/information", ""}};

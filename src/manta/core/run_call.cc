@@ -24,7 +24,7 @@ void set_thread_count(int threads) {
 
 Outcome run_call(const TaskSpec& spec, const std::vector<Value>& ref_values,
                  std::shared_ptr<void>* instance, std::shared_ptr<void>* keep_alive) {
-  // On failure only: it may have to read the program's symbols.
+  // Called only on failure: it may have to read the program's symbols.
   auto what = [&] {
     if (spec.kind == TaskKind::kActorCreate) {
       return "the constructor of actor '" + task_name(spec) + "'";
@@ -46,7 +46,7 @@ Outcome run_call(const TaskSpec& spec, const std::vector<Value>& ref_values,
     *keep_alive = std::move(call.keep_alive);
     return outcome;
   } catch (const Error& error) {
-    // A timeout inside the task is not the timeout of whoever waits for the task.
+    // A timeout inside the task is not a timeout of the caller who waits for the task.
     auto kind = error.kind() == ErrorKind::kTimeout ? ErrorKind::kUserCode : error.kind();
     return Outcome::failed(kind, str(what(), " failed: ", error.what()));
   } catch (const std::exception& error) {

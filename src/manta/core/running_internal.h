@@ -15,7 +15,7 @@
 
 namespace manta {
 
-/// For tests: a command with its output in a file. Killed at the end, if it has not ended.
+/// For tests: a command with its output in a file. The destructor kills it, if it has not ended.
 class Running {
  public:
   Running(const std::vector<std::string>& words,

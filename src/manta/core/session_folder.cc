@@ -23,8 +23,8 @@ constexpr const char* kPrefix = "manta-";
 constexpr int kSuffixLength = 6;
 constexpr time_t kSecondsToLock = 60;
 
-// Folders are named manta-<pid>-XXXXXX. One is left over if its process is gone and nobody holds
-// its lock (a process of another container may have a pid that is free here).
+// Folders are named manta-<pid>-XXXXXX. A folder is left over if its process is gone and no process
+// holds its lock (a process of another container may have a pid that is free here).
 void remove_leftovers(const fs::path& parent) {
   std::error_code error;
   for (fs::directory_iterator it(parent, error), end; !error && it != end; it.increment(error)) {
@@ -41,7 +41,8 @@ void remove_leftovers(const fs::path& parent) {
       continue;
     if (::kill(static_cast<pid_t>(pid), 0) == 0 || errno != ESRCH) continue;
     UniqueFd lock(::open((it->path() / "lock").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-    // Its process died before it could lock it; or it is of another container, and about to.
+    // Its process died before it could lock the folder, or runs in another container and is about
+    // to lock it.
     if (!lock && errno == ENOENT && ::time(nullptr) - info.st_mtime > kSecondsToLock)
       ::rmdir(it->path().c_str());  // only if it is empty
     if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) continue;

@@ -9,13 +9,13 @@
 
 namespace manta {
 
-/// A run's temporary folder, readable by this user only. Removed when the run ends; by the zygote
-/// if the driver dies; and if both die at once, by the next run in the same place (after a minute,
-/// if they died before it had its lock).
+/// A run's temporary folder, readable by this user only. It is removed when the run ends. If the
+/// driver dies, the zygote removes it. If both die at once, the next run in the same place removes
+/// it (after a minute, if they died before the folder had its lock).
 class SessionFolder {
  public:
-  /// `parent` empty: the system's temporary folder. Throws Error(kIo) that names it if that is not
-  /// possible.
+  /// `parent` empty: the system's temporary folder. Throws Error(kIo) that names the folder if it
+  /// cannot be made.
   explicit SessionFolder(const std::string& parent);
   enum NotYet { kNotYet };
   /// Only chooses a name. `make` makes the folder, once there is a zygote that would remove it.
@@ -39,13 +39,13 @@ const std::string& current_session_folder();
 /// drives or works for, which goes away with the run, or else the system's temporary folder.
 std::string temporary_folder();
 
-/// The same for what may be needed after the run has ended: a folder of this process's own, which
-/// goes away with its last holder. If the process is killed, a worker's goes away with the run's
-/// folder, and any other with the next run in the same place.
+/// The same for files that may be needed after the run has ended: a folder of this process alone,
+/// which is removed with its last holder. If the process is killed, a worker's folder is removed
+/// with the run's folder, and the folder of any other process by the next run in the same place.
 std::shared_ptr<const SessionFolder> own_temporary_folder();
 
-/// A new folder in own_temporary_folder(), whose name begins with `kind`: it is removed with the
-/// last holder of its path.
+/// A new folder in own_temporary_folder(), whose name begins with `kind`: the folder is removed
+/// with the last holder of its path.
 std::shared_ptr<const std::string> new_temporary_folder(std::string_view kind);
 
 }  // namespace manta

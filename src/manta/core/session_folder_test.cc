@@ -110,7 +110,7 @@ TEST_F(SessionFolderTest, LeftoversOfTheDeadAreRemoved) {
   EXPECT_FALSE(fs::exists(leftover));
 }
 
-// Of a process that died before it had locked its folder, or that is about to.
+// A folder whose process died before it locked it, or is about to lock it.
 TEST_F(SessionFolderTest, AnEmptyFolderWithoutALockIsRemovedAfterAMinute) {
   std::string dead = std::to_string(dead_pid());
   fs::path old = parent_ / ("manta-" + dead + "-abcdef"),

@@ -14,8 +14,8 @@
 
 namespace manta {
 
-/// For tests: a Slurm cluster with its controller on n0 and a node on each other host, all of its
-/// own (keys, ports, folders), killed with this.
+/// For tests: a Slurm cluster with its controller on n0 and a node on each other host, with its own
+/// keys, ports and folders. The destructor kills it.
 class SlurmCluster {
  public:
   /// `hosts` are n0 to n(count - 1). A node that is silent for `node_timeout_s` is given up. Throws
@@ -45,11 +45,11 @@ class SlurmCluster {
     });
     if (!up) throw Error(ErrorKind::kResources, "Slurm does not start: " + logs());
   }
-  /// What Slurm's commands and their programs need.
+  /// The environment of Slurm's commands and their programs.
   std::map<std::string, std::string> environment() const {
     return {{"SLURM_CONF", path("slurm.conf")}};
   }
-  /// Of a host that crashed.
+  /// Restarts the node of a host that crashed.
   void restart(int host) { start_node(host); }
   std::string logs() const {
     std::string text;

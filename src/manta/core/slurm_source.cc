@@ -1,5 +1,5 @@
-// Slurm: inside an allocation (salloc, sbatch) srun starts one agent on each of its nodes; further
-// nodes are jobs of their own, one each.
+// Slurm: inside an allocation (salloc, sbatch) srun starts one agent on each of its nodes; each
+// further node is a separate job.
 
 #include <algorithm>
 #include <cstdio>
@@ -23,13 +23,14 @@ std::string variable(const char* name) {
   return value ? value : "";
 }
 
-// They describe the step that this program may itself be, and srun would take them for its own.
+// This program may itself be a step, which these variables describe; srun would take them for its
+// own.
 const std::vector<std::string> kOfOtherSteps = {
     "SLURM_NTASKS",         "SLURM_NPROCS",       "SLURM_NTASKS_PER_NODE", "SLURM_NNODES",
     "SLURM_JOB_NUM_NODES",  "SLURM_STEP_ID",      "SLURM_STEPID",          "SLURM_STEP_NODELIST",
     "SLURM_STEP_NUM_NODES", "SLURM_DISTRIBUTION", "SLURM_STEP_NUM_TASKS",  "SLURM_TASKS_PER_NODE"};
 
-// For a new job: all that says that this program is in one.
+// For a new job: all variables that say that this program is in a job.
 std::vector<std::string> variables_of_this_job() {
   std::vector<std::string> names;
   for (char** entry = environ; *entry; ++entry) {
@@ -40,13 +41,13 @@ std::vector<std::string> variables_of_this_job() {
   return names;
 }
 
-// For an agent that is on its way to its end; one that nobody hears of has ended itself by then.
+// The time for an agent to end; an agent that hears nothing has ended itself by then.
 constexpr std::chrono::seconds kEndGrace{15};
 constexpr const char* kOfJob = "of the Slurm job";  // the srun that starts the first agents
 constexpr size_t kMostOutput = 1 << 20;
-constexpr size_t kEnoughHosts = 16;  // any of them will do
+constexpr size_t kEnoughHosts = 16;  // any host will do
 
-// What a command prints, which is given up after 10 seconds; empty if it fails.
+// The output of a command; empty if it fails or takes longer than 10 seconds.
 std::string printed_by(const std::string& command) {
   std::unique_ptr<FILE, int (*)(FILE*)> pipe(
       ::popen(("timeout 10 " + command + " 2>/dev/null").c_str(), "re"), ::pclose);
@@ -100,7 +101,7 @@ class SlurmSource final : public NodeSource {
       std::string count = std::to_string(nodes_.size());
       std::vector<std::string> words{"--overlap", "-N" + count, "-n" + count};
       if (!own_.empty()) words.push_back("--exclude=" + own_);
-      // Each agent says the name of its node.
+      // Each agent reports the name of its node.
       run(kOfJob, kSlurmNode, words, kOfOtherSteps);
     }
     bring_jobs(jobs_);
@@ -138,7 +139,7 @@ class SlurmSource final : public NodeSource {
     return text;
   }
   void finish(Deadline deadline) override {
-    // srun waits for what it takes to be running on a node that is lost.
+    // srun waits for tasks on a lost node, which it takes to be running.
     if (auto all = commands_.find(kOfJob); all != commands_.end() && left_early_)
       all->second->ask_to_end();
     for (auto& [name, command] : commands_) command->finish(deadline);
@@ -174,10 +175,10 @@ class SlurmSource final : public NodeSource {
     end(started_as, grace);
   }
 
-  // Which nodes the job still has: one that Slurm has given up (SlurmdTimeout) is not of it any
-  // more, and srun would be asked for it in vain.
+  // Finds out which nodes the job still has. A node that Slurm has given up (SlurmdTimeout) does
+  // not belong to the job any more, and srun cannot start anything there.
   void look_at_job() {
-    if (look_ && !look_->has_ended()) return;  // asked for again, it fails, and is looked at again
+    if (look_ && !look_->has_ended()) return;  // if a node then fails, it looks again
     SourceCommand::Options options;
     options.words = {"squeue", "--noheader", "--jobs=" + variable("SLURM_JOB_ID"), "--format=%N"};
     options.purpose = "to see which nodes the job has";
@@ -197,7 +198,7 @@ class SlurmSource final : public NodeSource {
     } catch (const Error& error) {
       log_warning(str("squeue does not say which nodes the Slurm job has: ", error.what()));
     }
-    if (of_job.empty()) return;  // also of a job that ends
+    if (of_job.empty()) return;  // a job that ends has none, too
     for (const auto& node : std::set(left_)) {
       if (std::find(of_job.begin(), of_job.end(), node) != of_job.end()) continue;
       log_warning(str("Slurm has given up node ", node, ", and has taken it out of job ",
@@ -209,7 +210,7 @@ class SlurmSource final : public NodeSource {
     }
   }
 
-  // The job, or the step of an allocation, of one agent.
+  // Ends the job, or the step of an allocation, of one agent.
   void end(const std::string& started_as, std::chrono::seconds grace) {
     auto command = commands_.find(started_as);
     if (command == commands_.end()) return;
@@ -234,7 +235,7 @@ class SlurmSource final : public NodeSource {
     return names;
   }
 
-  // `name`: whom its end is told of.
+  // `name`: the node whose end is reported when the command ends.
   void run(const std::string& name, const std::string& started_as, std::vector<std::string> words,
            const std::vector<std::string>& unset) {
     words.insert(words.begin(), "srun");
@@ -266,7 +267,7 @@ class SlurmSource final : public NodeSource {
   std::vector<std::string> args_;   // for srun
   std::vector<std::string> nodes_;  // of the allocation, without the driver's own
   std::string own_;                 // the driver's, if it is one of the allocation
-  size_t jobs_ = 0;                 // that the run begins with, or has instead of lost nodes
+  size_t jobs_ = 0;                 // jobs that the run begins with, or has instead of lost nodes
   size_t most_ = 0;
   std::set<std::string> left_;  // nodes of the allocation without an agent
   bool left_early_ = false;     // whether there ever were any

@@ -1,4 +1,4 @@
-// Runs on a Slurm cluster: a controller and three nodes, each on a host of its own.
+// Runs on a Slurm cluster: a controller and three nodes, each on its own host.
 
 #include <gmock/gmock.h>
 
@@ -40,7 +40,7 @@ class SlurmTest : public testing::Test {
     words.insert(words.begin(), {hosts_->enter(), "n0"});
     return std::make_unique<Running>(words, variables, folder_ / output);
   }
-  // The driver beside an allocation of three nodes.
+  // The driver, outside an allocation of three nodes.
   std::unique_ptr<Running> start_salloc(const std::string& job, const std::string& cluster) {
     return start({"salloc", "-N3", "--exclusive", self()}, job, cluster);
   }
@@ -79,7 +79,7 @@ TEST_F(SlurmTest, PreemptionDrainsAndWhatRunsGoesOn) {
   EXPECT_THAT(driver->said(), HasSubstr("all is well"));
 }
 
-// Within SlurmdTimeout: a node that Slurm has given up is not of the job any more.
+// Within SlurmdTimeout: a node that Slurm has given up does not belong to the job any more.
 TEST_F(SlurmTest, ANodeOfAnAllocationThatCrashesAndComesBackIsReplaced) {
   auto driver =
       start({"salloc", "--no-kill", "-N3", "--exclusive", self()}, "replaced", "slurm;grow_wait=5");
@@ -89,7 +89,8 @@ TEST_F(SlurmTest, ANodeOfAnAllocationThatCrashesAndComesBackIsReplaced) {
   EXPECT_EQ(driver->exit_code(), 0) << driver->said() << slurm_->logs();
 }
 
-// After SlurmdTimeout the node is not of the job any more, and no step can be started there again.
+// After SlurmdTimeout the node does not belong to the job any more, and no step can be started
+// there.
 TEST_F(SlurmTest, ANodeThatSlurmHasGivenUpIsReplacedByAJob) {
   make_cluster(5, 3);
   if (IsSkipped()) return;
@@ -107,7 +108,7 @@ TEST_F(SlurmTest, JobsComeAndGoByNeed) {
 }
 
 TEST_F(SlurmTest, JobsThatWaitAreNotAskedForAgainAndGoWithTheNeed) {
-  // Two of the three nodes are somebody else's.
+  // Another user has two of the three nodes.
   auto others =
       start({"salloc", "-N2", "--exclusive", "sh", "-c", "echo granted; sleep 300"}, "", "");
   ASSERT_TRUE(others->says("granted")) << others->said();
@@ -181,8 +182,8 @@ TEST_F(SlurmSourceTest, ArgumentsThatTakeTheAgentsVariableAwayAreRefused) {
   EXPECT_THAT(driver->said(), HasSubstr("cluster option 'args' has '--export=NONE'"));
 }
 
-// Outside of an allocation: what Slurm's commands say of the cluster shows at which of its
-// addresses this machine is reached.
+// Outside an allocation, the output of Slurm's commands shows at which address the cluster reaches
+// this machine.
 TEST(SlurmHosts, AreNodesThenControllers) {
   using testing::ElementsAre;
   const std::string config =

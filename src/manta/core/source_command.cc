@@ -21,7 +21,7 @@ namespace manta {
 namespace {
 
 constexpr std::chrono::seconds kTermGrace{2};
-// srun withdraws its job meanwhile, which a busy controller may let it wait for.
+// srun withdraws its job meanwhile; a busy controller may delay that.
 constexpr std::chrono::seconds kUnhurriedTermGrace{30};
 constexpr size_t kMostSaid = 2000;
 constexpr size_t kMostLine = 1 << 20;
@@ -95,7 +95,7 @@ void SourceCommand::spawn() {
 void SourceCommand::watch() {
   watch_ = std::make_unique<stream_descriptor>(loop_.context, duplicate(pidfd_.get()));
   watch_->async_wait(stream_descriptor::wait_read,
-                     // This may be gone by then, the loop is not.
+                     // The command may be gone by then; the loop is not.
                      [this, &loop = loop_, alive = alive_](boost::system::error_code failed) {
                        std::lock_guard lock(loop.mutex);
                        if (!failed && *alive) on_end();
@@ -116,7 +116,7 @@ void SourceCommand::read_lines() {
           options_.on_line(line);
         }
         if (!*alive) return;
-        if (partial_.size() > kMostLine) partial_.clear();  // no line of ours
+        if (partial_.size() > kMostLine) partial_.clear();  // not one of our lines
         read_lines();
       });
 }

@@ -14,8 +14,8 @@
 
 namespace manta {
 
-/// What a node source runs: ssh, srun, a Python program. In a process group of its own, because a
-/// Ctrl-C at the terminal is for the driver. Killed if it has not ended when this is destroyed.
+/// A command that a node source runs: ssh, srun, a Python program. It has its own process group,
+/// because a Ctrl-C at the terminal is for the driver. The destructor kills it if it has not ended.
 /// Everything runs with the loop's mutex held.
 class SourceCommand {
  public:
@@ -27,7 +27,7 @@ class SourceCommand {
     /// Receives each line of its standard output, without its end. Must not destroy the command.
     std::function<void(const std::string& line)> on_line = {};
   };
-  /// How it ended, and the end of what it printed: "exited with code 1. It said:\n...". Not called
+  /// Gets how it ended, and the end of its output: "exited with code 1. It said:\n...". Not called
   /// from within `finish`. It may destroy the command.
   using OnEnded = std::function<void(const std::string& how)>;
 
@@ -36,18 +36,20 @@ class SourceCommand {
   ~SourceCommand();
   SourceCommand(const SourceCommand&) = delete;
 
-  /// To its standard input, as much as is taken without being read (100 KB at least), or
-  /// Error(kIo). One that has ended is told nothing.
+  /// Writes to its standard input, as much as is taken without being read (100 KB at least), or
+  /// throws Error(kIo). Does nothing if the command has ended.
   void say(const std::string& text);
   void close_input() { input_.reset(); }
   bool has_ended() const { return pid_ <= 0; }
   /// The last lines that it has printed to its log.
   std::string said() const;
-  /// Waits until then for its end. Then it is asked to end by SIGTERM, and a while later killed.
+  /// Waits for its end until the deadline. Then asks it to end with SIGTERM, and kills it a while
+  /// later.
   void finish(Deadline deadline);
-  /// At once, by SIGTERM.
+  /// Asks it to end at once, with SIGTERM.
   void ask_to_end();
-  /// Does not wait: it is asked to end after `grace`, and killed a while later. Nobody is told.
+  /// Does not wait: the command is asked to end after `grace`, and killed a while later. `on_ended`
+  /// is not called.
   void end_after(std::chrono::milliseconds grace);
 
  private:
@@ -71,10 +73,10 @@ class SourceCommand {
   char buffer_[4096];
 };
 
-/// Commands that are to end and that nobody waits for, until the run does.
+/// Commands that are to end; only the end of the run waits for them.
 class EndingCommands {
  public:
-  /// See SourceCommand::end_after. Null is fine.
+  /// See SourceCommand::end_after. `command` may be null.
   void add(std::unique_ptr<SourceCommand> command, std::chrono::milliseconds grace);
   /// Asks all of them to end at once, and waits: see SourceCommand::finish.
   void finish(Deadline deadline);

@@ -12,8 +12,9 @@
 
 namespace manta {
 
-/// For tests: OpenSSH's server on each host but n0, with keys of its own, killed with this. The
-/// program is unpacked by scripts/setup.sh, not installed: nobody's machine gets a new service.
+/// For tests: OpenSSH's server on each host but n0, with its own keys. The destructor kills them.
+/// scripts/setup.sh unpacks the program and does not install it, so that the machine gets no new
+/// service.
 class SshHosts {
  public:
   /// Throws Error(kResources) if sshd or ssh-keygen is not there.
@@ -30,7 +31,7 @@ class SshHosts {
     }
     write_files();
     for (int i = 1; i < count; ++i) {
-      // It wants a user and a folder of its own, and an account that is not locked.
+      // sshd wants its own user and folder, and an account that is not locked.
       std::string prepare =
           str("mount -t tmpfs none /run && mkdir -p /run/sshd && mount --bind ", path("passwd"),
               " /etc/passwd && mount --bind ", path("shadow"), " /etc/shadow && exec \"$@\"");
@@ -45,7 +46,7 @@ class SshHosts {
     }
   }
 
-  /// How the driver reaches them.
+  /// The command with which the driver reaches them.
   std::string command() const { return "ssh -F " + path("ssh_config") + " {host}"; }
   std::string logs() const {
     std::string text;

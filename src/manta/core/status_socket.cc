@@ -24,7 +24,7 @@ bool is_of_same_user(int socket) {
   return peer.uid == 0 || peer.uid == ::geteuid();
 }
 
-// One that is being told.
+// A process that is being sent the text.
 struct Told {
   Told(StatusProtocol::socket connected, std::string said)
       : socket(std::move(connected)), text(std::move(said)) {}

@@ -8,13 +8,13 @@
 
 namespace manta {
 
-/// The file in a session folder at which a driver or an agent tells what it is at.
+/// The socket in a session folder on which a driver or an agent reports its status.
 inline constexpr const char* kStatusSocket = "status";
 
-/// A Unix socket that says something to whoever connects, and closes. It reads nothing, so nobody
-/// can change anything through it, and what it says is text (JSON) that does not depend on the
-/// build. Only processes of the same user, or of root, are told; eight at a time, and a slow one
-/// for five seconds. Everything runs with the loop's mutex held.
+/// A Unix socket that sends a text to every process that connects, and closes the connection. It
+/// reads nothing, so no process can change anything through it, and the text (JSON) does not depend
+/// on the build. Only processes of the same user, or of root, get the text. It serves eight at a
+/// time, each for at most five seconds. Everything runs with the loop's mutex held.
 class StatusSocket {
  public:
   /// Throws Error(kIo) if it cannot listen there.

@@ -6,7 +6,7 @@
 namespace manta {
 namespace {
 
-// What a command has said may be long, and goes into a message of one line.
+// The output of a command may be long, and goes into a message of one line.
 constexpr size_t kMostWhy = 300;
 
 std::string on_one_line(std::string text) {

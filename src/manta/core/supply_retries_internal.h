@@ -9,9 +9,9 @@
 
 namespace manta {
 
-/// The policy of asking again for nodes that did not come: when, and what is said about it. A host
-/// that reboots is away for minutes, so it never gives up: whoever waits for a node says for how
-/// long (ClusterOptions::grow_wait). Does no I/O.
+/// The policy for nodes that did not come: when to ask for them again, and what to report. A host
+/// that reboots is away for minutes, so it never gives up: ClusterOptions::grow_wait says how long
+/// something waits for a node. Does no I/O.
 class SupplyRetries {
  public:
   static constexpr std::chrono::milliseconds kFirstPause{500};
@@ -23,10 +23,10 @@ class SupplyRetries {
   /// A node that was asked for under that name has come.
   void came(const std::string& name) { failing_.erase(name); }
 
-  /// Not before the pause since its last failure is over: 0.5 seconds after the first, twice as
+  /// False until the pause after its last failure is over: 0.5 seconds after the first, twice as
   /// long after each further one, up to 10 seconds.
   bool may_ask(const std::string& name, Clock::time_point now) const;
-  /// In a row.
+  /// The number of failures in a row.
   int failures(const std::string& name) const;
   /// Whether this failure is worth a line of the log: the 1st, 2nd, 4th, 8th, ... in a row are.
   bool is_worth_telling(const std::string& name) const;

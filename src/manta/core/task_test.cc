@@ -451,7 +451,7 @@ TEST(Task, ATimeoutInsideATaskIsNotTheCallersTimeout) {
   EXPECT_THAT(error.what(), HasSubstr("inner deadline"));
 }
 
-TEST(Task, AForcedCancelHitsNobodyElse) {
+TEST(Task, AForcedCancelHitsNoOtherTask) {
   for (int i = 0; i < 200; ++i) get(remote(add, i, i));  // short ones are sent ahead from here on
   std::vector<ObjectRef<int>> wanted, unwanted;
   for (int i = 0; i < 400; ++i) {
@@ -483,7 +483,7 @@ TEST(Task, AFlowOfShortTasksDoesNotStarveALargerOne) {
   flow.join();
 }
 
-TEST(Task, AvailableResourcesAreWhatNobodyHolds) {
+TEST(Task, AvailableResourcesAreThoseThatAreFree) {
   Gate gate, started;
   auto ref = remote(
       [](const std::string& started, const std::string& gate) {
@@ -498,7 +498,7 @@ TEST(Task, AvailableResourcesAreWhatNobodyHolds) {
   EXPECT_EQ(available_resources().cpus, 2);
 }
 
-// Starts a task that nobody waits for, and stays until the gate opens.
+// Starts a task without waiting for it, and stays until the gate opens.
 int start_and_forget(const std::string& parent_gate, const std::string& child_gate,
                      const std::string& begun, const std::string& marks) {
   remote(
@@ -529,7 +529,8 @@ TEST(Task, WhatATaskStartedGoesOnWhenItsIdleWorkerIsSentHome) {
     }
     return text;
   };
-  // Each child runs in a process of its own before any parent ends: none can take a parent's.
+  // Each child runs in its own process before any parent ends: no child can take a parent's
+  // process.
   EXPECT_EQ(wait_for_twelve(begun), std::string(12, 'x'));
   parents.open();
   auto pids = get(refs, kPatience);
@@ -537,7 +538,7 @@ TEST(Task, WhatATaskStartedGoesOnWhenItsIdleWorkerIsSentHome) {
     return std::count_if(pids.begin(), pids.end(), [](int pid) { return ::kill(pid, 0) != 0; });
   };
   while (gone() < 10 && Clock::now() < until) std::this_thread::sleep_for(1ms);
-  EXPECT_GE(gone(), 10);  // the pool keeps as many as there are CPUs
+  EXPECT_GE(gone(), 10);  // the pool keeps one process per CPU
   children.open();
   EXPECT_EQ(wait_for_twelve(marks), std::string(12, 'x'));
 }

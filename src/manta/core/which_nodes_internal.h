@@ -2,11 +2,11 @@
 
 namespace manta {
 
-/// Whose room counts where it is asked what is possible.
+/// Which nodes count when something asks what is possible.
 enum class WhichNodes {
-  kPresent,     ///< That take work.
-  kObtainable,  ///< Also those that are coming, or that could be asked for now.
-  kAll,         ///< Also those that could be asked for once nodes have gone that drain.
+  kPresent,     ///< Nodes that take work.
+  kObtainable,  ///< Also nodes that are coming, or that could be asked for now.
+  kAll,         ///< Also nodes that could be asked for once draining nodes have gone.
 };
 
 }  // namespace manta

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Not through a link: somebody else may have laid it.
+// Not through a link: another user may have made it.
 UniqueFd open_log(const ProcessSpec& spec) {
   return UniqueFd(
       ::open(spec.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600));
@@ -38,7 +38,7 @@ class Zygote {
   void serve() {
     Frame frame;
     while (channel_.next_buffered(&frame))
-      handle(frame);  // came together with what started the zygote
+      handle(frame);  // it came together with the zygote's orders
     // A process that the driver forked may keep the channel open beyond the driver's end.
     UniqueFd driver(static_cast<int>(::syscall(SYS_pidfd_open, start_.driver_pid, 0)));
     while (true) {
@@ -65,7 +65,7 @@ class Zygote {
     }
   }
 
-  // A driver that lives starts another zygote, and needs the folder.
+  // A driver that is alive starts another zygote, and needs the folder.
   bool driver_is_gone() const {
     UniqueFd driver(static_cast<int>(::syscall(SYS_pidfd_open, start_.driver_pid, 0)));
     if (!driver) return errno == ESRCH;
@@ -88,7 +88,7 @@ class Zygote {
 
   bool receive() {
     Frame frame;
-    // One read for what is there; then everything that it brought.
+    // Makes one read, then handles everything that it brought.
     if (!channel_.receive(&frame, Deadline::never())) return false;
     do {
       handle(frame);
@@ -108,16 +108,16 @@ class Zygote {
   void reap(ProcessId process) {
     Child child = std::move(children_.at(process));
     children_.erase(process);
-    if (!child.detached) ::kill(-child.pid, SIGKILL);  // what it started itself and left behind
+    if (!child.detached) ::kill(-child.pid, SIGKILL);  // processes that it started and left behind
     int status = 0;
-    if (::waitpid(child.pid, &status, 0) != child.pid) status = SIGKILL;  // taken by somebody else
+    if (::waitpid(child.pid, &status, 0) != child.pid) status = SIGKILL;  // status taken elsewhere
     ProcessExit exit;
     exit.process = process;
     if (WIFSIGNALED(status)) {
       exit.signal = WTERMSIG(status);
       try {
         report_crash(crash_file(start_.session_folder, process), child.spec, child.pid, &exit);
-      } catch (const std::exception& error) {  // the others must not end for it
+      } catch (const std::exception& error) {  // the other processes must not end because of it
         tell(ZygoteNotice{str("the crash of ", child.spec.name, " (pid ", child.pid,
                               ") could not be looked into: ", error.what())});
       }
@@ -194,7 +194,8 @@ class Zygote {
       run_worker(start_.address, process, spec.name);
     }
     if (spec.detached_call.empty())
-      ::setpgid(pid, pid);  // also here: whoever is first, a kill of the group finds it
+      ::setpgid(pid, pid);  // here and in the child: whichever is first, a kill of the group finds
+                            // it
     Child child;
     child.pid = pid;
     child.pidfd = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
@@ -218,7 +219,8 @@ class Zygote {
     return pid;
   }
 
-  // Asked before the fork, so that one that cannot be keeps the others of its gang from starting.
+  // Called before the fork, so that one process that cannot start keeps the others of its gang from
+  // starting.
   static bool can_become(const ProcessSpec& spec, std::string* why) {
     UniqueFd log = open_log(spec);
     if (!log) {
@@ -228,7 +230,8 @@ class Zygote {
     return why->empty();
   }
 
-  // A worker must not keep the zygote's descriptors: they tell others that the zygote lives.
+  // A worker must not keep the zygote's descriptors: open descriptors tell other processes that the
+  // zygote lives.
   void forget_parent() {
     ::close(channel_.fd());
     for (auto& [process, child] : children_) child.pidfd.reset();

@@ -12,11 +12,11 @@
 
 namespace manta {
 
-// The zygote is the program started once, held in `manta::init` with one thread and every library
-// loaded. It forks the workers, is their parent, tells the driver when they end, and ends them when
-// the driver does. Zygote and workers take no notice of SIGTERM: whoever ends a machine or a job
-// sends it to all processes at once (systemd, Slurm), and the driver, or the node's agent, decides
-// what that means.
+// The zygote is this program, started once and held in `manta::init` with one thread and every
+// library loaded. It forks the workers, is their parent, tells the driver when they end, and ends
+// them when the driver ends. Zygote and workers ignore SIGTERM: systemd and Slurm send it to all
+// processes at once when a machine or a job ends, and the driver, or the node's agent, decides what
+// that means.
 
 /// The variable that tells a newly started program that it is not the driver: the number of the
 /// descriptor from which it reads its StartAs.
@@ -27,9 +27,9 @@ struct StartAs {
   enum Role : uint8_t { kZygote, kWorker, kDetached };
   Role role = kZygote;
   RunAddress address;
-  int driver_pid = 0;                  // of a zygote: whose end is its own
+  int driver_pid = 0;                  // of a zygote: it ends when this process ends
   std::string session_folder;          // of a zygote: removed when the driver has gone
-  std::array<uint8_t, 20> build_id{};  // of who starts it
+  std::array<uint8_t, 20> build_id{};  // of the program that starts it
   ProcessId process = 0;               // of a worker
   ProcessSpec spec;                    // of a worker or a detached process
   template <class Archive>
@@ -95,12 +95,13 @@ using FromZygote = std::variant<ZygoteReady, GangStarted, GangFailed, ProcessExi
 /// on.
 void become(const ProcessSpec& spec);
 
-/// Every whole line that this process writes to standard output goes to the file at once, through
-/// C's streams and C++'s: nothing is lost if it crashes, and who follows the file is up to date.
+/// Every whole line that this process writes to standard output, through C's streams or C++'s, goes
+/// to the file at once: nothing is lost if the process crashes, and a reader who follows the file
+/// is up to date.
 void line_buffer_output();
 
-/// From here on SIGTERM does nothing to this process and those that it forks; a program that one
-/// of them executes has the default again.
+/// From here on SIGTERM does nothing to this process and those that it forks; a program that one of
+/// them executes gets the default again.
 void outlive_sigterm();
 
 /// How many threads this process has.

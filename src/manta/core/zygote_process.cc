@@ -22,14 +22,14 @@ namespace {
 constexpr size_t kMostOfItsOutput = 2000;  // bytes
 constexpr int kZygoteSocket = 3;           // the descriptor's number there
 
-/// What it finds open, its signals and its session.
+/// The zygote's open descriptors, signals and session.
 class SpawnSettings {
  public:
   SpawnSettings(int socket, int output) {
     ::posix_spawn_file_actions_init(&actions_);
     ::posix_spawn_file_actions_addopen(&actions_, 0, "/dev/null", O_RDONLY, 0);
-    // Nothing else of the driver's is left open in the zygote: a pipe's reader would wait for its
-    // end, say.
+    // No other descriptor of the driver is left open in the zygote. Otherwise, for example, the
+    // reader of a pipe would wait for the zygote's end.
     ::posix_spawn_file_actions_adddup2(&actions_, output, 1);
     ::posix_spawn_file_actions_adddup2(&actions_, output, 2);
     ::posix_spawn_file_actions_adddup2(&actions_, socket, kZygoteSocket);
@@ -42,7 +42,8 @@ class SpawnSettings {
     // end.
     ::sigfillset(&all);
     ::posix_spawnattr_setsigdefault(&attributes_, &all);
-    // A session of its own from the first moment: a Ctrl-C at the terminal is for the driver.
+    // The zygote has its own session from the first moment: a Ctrl-C at the terminal is for the
+    // driver.
     ::posix_spawnattr_setflags(&attributes_,
                                POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
   }
@@ -61,22 +62,22 @@ class SpawnSettings {
 };
 
 Environment environment_of_zygote(double cpus) {
-  // Arrow's allocator would start a thread as soon as the library is loaded, and forking then would
-  // not be safe.
+  // Otherwise Arrow's allocator would start a thread as soon as the library is loaded, and forking
+  // would not be safe.
   std::map<std::string, std::string> changes = {
       {kStartVariable, std::to_string(kZygoteSocket)},
       {"JE_ARROW_MALLOC_CONF", "background_thread:false"}};
-  // With more CPUs to give away than there are, workers share processors. Threads of OpenMP that
-  // spin while they wait for each other then keep those from running that they wait for: 27 s
-  // instead of 1 s for four workers of XGBoost with two threads each, on two processors.
+  // If the node offers more CPUs than it has, workers share processors. Then OpenMP threads that
+  // spin while they wait keep the threads they wait for from running: on two processors, four
+  // XGBoost workers with two threads each took 27 s instead of 1 s.
   if (cpus > detect_resources().cpus && !std::getenv("OMP_WAIT_POLICY")) {
     changes["OMP_WAIT_POLICY"] = "passive";
   }
   return Environment(changes);
 }
 
-// A descriptor that is none of those which the zygote gets: dup2 of one to itself would leave it
-// closed there.
+// Moves a descriptor above those that the zygote gets: dup2 of a descriptor to itself would leave
+// it closed in the zygote.
 UniqueFd above_those_of_zygote(UniqueFd fd) {
   if (fd.get() > kZygoteSocket) return fd;
   return UniqueFd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, kZygoteSocket + 1));
@@ -86,7 +87,7 @@ UniqueFd above_those_of_zygote(UniqueFd fd) {
 
 ZygoteProcess::ZygoteProcess(const ZygoteOptions& options) {
   auto [ours, theirs] = socket_pair();
-  // Its orders are in the socket before it starts.
+  // The zygote's orders are in the socket before it starts.
   StartAs start;
   start.driver_pid = ::getpid();
   start.address = options.address;

@@ -15,23 +15,25 @@ namespace manta {
 
 struct ZygoteOptions {
   RunAddress address;
-  /// Which the zygote removes when this process has gone. It need not exist yet.
+  /// The folder that the zygote removes when this process has gone. It need not exist yet.
   std::string session_folder;
-  std::vector<std::string> argv;  ///< So that `ps` shows what it belongs to.
-  double cpus = 0;                ///< Of this node, to give away.
+  std::vector<std::string> argv;  ///< The zygote's arguments, so that `ps` shows to which program
+                                  ///< it belongs.
+  double cpus = 0;                ///< The CPUs that the node offers to processes.
 };
 
 /// A zygote, as the process that started it sees it: this program, started once more.
 class ZygoteProcess {
  public:
-  /// Starts it, with its orders, and does not wait for it. So whatever this process makes in the
-  /// session folder from now on is removed, even if it is killed the moment after.
+  /// Starts the zygote, with its orders, and does not wait for it. From now on, everything that
+  /// this process makes in the session folder is removed, even if this process is killed the moment
+  /// after.
   explicit ZygoteProcess(const ZygoteOptions& options);
   /// Ends and reaps it, if `reap` was not called.
   ~ZygoteProcess();
   ZygoteProcess(const ZygoteProcess&) = delete;
 
-  /// The connection to it; once.
+  /// The connection to the zygote; call it once.
   UniqueFd take_socket() { return std::move(socket_); }
   /// Waits until it has ended, and kills it after `patience`. Returns how it ended.
   std::string reap(std::chrono::milliseconds patience);

@@ -136,7 +136,7 @@ TypePtr number_lane(const arrow::DataType& type) {
 ArrayPtr numbers_of(const ArrayPtr& column) {
   if (arrow::is_floating(column->type_id())) {
     if (column->type_id() == Type::DOUBLE) return column;
-    auto keys = Key::encode(column);  // keeps every value of a float, but for the sign of 0
+    auto keys = Key::encode(column);  // keeps every value of a float, except for the sign of 0
     return Key::decode(keys, arrow::float64());
   }
   bool narrow = column->type_id() == Type::DECIMAL32 || column->type_id() == Type::DECIMAL64;
@@ -269,7 +269,7 @@ std::string PreparedAggregate::sql(const std::string& c) const {
                  c, ")) END");
     }
     case Kind::kQuantile: {
-      // All digits: SQL would take a shortened one for another number.
+      // Prints all digits: fewer digits would be another number in SQL.
       std::array<char, 64> q{};
       std::snprintf(q.data(), q.size(), "%.17g", aggregate_.parameter());
       std::string quantile = str("quantile_cont(", number, ", ", q.data(), "::DOUBLE)");

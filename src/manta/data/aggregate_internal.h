@@ -24,8 +24,8 @@ namespace manta::data {
 
 struct PlanFunctions;
 
-/// One aggregate, not a custom one, over a column of a known type: how it goes into DuckDB, what is
-/// asked there, and what becomes of the answer.
+/// One built-in aggregate over a column of a known type: the lane that goes into DuckDB, the SQL
+/// that is run there, and the conversion of the result.
 class PreparedAggregate {
  public:
   /// Throws Error(kNotFound, kInvalidArgument) that names `doing` and the column.
@@ -33,10 +33,10 @@ class PreparedAggregate {
                     const std::string& doing);
 
   std::shared_ptr<arrow::Field> field() const;
-  /// The lane that it looks at; null if it counts rows.
+  /// The lane that it reads; null if it counts rows.
   std::shared_ptr<arrow::DataType> lane() const;
   std::shared_ptr<arrow::Array> encode(const arrow::RecordBatch& batch) const;
-  /// The SQL over the column with this name, and the lane that comes of it.
+  /// The SQL over the column with this name, and the type of the lane that results.
   std::string sql(const std::string& column) const;
   std::shared_ptr<arrow::DataType> result_lane() const;
   /// Throws Error(kInvalidArgument) if a sum does not fit into its type.
@@ -47,12 +47,12 @@ class PreparedAggregate {
  private:
   using Kind = Aggregate::Kind;
   Aggregate aggregate_;
-  std::shared_ptr<arrow::DataType> type_;   ///< Of the column; null if rows are counted.
-  std::shared_ptr<arrow::DataType> plain_;  ///< Without its encoding.
+  std::shared_ptr<arrow::DataType> type_;   ///< The column's type; null if rows are counted.
+  std::shared_ptr<arrow::DataType> plain_;  ///< The column's type without its encoding.
   std::string doing_;
 };
 
-/// Appends the function of a custom one to the list.
+/// Appends the function of a custom aggregate to the list.
 Json aggregate_to_json(const Aggregate& aggregate, PlanFunctions& functions);
 Aggregate aggregate_from_json(const JsonFields& fields, const PlanFunctions& functions);
 

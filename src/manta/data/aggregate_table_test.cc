@@ -56,7 +56,7 @@ Aggregate aggregate_of(const std::string& kind, double parameter) {
   return agg::custom<Squares>({"v"});
 }
 
-// The script leaves groups of these keys without a value.
+// The script gives groups of these keys no values.
 bool is_gone(const std::string& key, const Json& value) {
   return (key == "i" && value == 3) || (key == "s" && value == "z");
 }

@@ -124,8 +124,8 @@ Datum stored_integers(Evaluator& evaluator, const Datum& value) {
   return evaluator.get(evaluator.as_array(value)->View(arrow::int64()));
 }
 
-// Times and durations are counts of one unit. An overflow, also of bringing one to the unit of the
-// other, is an error.
+// Times and durations are counts of one unit. An overflow is an error, also when one is converted
+// to the unit of the other.
 class Counts {
  public:
   Counts(Evaluator& evaluator, const ExpressionNode& node, const Datum& a, const Datum& b)

@@ -11,7 +11,7 @@
 namespace manta::data {
 namespace {
 
-// One that is computed and one on the way, so that no process waits for its next batch.
+// One call is computed and one is on the way, so that no process waits for its next batch.
 constexpr int kCallsOfAHelper = 2;
 constexpr int kTimesThatABatchIsGiven = 3;
 constexpr int kMostRestarts = 1'000'000;
@@ -118,7 +118,7 @@ std::vector<MappedBatch> BatchHelpers::map(const Batches& batches, const WorkCou
         calls.pop_front();
         results.push_back(finish(*call));
         count_work(work);
-      } else {  // all that are busy are so with batches of other threads
+      } else {  // all busy processes work on batches of other threads
         std::unique_lock lock(mutex_);
         ended_.wait(lock, [&] {
           return std::any_of(calls_.begin(), calls_.end(),
@@ -130,7 +130,7 @@ std::vector<MappedBatch> BatchHelpers::map(const Batches& batches, const WorkCou
     for (auto& call : calls) {
       try {
         finish(*call);
-      } catch (const Error&) {  // the first one is thrown
+      } catch (const Error&) {  // the first error is thrown
       }
     }
     throw;

@@ -14,10 +14,10 @@
 
 namespace manta::data {
 
-/// The most that a map_batches may ask for.
+/// The highest `concurrency` of a map_batches.
 inline constexpr int kMaxHelpers = 1024;
 
-/// What a function of map_batches made of a batch, or what is wrong with it.
+/// The result of a function of map_batches for a batch, or its error.
 struct MappedBatch {
   BatchPtr batch;
   std::string error;  ///< "threw std::runtime_error: no such word"; empty if nothing.
@@ -29,10 +29,10 @@ struct MappedBatch {
   }
 };
 
-/// Calls the function and looks at what it returns. Throws nothing.
+/// Calls the function and checks its result. Throws nothing.
 MappedBatch map_batch(const PlanFunction& function, const BatchPtr& batch);
 
-/// In a process of its own: see BatchHelpers.
+/// An actor in its own process: see BatchHelpers.
 class BatchHelper {
  public:
   explicit BatchHelper(PlanFunction function) : function_(std::move(function)) {}
@@ -43,24 +43,24 @@ class BatchHelper {
 };
 
 /// Processes that call one function of map_batches. They start when the first batch comes, and end
-/// with this. A process that dies is started anew, and the batch that it had is given to the new
-/// one, three times in all. Any thread may use it.
+/// with this object. A process that dies is started anew, and the new one gets its batch; a batch
+/// is tried three times in all. Any thread may use it.
 class BatchHelpers {
  public:
   BatchHelpers(PlanFunction function, int count) : function_(std::move(function)), count_(count) {}
 
   int count() const { return count_; }
 
-  /// What the function makes of each batch, in order. Gives the processes as many of them at a time
-  /// as they have room for; each that comes back counts as `work`. Throws Error(kWorkerLost) if a
-  /// batch kills every process that it is given to, Error(kInvalidArgument) if the program has not
-  /// called `init`.
+  /// The function's result for each batch, in order. Gives the processes as many batches at a time
+  /// as they have room for; each result counts as `work`. Throws Error(kWorkerLost) if a batch
+  /// kills every process that gets it, Error(kInvalidArgument) if the program has not called
+  /// `init`.
   std::vector<MappedBatch> map(const Batches& batches, const WorkCountPtr& work = nullptr);
 
  private:
   struct Call;
   void start();
-  /// Gives it to the process with the least to do; null if none has room.
+  /// Gives the batch to the process with the fewest calls; null if none has room.
   std::unique_ptr<Call> try_begin(const BatchPtr& batch);
   MappedBatch finish(const Call& call);
   void end(const Call& call);
@@ -70,7 +70,7 @@ class BatchHelpers {
   std::mutex mutex_;
   std::condition_variable ended_;
   std::vector<ActorHandle<BatchHelper>> helpers_;
-  std::vector<int> calls_;  ///< By helper, that it has not answered.
+  std::vector<int> calls_;  ///< By helper: calls that it has not answered.
 };
 
 }  // namespace manta::data

@@ -1,4 +1,4 @@
-// map_batches in processes of its own.
+// map_batches in separate processes.
 
 #include <arrow/api.h>
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ BatchPtr add_process(const BatchPtr& batch) {
   return check(batch->AddColumn(batch->num_columns(), "process", check(builder.Finish(), "")), "");
 }
 
-// Dies in the first call with each file name, however often it is started anew.
+// Dies in the first call with each file name, even after a restart.
 BatchPtr die_once(const BatchPtr& batch, const std::string& folder) {
   std::string mark = str(folder, "/", ints(*batch, "id")[0]);
   if (!std::filesystem::exists(mark) && ints(*batch, "id")[0] % 400 == 0) {
@@ -92,7 +92,7 @@ TEST(BatchHelpersTest, RowsComeInOrderFromOtherProcesses) {
   EXPECT_EQ(first.ids, all_ids(2000));
   EXPECT_LE(first.processes.size(), 3u);
   EXPECT_FALSE(first.processes.contains(::getpid()));
-  // Of another pass, as the first one's have ended.
+  // The processes of another pass: those of the first have ended.
   Seen second = walk_through(mapped);
   EXPECT_EQ(second.ids, all_ids(2000));
   for (int64_t process : second.processes) EXPECT_FALSE(first.processes.contains(process));

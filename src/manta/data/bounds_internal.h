@@ -21,18 +21,18 @@ struct Bound {
   Expression comparison;  ///< `column < constant` and the like, or is_in; never !=.
 };
 
-/// What a walk over a plan's operations gathers of them.
+/// The bounds that a walk over a plan's operations gathers.
 struct FileBounds {
-  std::set<std::string> columns;  ///< That still hold what the file holds.
+  std::set<std::string> columns;  ///< Columns that still hold the file's values.
   std::vector<Bound> bounds;
 
-  /// The rows that go on fulfil this condition.
+  /// Adds a condition that all further rows fulfil.
   void add(const Expression& condition);
 };
 
 std::vector<Bound> bounds_of(const Plan& plan);
-/// Whether the statistics of a column say that none of its values fulfils the bound. Never for
-/// statistics that do not tell: without both ends, of an unknown order, of NaN.
+/// Whether the statistics of a column say that none of its values fulfils the bound. False for
+/// statistics that cannot tell: without both ends, of an unknown order, of NaN.
 bool excludes(const Bound& bound, const parquet::Statistics& statistics);
 /// Whether the statistics of a row group say that none of its rows fulfils all bounds.
 bool excluded(const std::vector<Bound>& bounds, const parquet::FileMetaData& footer,

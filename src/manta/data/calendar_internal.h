@@ -39,15 +39,15 @@ void with_unit(int64_t per_second, Loop&& loop) {
   }
 }
 
-/// A day of the Gregorian calendar, also before there was one.
+/// A day of the Gregorian calendar, extended to the time before its introduction.
 struct CalendarDay {
   int64_t year = 0;
   int64_t month = 0;  ///< 1 to 12.
   int64_t day = 0;    ///< 1 to 31.
 };
 
-/// By the number of days since 1970. Years begin in March here, so that a leap day is the last one
-/// of its year, and 400 of them have 146097 days.
+/// The day with this number of days since 1970. In the computation, years begin in March, so that a
+/// leap day is the last day of its year; 400 years have 146097 days.
 constexpr CalendarDay calendar_day(int64_t days) {
   int64_t from_march_0 = days + 719468;
   int64_t era = floor_divide(from_march_0, 146097);
@@ -60,7 +60,7 @@ constexpr CalendarDay calendar_day(int64_t days) {
           of_year - (153 * month + 2) / 5 + 1};
 }
 
-/// The first of January as a number of days since 1970.
+/// The number of days from 1970 to the first of January of this year.
 constexpr int64_t first_day_of(int64_t year) {
   int64_t before = year - 1;
   return 365 * (year - 1970) + floor_divide(before, 4) - floor_divide(before, 100) +
@@ -72,7 +72,7 @@ constexpr int64_t weekday(int64_t days) {  // Monday is 0; 1970 began on a Thurs
   return rest + ((rest >> 63) & 7);
 }
 
-/// The week that holds the year's first Thursday is the first.
+/// Week 1 is the week of the year's first Thursday.
 constexpr int64_t iso_week(int64_t days) {
   int64_t thursday = days - weekday(days) + 3;
   return (thursday - first_day_of(calendar_day(thursday).year)) / 7 + 1;

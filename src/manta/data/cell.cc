@@ -29,7 +29,8 @@ Character first_character(std::string_view text) {
   return {length, code};
 }
 
-// C1 controls, and marks that change the direction of what follows: a terminal would obey them.
+// C1 controls, and marks that change the direction of what follows: a terminal would interpret
+// them.
 bool is_control(std::string_view character) {
   auto first = static_cast<unsigned char>(character[0]);
   if (character.size() == 1) return first < 0x20 || first == 0x7f;
@@ -79,7 +80,7 @@ std::string struct_text(const arrow::StructArray& structs, int64_t row) {
   return text + "}";
 }
 
-// Not escaped yet, and not cut, but no longer than it need be.
+// The text is not escaped or cut yet, but not much longer than it will be.
 std::string text_of(const arrow::Array& column, int64_t row) {
   if (column.IsNull(row)) return "null";
   constexpr size_t kEnough = 4 * kWidestCell + 1;  // bytes
@@ -136,7 +137,7 @@ size_t width_of(std::string_view text) {
 
 std::string printable(std::string_view text, size_t widest) {
   std::string result;
-  size_t width = 0, before_dots = 0;  // how much of it leaves room for the dots
+  size_t width = 0, before_dots = 0;  // how much of the text leaves room for the dots
   while (!text.empty()) {
     auto [length, code] = first_character(text);
     auto character = text.substr(0, length == 0 ? 1 : length);

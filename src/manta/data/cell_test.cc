@@ -42,7 +42,7 @@ TEST(CellTest, TextIsPrintableAndCut) {
   EXPECT_EQ(printable(std::string(20, '\n')), "\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n...");
 }
 
-// As many columns as terminals give them.
+// Texts take as many columns as terminals give them.
 TEST(CellTest, WidthsAreThoseOfATerminal) {
   const std::pair<const char*, size_t> cases[] = {
       {"", 0},

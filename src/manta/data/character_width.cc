@@ -10,11 +10,11 @@ struct Range {
   uint32_t first, last;
 };
 
-// Of Unicode 14.0.0, by the categories and East Asian widths of its characters. Our own, since
-// those of wcwidth depend on the user's language.
+// The tables follow Unicode 14.0.0: the categories and East Asian widths of its characters. wcwidth
+// is not used, because its widths depend on the user's language.
 // clang-format off
 
-// Combining marks, joiners and other characters without a place of their own.
+// Combining marks, joiners and other characters that take no column.
 constexpr Range kZeroWidth[] = {
     {0x300, 0x36f}, {0x483, 0x489}, {0x591, 0x5bd}, {0x5bf, 0x5bf}, {0x5c1, 0x5c2}, {0x5c4, 0x5c5},
     {0x5c7, 0x5c7}, {0x600, 0x605}, {0x610, 0x61a}, {0x61c, 0x61c}, {0x64b, 0x65f}, {0x670, 0x670},

@@ -13,9 +13,9 @@ namespace {
 using arrow::Datum;
 constexpr const char* kChoosing = "choosing values";
 
-// Nothing if Arrow has no kernel for values of this type; it may take one for a wider type.
+// Nothing if Arrow has no kernel for values of this type; Arrow may use a kernel for a wider type.
 std::optional<Datum> by_kernel(const char* function, const std::vector<Datum>& arguments) {
-  // Those for unions give other values.
+  // Arrow's kernels for unions give wrong values.
   if (arrow::is_nested(arguments.back().type()->id())) return std::nullopt;
   auto result = arrow::compute::CallFunction(function, arguments);
   if (result.status().IsNotImplemented()) return std::nullopt;
@@ -27,7 +27,7 @@ std::optional<Datum> by_kernel(const char* function, const std::vector<Datum>& a
 template <class ChoiceOf>
 Datum one_by_one(const std::vector<Datum>& values, int64_t rows, ChoiceOf choice_of) {
   arrow::ArrayVector arrays;
-  std::vector<int64_t> first;  // of each, in all of them
+  std::vector<int64_t> first;  // where each begins in the concatenation
   int64_t count = 0;
   for (const auto& value : values) {
     first.push_back(count);
@@ -82,7 +82,7 @@ Datum first_valid_rows(const std::vector<Datum>& values, int64_t rows) {
       bool valid = arrays[i] ? arrays[i]->IsValid(row) : values[i].scalar()->is_valid;
       if (valid) return static_cast<int64_t>(i);
     }
-    return static_cast<int64_t>(values.size()) - 1;  // a null, too; those of unions are of a kind
+    return static_cast<int64_t>(values.size()) - 1;  // also a null: those of unions have a type
   });
 }
 

@@ -50,7 +50,7 @@ TypePtr common_type(const TypePtr& a, const TypePtr& b) {
   }
 }
 
-// A constant as one of a type that holds it as it is; null if it does not.
+// The constant as a value of this type; null if the type does not hold it exactly.
 std::shared_ptr<arrow::Scalar> held_in(const arrow::DataType& type, const arrow::Scalar& constant) {
   Meaning meaning = meaning_of(type);
   if (meaning != meaning_of(*constant.type)) return nullptr;
@@ -63,7 +63,8 @@ std::shared_ptr<arrow::Scalar> held_in(const arrow::DataType& type, const arrow:
     if (!value.ok()) return nullptr;
     ExactNumber number = exact_value(**value, 0);
     if (number.kind == ExactNumber::Kind::kFinite) {
-      // Not by a cast: that of an integer wants room for all of its type in a decimal.
+      // Does not use a cast: to cast an integer to a decimal, Arrow requires room for all values of
+      // the integer's type.
       Floor floor = floor_in(number, type, unit_of(type));
       return floor.exact ? floor.value : nullptr;
     }

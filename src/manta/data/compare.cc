@@ -42,7 +42,7 @@ const char* comparison_function(Op op) {
   }
 }
 
-// b `mirrored(op)` a says the same as a `op` b.
+// b `mirrored(op)` a means the same as a `op` b.
 Op mirrored(Op op) {
   switch (op) {
     case Op::kLess:
@@ -192,7 +192,7 @@ Datum compare_integers(Op op, ArrayPtr a, const Unit& unit_a, ArrayPtr b, const 
 // A decimal type that holds all values of both; nothing if there is none.
 std::shared_ptr<arrow::DataType> common_decimal(const arrow::DataType& a,
                                                 const arrow::DataType& b) {
-  auto digits = [](const arrow::DataType& type) {  // before the point, behind it
+  auto digits = [](const arrow::DataType& type) {  // before and after the point
     if (!arrow::is_decimal(type.id())) return std::pair(20, 0);
     auto& decimal = static_cast<const arrow::DecimalType&>(type);
     return std::pair(decimal.precision() - decimal.scale(), decimal.scale());

@@ -1,7 +1,7 @@
 #pragma once
 
-// For tests of comparisons: columns of every type that can be compared, filled with the values
-// where types end, and what their values are, in exact arithmetic that knows nothing of Arrow's.
+// For tests of comparisons: columns of every type that can be compared, filled with values at the
+// ends of types, and the meaning of these values in exact arithmetic that does not use Arrow's.
 
 #include <arrow/api.h>
 
@@ -24,7 +24,8 @@ namespace manta::data {
 using BigInteger = boost::multiprecision::cpp_int;
 using Fraction = boost::multiprecision::cpp_rational;
 
-/// What a value is. Numbers and times are fractions (of 1, of a second), or have no finite value.
+/// The meaning of a value. Numbers and times are fractions (of 1, of a second), or have no finite
+/// value.
 struct Known {
   std::optional<Fraction> number;
   double not_finite = 0;  ///< Infinite or NaN, if there is no number.
@@ -79,7 +80,7 @@ inline Expression make_comparison(ExpressionOp op, const Expression& a, const Ex
   }
 }
 
-/// A column and what is in it; nothing where it is null.
+/// A column and the meaning of its values; nothing where a value is null.
 struct KnownColumn {
   std::string name;
   std::string family;  ///< Columns of one family can be compared with each other.
@@ -137,7 +138,7 @@ inline std::vector<std::optional<BigInteger>> edges(const BigInteger& smallest,
   return values;
 }
 
-/// Of integers that count so many of what their family is measured in.
+/// A column of integers that count units of their family.
 inline KnownColumn counting(const std::string& family, const std::shared_ptr<arrow::DataType>& type,
                             const Fraction& unit, const BigInteger& smallest,
                             const BigInteger& largest, int width) {
@@ -217,7 +218,7 @@ inline KnownColumn half_floats() {
   return result;
 }
 
-/// Durations of every unit around its ends and around nothing, and how many seconds they are.
+/// Durations of every unit, around the unit's ends and around zero, and their numbers of seconds.
 inline std::vector<std::pair<Expression, Known>> duration_constants() {
   std::vector<std::pair<Expression, Known>> constants;
   auto add = [&]<class Duration>(Duration) {
@@ -237,7 +238,7 @@ inline std::vector<std::pair<Expression, Known>> duration_constants() {
   return constants;
 }
 
-/// Constants where types end, and what they are.
+/// Constants at the ends of types, and their meaning.
 inline std::vector<std::pair<Expression, Known>> number_constants() {
   std::vector<std::pair<Expression, Known>> constants;
   for (const auto& value :
@@ -251,7 +252,7 @@ inline std::vector<std::pair<Expression, Known>> number_constants() {
   return constants;
 }
 
-/// Constants that a column's values may be compared with, where types end and near its values.
+/// Constants to compare a column's values with: at the ends of types, and near the column's values.
 inline std::vector<std::pair<Expression, Known>> constants_for(const KnownColumn& column) {
   std::vector<std::pair<Expression, Known>> constants;
   if (column.family == "number") return number_constants();

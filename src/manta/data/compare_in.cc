@@ -63,7 +63,7 @@ std::optional<Datum> equals_one_of(const Datum& value, const Scalars& constants)
                     arrow::is_integer(stored->type_id()) || arrow::is_floating(stored->type_id());
   Datum result;
   if (constants.empty()) {
-    // Of no constants: false where there is a value.
+    // Without constants: false where there is a value.
     auto nothing = check(cp::CallFunction("is_valid", {column}), kLookingUp);
     auto zeros = check(cp::CallFunction("xor", {nothing, nothing}), kLookingUp);
     auto none = check(arrow::MakeArrayOfNull(arrow::boolean(), column->length()), kLookingUp);

@@ -32,7 +32,7 @@ std::string text_of(const arrow::Array& column, int64_t row) {
   return check(column.GetScalar(row), "a value")->ToString();
 }
 
-/// Compares the columns of a piece, "a" and "b", by all operators; `orders` is what is right.
+/// Compares the columns of a piece, "a" and "b", by all operators; `orders` has the right results.
 void expect_orders(const Piece& piece,
                    const std::vector<std::optional<std::partial_ordering>>& orders,
                    const std::string& what) {
@@ -49,7 +49,7 @@ void expect_orders(const Piece& piece,
   }
 }
 
-/// About where a value lies; only to find out which are near each other.
+/// About where a value lies; only used to find values that are near each other.
 double about(const std::optional<Known>& value) {
   if (!value || value->bytes) return 0;
   return value->number ? value->number->convert_to<double>() : value->not_finite;
@@ -60,8 +60,8 @@ std::vector<double> about(const std::vector<std::optional<Known>>& values) {
   return result;
 }
 
-// Values of one column beside those of another, as rows: all that are close to each other, and a
-// quarter of the other pairs.
+// Makes rows that pair values of two columns: all pairs of close values, and a quarter of the
+// others.
 void expect_all_pairs(const KnownColumn& a, const KnownColumn& b) {
   auto about_a = about(a.values), about_b = about(b.values);
   arrow::Int64Builder left, right;
@@ -81,7 +81,7 @@ void expect_all_pairs(const KnownColumn& a, const KnownColumn& b) {
   piece.set("a", take_rows(*a.column, *check(left.Finish(), "rows")));
   piece.set("b", take_rows(*b.column, *check(right.Finish(), "rows")));
   expect_orders(piece, orders, a.name + " with " + b.name);
-  // The first of them as slices: the bits of their nulls then begin inside of a byte.
+  // The first cases use slices: their null bits then begin inside a byte.
   piece.rows = std::min<int64_t>(piece.rows - 3, 20);
   for (auto& column : piece.columns) column = column->Slice(3, piece.rows);
   orders = {orders.begin() + 3, orders.begin() + 3 + piece.rows};
@@ -149,7 +149,7 @@ void expect_with_constants(const KnownColumn& column,
   expect_is_in(column, constants);
 }
 
-// Three constants at a time: near ones, and some from elsewhere.
+// Three constants at a time: some near the values, and some far away.
 void expect_is_in(const KnownColumn& column,
                   const std::vector<std::pair<Expression, Known>>& constants) {
   Piece piece;
@@ -197,7 +197,7 @@ TEST(CompareTest, ConstantsWithConstants) {
   }
 }
 
-// The values of the issue in which this began.
+// The values of the original bug report.
 TEST(CompareTest, UnsignedWithNegative) {
   Piece piece;
   piece.rows = 5;

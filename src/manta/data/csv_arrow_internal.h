@@ -22,12 +22,12 @@ arrow::csv::ParseOptions parse_options(const CsvFormat& format);
 
 // ---- csv_fit.cc: from texts to values of a type.
 
-/// Makes values of one type of texts. Those of a type that Arrow's converters do not make, by way
-/// of one that they do.
+/// Converts texts to values of one type. If Arrow's converters do not make that type, it goes
+/// through a type that they make.
 class CsvConverter {
  public:
   CsvConverter(std::shared_ptr<arrow::DataType> type, const CsvFormat& format);
-  /// Invalid if a text is none of the type.
+  /// Returns Invalid if a text is not of the type.
   arrow::Result<std::shared_ptr<arrow::Array>> convert(const arrow::csv::BlockParser& parser,
                                                        int column) const;
 
@@ -42,8 +42,8 @@ class CsvConverter {
 std::shared_ptr<arrow::DataType> first_that_fits(const CsvTypes& types,
                                                  const arrow::csv::BlockParser& parser, int column,
                                                  const CsvFormat& format);
-/// The types that take most of what `type` takes, and more: to try for a value that it does not
-/// take.
+/// The types that take most values that `type` takes, and more: to try for a value that does not
+/// fit `type`.
 CsvTypes wider_types(const arrow::DataType& type);
 
 }  // namespace manta::data

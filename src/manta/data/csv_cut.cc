@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kHeaderBytes = 64 << 10;
 
-// Bytes that are no UTF-8, and zeros, are mostly those of another encoding.
+// Bytes that are not UTF-8, and zeros, mostly come from another encoding.
 void check_name(const std::string& name, const CsvFile& file) {
   if (is_utf8(name) && name.find('\0') == std::string::npos) return;
   throw Error(ErrorKind::kInvalidArgument,

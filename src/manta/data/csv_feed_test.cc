@@ -1,4 +1,4 @@
-// Rows of CSV files in training: how many a part has is known only once it is read.
+// Rows of CSV files in training: the number of a part's rows is known only once it is read.
 
 #include <gmock/gmock.h>
 
@@ -14,7 +14,8 @@ namespace {
 
 constexpr int64_t kUnevenRows = 1500;
 
-// Records of very different lengths, so that parts have other numbers of rows than expected.
+// Records of very different lengths, so that the numbers of rows in parts differ from the expected
+// ones.
 Dataset uneven_rows(const TemporaryFolder& folder) {
   std::ofstream file(folder / "a.csv", std::ios::binary);
   file << "id,text\r\n";

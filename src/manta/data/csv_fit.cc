@@ -28,8 +28,8 @@ bool is_integer(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// Whether a column has nothing but integers, of which some have more than 64 bits: as float64 they
-// would be rounded, and such numbers mostly name things.
+// Whether a column has only integers, some of them with more than 64 bits: float64 would round
+// them, and such numbers are mostly ids.
 bool has_long_integers(const BlockParser& parser, int column, const CsvFormat& format) {
   bool some = false;
   auto look = [&](const uint8_t* data, uint32_t size, bool, bool) {
@@ -84,7 +84,7 @@ CsvConverter::CsvConverter(std::shared_ptr<arrow::DataType> type, const CsvForma
   if (type_->id() == arrow::Type::HALF_FLOAT) made = arrow::float64();
   if (arrow::is_decimal(type_->id())) {
     made = arrow::utf8();
-    options_->strings_can_be_null = true;  // which is for columns of texts
+    options_->strings_can_be_null = true;  // this option is for columns of texts
   }
   converter_ = check(Converter::Make(made, *options_),
                      str("read_csv: making values of ", type_->ToString()));
@@ -102,7 +102,7 @@ arrow::Result<std::shared_ptr<arrow::Array>> CsvConverter::convert(const BlockPa
   if (values->type()->Equals(*type_)) return values;
   start_compute();
   ARROW_ASSIGN_OR_RAISE(auto cast, arrow::compute::Cast(*values, type_));
-  // Arrow makes an infinity of what is too large.
+  // Arrow turns numbers that are too large into infinities.
   if (arrow::is_floating(type_->id()) && first_overflow(values, cast)) {
     return arrow::Status::Invalid("too large");
   }

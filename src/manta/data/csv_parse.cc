@@ -44,7 +44,7 @@ size_t parse_block(BlockParser& parser, std::string_view text, const CsvFile& fi
   return parsed;
 }
 
-// How Arrow's parser tells of a record with too few or too many values.
+// Handles a record with too few or too many values, as Arrow's parser reports it.
 arrow::csv::InvalidRowHandler keep_bad_record(std::string_view text, const CsvFile& file,
                                               int64_t offset, char delimiter,
                                               std::optional<Error>& bad_record) {
@@ -102,7 +102,7 @@ void CsvRecords::parse(std::string_view text, const CsvFile& file, int64_t offse
   }
 }
 
-// Record by record, to find the one.
+// Parses record by record, to find the bad one.
 void CsvRecords::throw_bad_value(std::string_view text, const CsvFile& file, int64_t offset,
                                  int column) const {
   const auto& field = *schema_->field(column);

@@ -300,7 +300,7 @@ TEST(CsvTest, AValueOfAnotherTypeIsNamed) {
                       HasSubstr("no int64"), HasSubstr("{{\"a\", \"float64\"}}")));
   }
   EXPECT_EQ(read_csv(path, {.column_types = {{"a", "float64"}}}).count(), 300002);
-  // Columns that nobody needs are not looked at.
+  // Columns that are not needed are not parsed.
   EXPECT_EQ(read_csv(path).select_columns({"b"}).to_table()->num_rows(), 300002);
   path = folder.write("b.csv", "a\nx\n");
   EXPECT_THAT(message_of([&] {

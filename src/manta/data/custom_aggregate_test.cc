@@ -223,7 +223,8 @@ TEST(CustomAggregateTest, ItMayGiveLists) {
   EXPECT_THAT(rows[1].get<std::vector<double>>("v"), ElementsAre(1, 2));
 }
 
-// Where a group begins is also seen between batches, of which the first is all of the first key.
+// The beginning of a group is noticed between batches, too: the first batch has only rows of the
+// first key.
 TEST(CustomAggregateTest, LongKeysThatDifferAtTheirEndAreTwoGroups) {
   const std::string start(500, 'k');
   arrow::StringBuilder keys;

@@ -104,7 +104,7 @@ CustomGroups::States CustomGroups::of_none() const {
   return states;
 }
 
-/// The groups that are done, as batches, and the one that is not.
+/// The finished groups, as batches, and the group that is not finished.
 class CustomGroups::Results {
  public:
   Results(const CustomGroups& groups, const std::function<void(const BatchPtr&)>& take)
@@ -159,7 +159,7 @@ class CustomGroups::Results {
 
   const CustomGroups& groups_;
   const std::function<void(const BatchPtr&)>& take_;
-  Batches keys_;  ///< Of the groups whose results are in the builders, and of the open one.
+  Batches keys_;  ///< Keys of the groups whose results are in the builders, and of the open group.
   States states_;
   std::vector<std::unique_ptr<arrow::ArrayBuilder>> builders_;
 };
@@ -178,7 +178,8 @@ bool CustomGroups::run(const AllRows& rows, const arrow::Schema& schema, int64_t
                        const std::function<void(const BatchPtr&)>& take) const {
   check_columns(schema);
   Results results(*this, take);
-  std::deque<BatchPtr> parts;  // that are being called: the key of a group's first part, else null
+  std::deque<BatchPtr> parts;  // for each part being called: the key if it is its group's first
+                               // part, otherwise null
   GroupCalls<States> calls([this](const BatchPtr& part) { return accumulate(part); },
                            [&](States states) {
                              BatchPtr key = std::move(parts.front());
@@ -190,7 +191,7 @@ bool CustomGroups::run(const AllRows& rows, const arrow::Schema& schema, int64_t
                              }
                            },
                            rows.threads, rows.work);
-  // A group is cut where its rows say: threads and batches have no part in it.
+  // Only a group's rows decide where it is cut, not threads or batches.
   Batches waiting;
   int64_t waiting_rows = 0;
   BatchPtr key;
@@ -222,7 +223,7 @@ bool CustomGroups::run(const AllRows& rows, const arrow::Schema& schema, int64_t
   if (!all_there) return false;
   submit();
   calls.finish();
-  if (keys_.empty() && !any) {  // no rows are a result, too
+  if (keys_.empty() && !any) {  // without rows, there is still a result
     results.begin(arrow::RecordBatch::Make(arrow::schema({}), 1, arrow::ArrayVector()), of_none());
   }
   results.finish();

@@ -17,14 +17,14 @@ class CustomGroups {
 
   bool empty() const { return aggregates_.empty(); }
   const std::vector<Aggregate>& aggregates() const { return aggregates_; }
-  /// Of what an aggregate gives.
+  /// The field of an aggregate's result.
   static std::shared_ptr<arrow::Field> field(const Aggregate& aggregate);
-  /// The keys, and the columns that the aggregates look at.
+  /// The keys, and the columns that the aggregates read.
   std::vector<std::string> columns() const;
   /// Throws Error(kNotFound, kInvalidArgument) if the columns do not fit.
   void check_columns(const arrow::Schema& before) const;
 
-  /// Gives keys and results, in the order of the keys. `schema`: of the rows, of which there may be
+  /// Gives keys and results, in the order of the keys. `schema` is that of the rows, which may be
   /// none. False if stopped.
   bool run(const AllRows& rows, const arrow::Schema& schema, int64_t memory_bytes,
            const std::function<void(const BatchPtr&)>& take) const;

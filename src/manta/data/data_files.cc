@@ -103,7 +103,7 @@ void add_existing(const FileKind& kind, const std::string& path, const struct st
 
 void add_matches(const FileKind& kind, const std::string& pattern, std::vector<FoundFile>& files) {
   glob_t found{};
-  // Sorted below: glob would sort by the user's language.
+  // The names are sorted below: glob would sort by the user's language.
   int result = ::glob(pattern.c_str(), GLOB_ERR | GLOB_NOSORT, nullptr, &found);
   int error = errno;
   std::vector<std::string> paths(found.gl_pathv, found.gl_pathv + found.gl_pathc);
@@ -222,9 +222,9 @@ class FolderWalk {
 
   const std::string_view extensions_;
   const std::function<void(const fs::path&)>& take_;
-  std::vector<FolderId> inside_;  // the folders that the present one is in, and itself
-  int links_ = 0;                 // by which one came to it
-  std::set<FolderId> linked_;     // where links have led since the first of them
+  std::vector<FolderId> inside_;  // the current folder and those that contain it
+  int links_ = 0;                 // the number of links on the way to the current folder
+  std::set<FolderId> linked_;     // folders that links have led to since the first link
 };
 
 void FolderWalk::walk(const fs::path& folder, bool by_link) {
@@ -235,7 +235,7 @@ void FolderWalk::walk(const fs::path& folder, bool by_link) {
   }
   FolderId id{info.st_dev, info.st_ino};
   if (std::find(inside_.begin(), inside_.end(), id) != inside_.end()) return;
-  // Otherwise folders with links to each other would be read on all ways through them.
+  // Otherwise folders with links to each other would be read once for each path through them.
   if (by_link && links_ == 0) linked_.clear();
   if (by_link && !linked_.insert(id).second) return;
   inside_.push_back(id);
@@ -246,7 +246,7 @@ void FolderWalk::walk(const fs::path& folder, bool by_link) {
   for (const auto& entry : entries) {
     std::string name = entry.path().filename();
     if (name.starts_with(".") || name.starts_with("_")) continue;  // _delta_log, .ipynb_checkpoints
-    std::error_code error;  // of a link that leads nowhere: no matter if nobody would read it
+    std::error_code error;  // of a dangling link: it does not matter if the link would not be read
     if (entry.is_directory(error)) {
       walk(entry.path(), entry.is_symlink(error));
     } else if (has_extension(extensions_, name)) {
@@ -279,7 +279,7 @@ bool has_extension(std::string_view extensions, const std::string& name) {
 
 namespace {
 
-// Without what stands before the folder, or before the part of a pattern that varies.
+// The path without the part before the folder, or before the varying part of a pattern.
 std::string path_below(const std::string& named, const std::string& path, bool remote) {
   std::error_code error;
   size_t wild = remote || !fs::exists(named, error) ? named.find_first_of(remote ? "*[" : "*?[")
@@ -300,7 +300,7 @@ void set_below(const std::string& named, FoundFile& file) {
     file.below = path_below(remote_address(named)->path, address->path, true);
     return;
   }
-  // Both as the user began them.
+  // Both begin as the user's path does.
   std::error_code error;
   std::string prefix = fs::current_path(error).string() + "/";
   bool relative = !named.starts_with("/");
@@ -355,7 +355,8 @@ DataFile open_data_file(const FileKind& kind, const std::string& path) {
     auto opened = open_remote_file(kind, path);
     return {timed_file(opened.file), {0, 0, opened.size, opened.modified, opened.tag}};
   }
-  // Asked before and after: opening a device can do something, and the file can change between.
+  // Checked before and after opening: opening a device can have effects, and the file can change in
+  // between.
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) throw_cannot_open(kind, path, errno);
   require_regular(kind, path, info);

@@ -15,53 +15,54 @@ class RandomAccessFile;
 
 namespace manta::data {
 
-/// What sort of files a source reads.
+/// The kind of files that a source reads.
 struct FileKind {
   const char* reader;  ///< How messages begin: "read_parquet".
-  /// Of the files of a folder that are read, with spaces between: ".json .jsonl", which stands for
-  /// ".JSON", too. Empty: all files.
+  /// The extensions of the files that are read in a folder, separated by spaces: ".json .jsonl";
+  /// also in upper case. Empty: all files.
   const char* extensions;
 };
-/// Whether a folder's file of this name is read.
+/// Whether a file of this name in a folder is read.
 bool has_extension(std::string_view extensions, const std::string& name);
-/// Calls for each file below a folder that is read, in any order; for other things with such a
-/// name, too. Links to folders are followed, except to one that they are in, and below a link only
-/// once to each folder. Throws std::filesystem::filesystem_error.
+/// Calls the function for each file below a folder that is read, in any order; also for things with
+/// such a name that are not files. It follows links to folders, except to a folder that contains
+/// the link, and visits each folder below a link only once. Throws
+/// std::filesystem::filesystem_error.
 void for_files_below(const std::string& folder, std::string_view extensions,
                      const std::function<void(const std::filesystem::path&)>& take);
 
-/// A file that is there.
+/// A file that exists.
 struct FoundFile {
   std::string path;  ///< Absolute, or an address.
   int64_t size = 0;
   std::chrono::nanoseconds modified{0};
-  /// Its path below the folder that was named, or below the last one before a pattern's first * or
-  /// the like: "year=2020/a.parquet".
+  /// Its path below the folder that was named, or below the last folder before a pattern's first *
+  /// or other special character: "year=2020/a.parquet".
   std::string below = {};
 };
 
-/// The files that paths mean. A path is a file, a folder (all files of this kind below
-/// it, sorted, also behind links to folders, without files and folders whose names begin with '.'
-/// or '_') or a pattern such as
-/// `data/2020-*.parquet` (all that match, sorted); or the same as an address
-/// (remote_files_internal.h, where '?' begins the query, so that patterns have * and [] only).
-/// Throws Error(kNotFound) if there is none, Error(kInvalidArgument) for what is no regular file:
-/// opening a fifo would wait for a writer. No path at all is Error(kInvalidArgument), too.
+/// The files that the paths name. A path is a file, a folder (all files of this kind below it,
+/// sorted, also behind links to folders, without files and folders whose names begin with '.' or
+/// '_') or a pattern such as `data/2020-*.parquet` (all that match, sorted); or the same as an
+/// address (remote_files_internal.h, where '?' begins the query, so that patterns have * and []
+/// only). Throws Error(kNotFound) if there is none, Error(kInvalidArgument) for anything but a
+/// regular file: opening a fifo would wait for a writer. No path at all is Error(kInvalidArgument),
+/// too.
 std::vector<FoundFile> find_files(const FileKind& kind, const std::vector<std::string>& paths);
 
-/// By which one sees that a path leads to another file than before, or that the file was written.
+/// Shows whether a path leads to another file than before, or whether the file was written.
 struct FileStamp {
   uint64_t device = 0;
   uint64_t inode = 0;
   int64_t size = 0;
   std::chrono::nanoseconds modified{0};
-  std::string tag = {};  ///< Of a remote file.
+  std::string tag = {};  ///< Only for a remote file.
   bool operator==(const FileStamp&) const = default;
 };
 
 struct DataFile {
   std::shared_ptr<arrow::io::RandomAccessFile> file;
-  FileStamp stamp;  ///< When it was opened.
+  FileStamp stamp;  ///< The stamp when it was opened.
 };
 
 /// Opens a regular file, and nothing else, or a remote one. Throws Error(kNotFound),

@@ -2,9 +2,9 @@
 
 namespace manta::data {
 
-/// For tests: the variable that makes the test program run one of these instead of its tests, as a
-/// driver in surroundings of its own. What they return it exits with: 0 if everything was as it
-/// should be.
+/// For tests: this variable makes the test program run one of these functions instead of its tests,
+/// as a driver in its own environment. The function's result is the exit code: 0 if everything was
+/// as it should be.
 inline constexpr const char* kDataJobVariable = "MANTA_DATA_TEST_JOB";
 
 /// "map", of batch_helpers_test.cc: on another host.

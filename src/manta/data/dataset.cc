@@ -21,7 +21,7 @@ data::StreamOptions on_all_processors(const char* progress) {
   return {.threads = data::all_processors(), .progress = progress};
 }
 
-// For a look at the first rows.
+// For looking at the first rows only.
 data::StreamOptions not_far_ahead(const char* progress) {
   return {.threads = 1, .byte_budget = 0, .read_ahead = false, .progress = progress};
 }

@@ -228,8 +228,8 @@ TEST(DatasetTest, ExplainTellsWhatIsReadAndSkipped) {
   EXPECT_THAT(text, HasSubstr("window_shuffle(rows = 50, seed = 9)\nselect_columns(id)"));
 }
 
-// For each filter: the same rows as when the statistics cannot be used, because the column is a
-// computed one.
+// For each filter: the same rows as when the statistics cannot be used, because the column is
+// computed.
 TEST(DatasetTest, SkippingRowGroupsDoesNotChangeResults) {
   ParquetFolder folder;
   auto dataset = read_parquet(folder.write_rows("a.parquet", 0, 1000, 50));

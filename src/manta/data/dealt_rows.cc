@@ -19,7 +19,7 @@ namespace manta::data {
 namespace {
 
 constexpr size_t kParts = 32;
-constexpr int kMostDeals = 4;  // of one row: a million parts
+constexpr int kMostDeals = 4;  // deals of one row: a million parts
 
 uint64_t mixed(uint64_t bits) {  // the finaliser of MurmurHash3: every bit depends on every bit
   bits = (bits ^ (bits >> 33)) * 0xff51afd7ed558ccdU;
@@ -111,7 +111,7 @@ class Dealer {
     }
     std::vector<uint8_t> parts;
     parts.reserve(hashes.size());
-    // Each deal looks at five bits that those before have not looked at.
+    // Each deal uses five bits that the deals before have not used.
     for (uint64_t hash : hashes) {
       parts.push_back(static_cast<uint8_t>((hash >> (5 * deal_)) % kParts));
     }
@@ -132,8 +132,8 @@ NextBatch reading(const std::shared_ptr<const StoredRows>& rows) {
   return [reader] { return reader->next(); };
 }
 
-// What one step has freed, allocators keep for a while; beside what the next one uses, which is all
-// that it may, that would be too much.
+// Allocators keep memory for a while after it is freed. The next step uses all the memory that it
+// may, so together that would be too much.
 void release_unused_memory() {
   RecyclingPool::instance().ReleaseUnused();
 #if defined(__GLIBC__)
@@ -141,7 +141,7 @@ void release_unused_memory() {
 #endif
 }
 
-/// One query, with the results of the parts that it is done with.
+/// One query, with the results of the parts that are done.
 class DealtQuery {
  public:
   DealtQuery(const DealOptions& options, const PartQuery& query)

@@ -17,32 +17,34 @@ struct KeyedInput {
   size_t first_key = 0;  ///< The lane of the first key; the others follow.
 };
 
-/// What it takes to run a query part by part.
+/// The options for running a query part by part.
 struct DealOptions {
-  size_t keys = 1;           ///< Lanes of each input that are its keys.
+  size_t keys = 1;           ///< The number of each input's lanes that are keys.
   int64_t memory_bytes = 0;  ///< An eighth of it is used for rows on their way to files.
   std::function<bool()> stopping = {};
   std::string doing;  ///< For errors: "groupby(id)".
 };
 
 /// Runs a query on one part of each input; false if it was stopped. Throws TooLittleMemory if the
-/// part is too large; the results that it gave are thrown away then.
+/// part is too large; its results so far are then thrown away.
 using PartQuery = std::function<bool(const std::vector<NextBatch>& parts, RowSink& results)>;
 
-/// For queries whose result for a key depends on the rows of that key alone, as those of groups and
-/// joins, when the keys do not fit into memory: deals the rows of each input out to temporary files
-/// by a hash of their keys, so that rows with equal keys, of all inputs, meet in one part. Rows
-/// keep their order there. A part that is too large for the query is dealt out again, three times
-/// at most.
+/// For queries whose result for a key depends only on the rows of that key (groups and joins), when
+/// the keys do not fit into memory. It deals the rows of each input out to temporary files by a
+/// hash of their keys, so that rows with equal keys, of all inputs, are in one part. Rows keep
+/// their order within a part. A part that is too large for the query is dealt out again, three
+/// times at most.
 ///
-/// Gives the results part by part: whoever needs an order sorts them. Nothing if it was stopped.
+/// Gives the results part by part; a caller that needs an order must sort them. Nothing if it was
+/// stopped.
 std::optional<std::vector<std::shared_ptr<const StoredRows>>> run_dealt(
     const std::vector<KeyedInput>& inputs, const DealOptions& options, const PartQuery& query);
 
-/// The same lanes as columns c0, c1, ...: those of a file need names.
+/// The same lanes as columns c0, c1, ...: the columns of a file need names.
 std::shared_ptr<arrow::RecordBatch> with_names(const arrow::RecordBatch& lanes);
 
-/// `like`, but with these rows, one part after the other; each is released once it was read.
+/// Like `like`, but with these rows, one part after the other; each part is released after it was
+/// read.
 AllRows one_after_another(std::vector<std::shared_ptr<const StoredRows>> parts,
                           const AllRows& like);
 

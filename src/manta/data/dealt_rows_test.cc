@@ -103,14 +103,14 @@ TEST(DealtRows, APartThatIsTooLargeIsDealtOutAgain) {
   while (auto batch = next()) {
     auto& numbers = static_cast<const arrow::Int64Array&>(*batch->column(0));
     for (int64_t i = 0; i < numbers.length(); ++i) {
-      EXPECT_TRUE(seen.insert(numbers.Value(i)).second);  // what a failed query gave does not count
+      EXPECT_TRUE(seen.insert(numbers.Value(i)).second);  // rows of a failed query do not count
     }
   }
   EXPECT_EQ(std::ssize(seen), kRows);
 }
 
 TEST(DealtRows, OneKeyWithTooManyRowsIsAnError) {
-  // 50 rows of each key: no deal makes fewer of them.
+  // Each key has 50 rows, and no deal splits them.
   EXPECT_THROW(run_dealt({{batches_of(numbered(50'000), 4096), 1}}, kTwoKeys, query_of_at_most(40)),
                TooLittleMemory);
 }
@@ -123,7 +123,7 @@ TEST(DealtRows, Stops) {
       run_dealt({{batches_of(numbered(50'000), 1024), 1}}, options, query_of_at_most(INT64_MAX)));
 }
 
-// What the last operation of a data set gives for the rows before it.
+// The result of the last operation of a data set for the rows before it.
 std::shared_ptr<arrow::Table> run_last(const Dataset& dataset, bool in_parts) {
   auto plan = dataset.plan();
   auto& last = dynamic_cast<const MaterialisingOperation&>(*plan->operations.back());

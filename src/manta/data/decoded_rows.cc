@@ -9,10 +9,11 @@
 namespace manta::data {
 namespace {
 
-constexpr int64_t kBytesOfColumn = 700;  // Arrow's own, of an array: more than that of ten numbers
+constexpr int64_t kBytesOfColumn = 700;  // Arrow's own objects for an array: larger than ten
+                                         // numbers
 
 // Buffers of decoded rows are writable, and a user's function might write to them in place: the
-// next epoch would get what it made.
+// next epoch would then get the changed rows.
 std::shared_ptr<arrow::ArrayData> read_only(const std::shared_ptr<arrow::ArrayData>& data) {
   if (!data) return nullptr;
   auto copy = data->Copy();
@@ -97,7 +98,7 @@ FragmentToKeep::FragmentToKeep(DecodedRows* to, size_t fragment)
 std::shared_ptr<arrow::RecordBatch> FragmentToKeep::add(std::shared_ptr<arrow::RecordBatch> batch) {
   if (!to_) return batch;
   int64_t bytes = bytes_kept(*batch);
-  // Another pass of the data set may be the first to keep it.
+  // Another pass of the data set may have kept the fragment first.
   if (to_->find(fragment_) || !to_->reserve(bytes)) {
     let_go();
     return batch;

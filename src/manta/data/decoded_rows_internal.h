@@ -10,13 +10,13 @@
 
 namespace manta::data {
 
-/// So many bytes, which several data sets share.
+/// A number of bytes that several data sets share.
 class ByteBudget {
  public:
   explicit ByteBudget(int64_t bytes) : left_(bytes) {}
 
   int64_t left() const;
-  bool take(int64_t bytes);  ///< False, and takes nothing, if there are fewer.
+  bool take(int64_t bytes);  ///< False, and takes nothing, if fewer are left.
   void give_back(int64_t bytes);
 
  private:
@@ -24,9 +24,9 @@ class ByteBudget {
   int64_t left_;
 };
 
-/// A small data set as it was decoded, for its next epochs: the rows of each fragment behind the
-/// plan's first row operations (see `Pipeline`). Either all of them fit into the budget, or none
-/// are kept. Safe to use from several threads.
+/// The decoded rows of a small data set, kept for its next epochs: the rows of each fragment after
+/// the plan's first row operations (see `Pipeline`). Either all of them fit into the budget, or
+/// none are kept. Safe to use from several threads.
 class DecodedRows {
  public:
   explicit DecodedRows(std::shared_ptr<ByteBudget> budget) : budget_(std::move(budget)) {}
@@ -37,14 +37,14 @@ class DecodedRows {
   std::shared_ptr<const Batches> find(size_t fragment) const;
   /// Whether it still keeps rows.
   bool keeps() const;
-  /// Takes so many bytes for rows to come. If there are fewer, it gives up, and returns false.
+  /// Takes this many bytes for rows to come. If fewer are left, it gives up, and returns false.
   bool reserve(int64_t bytes);
   void release(int64_t bytes);
-  /// `bytes`: what has been reserved for them.
+  /// `bytes`: the bytes that have been reserved for them.
   void keep(size_t fragment, Batches rows, int64_t bytes);
 
  private:
-  /// Lets go of all rows and keeps none from now on.
+  /// Drops all rows and keeps none from now on.
   void give_up();
 
   const std::shared_ptr<ByteBudget> budget_;
@@ -58,27 +58,27 @@ class DecodedRows {
 /// on, however large the fragment turns out to be.
 class FragmentToKeep {
  public:
-  /// `to`: null if nobody keeps them.
+  /// `to`: null if the rows are not kept.
   FragmentToKeep(DecodedRows* to, size_t fragment);
   ~FragmentToKeep() { let_go(); }
   FragmentToKeep(const FragmentToKeep&) = delete;
 
   bool keeps() const { return to_; }
-  /// The rows to go on with: nobody can write to those that are kept.
+  /// Returns the rows to go on with: the kept rows cannot be written to.
   std::shared_ptr<arrow::RecordBatch> add(std::shared_ptr<arrow::RecordBatch> batch);
-  void end();  ///< All of them have been added.
+  void end();  ///< Call it when all rows have been added.
 
  private:
   void let_go();
 
-  DecodedRows* to_;  ///< Null from when they are no longer kept.
+  DecodedRows* to_;  ///< Null once the rows are no longer kept.
   const size_t fragment_;
   Batches rows_;
   int64_t bytes_ = 0;
 };
 
-/// What so many rows of `bytes_of_row` and so many columns count, if they are decoded in batches
-/// of `piece_rows`.
+/// The bytes that this many rows of `bytes_of_row` and this many columns count, if they are decoded
+/// in batches of `piece_rows`.
 int64_t bytes_to_keep(int64_t rows, int64_t bytes_of_row, int columns, int64_t piece_rows);
 
 }  // namespace manta::data

@@ -38,7 +38,7 @@ class Counting final : public RowOperation {
   std::atomic<int64_t>& rows_;
 };
 
-/// Makes a row so wide that few of them are made at a time.
+/// Makes rows so wide that only few are made at a time.
 class Widening final : public RowOperation {
  public:
   std::string to_string() const override { return "widening()"; }
@@ -134,12 +134,12 @@ TEST_F(DecodedRowsTest, BatchesEndAtTheSameRows) {
 TEST_F(DecodedRowsTest, AnEpochThatEndsEarlyKeepsWhatItHasRead) {
   Dataset dataset = rows().window_shuffle({.rows = 200, .seed = 3});
   Walk stopped = epochs(3);
-  stopped.max_steps = 20;  // in the second one
+  stopped.max_steps = 20;  // in the second epoch
   auto first = walk(dataset, 2, stopped);
   EXPECT_EQ(first.steps, walk(dataset, 2, decoding_each_time(stopped)).steps);
 
   Walk rest = epochs(2);
-  rest.from = first.positions.back();  // and in the middle of it, another run goes on
+  rest.from = first.positions.back();  // another run resumes in the middle of it
   auto once = walk(dataset, 2, rest);
   EXPECT_EQ(once.steps, walk(dataset, 2, decoding_each_time(rest)).steps);
   EXPECT_LT(once.rows_decoded, kSmallRows);
@@ -224,7 +224,7 @@ TEST_F(DecodedRowsTest, TwoPassesKeepAFragmentOnce) {
   EXPECT_EQ(decoded.find(0)->size(), 1);
 }
 
-// Nobody knows which function of a user's writes to its rows in place.
+// It is unknown which of a user's functions write to their rows in place.
 TEST_F(DecodedRowsTest, WhatIsKeptCannotBeWrittenTo) {
   auto table = check(arrow::AllocateResizableBuffer(800), "memory");
   auto column =

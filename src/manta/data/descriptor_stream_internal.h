@@ -9,11 +9,11 @@
 
 namespace manta::data {
 
-/// Writes to a file's descriptor, which others may write to elsewhere and which it does not close.
-/// If the disk is full, its errors say how much room the folder has.
+/// Writes to a file's descriptor. Other code may write to other parts of the file, and the stream
+/// does not close it. If the disk is full, its errors say how much room the folder has.
 class DescriptorStream final : public arrow::io::OutputStream {
  public:
-  /// From the byte `at` on. `folder`: where the file is.
+  /// Writes from the byte `at` on. `folder`: where the file is.
   DescriptorStream(int fd, int64_t at, std::string folder);
   arrow::Status Close() override { return arrow::Status::OK(); }
   bool closed() const override { return false; }
@@ -30,7 +30,7 @@ class DescriptorStream final : public arrow::io::OutputStream {
   int64_t at_;
 };
 
-/// What to do if it is a temporary one.
+/// Advice for messages about a temporary folder.
 inline constexpr const char* kMoreRoom =
     "; set TMPDIR or InitOptions::temporary_folder to a disk with more room";
 /// Whether an error of the operating system says that there is no room for more.

@@ -11,11 +11,12 @@
 namespace manta::data {
 namespace {
 
-// By its name: the linker has put the folder that set-up made for it into the program's RPATH.
+// Loaded by name: the linker has put the library's folder, which set-up made, into the program's
+// RPATH.
 constexpr char kDuckDbLibrary[] = "libduckdb.so";
 
-// Its own symbols come first for it, so that it meets neither Arrow's libraries nor libtorch's. The
-// sanitizers do not allow that; its names are hidden from others all the same.
+// The library finds its own symbols first, so that it uses neither Arrow's nor libtorch's
+// libraries. The sanitizers do not allow that; its names are hidden from others even so.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int kHowToLoad = RTLD_NOW | RTLD_LOCAL;
 #elif defined(__has_feature)  // clang says it in another way
@@ -34,11 +35,11 @@ constexpr int kHowToLoad = RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND;
                   "; run scripts/setup.sh, or link the program with the CMake package of Manta"));
 }
 
-// About what the library itself takes, and what its allocator and a few threads do at first.
+// About the address space of the library itself, of its allocator and of a few threads at first.
 constexpr size_t kRoomToLoad = size_t{96} << 20;
 constexpr size_t kRoomToRun = size_t{128} << 20;
 
-// Whether so much could be mapped, under `ulimit -v` for example.
+// Throws if this many bytes cannot be mapped, under `ulimit -v` for example.
 void require_room(size_t bytes) {
   void* probe =
       ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -73,12 +74,12 @@ std::vector<std::string> library_folders() {
 
 void* open_duckdb() {
   if (void* library = ::dlopen(kDuckDbLibrary, kHowToLoad)) return library;
-  // A sanitizer's dlopen looks where its own library says.
+  // A sanitizer's dlopen searches the folders of the sanitizer's own library.
   for (const auto& folder : library_folders()) {
     if (void* library = ::dlopen((folder + "/" + kDuckDbLibrary).c_str(), kHowToLoad))
       return library;
   }
-  return ::dlopen(kDuckDbLibrary, kHowToLoad);  // for its error
+  return ::dlopen(kDuckDbLibrary, kHowToLoad);  // to get its error
 }
 
 DuckDb load_duckdb() {

@@ -2,12 +2,12 @@
 
 #include <cstdint>
 
-/// DuckDB's C API, as far as we call it. libduckdb.so is not linked: it exports 58,000 symbols,
-/// among them Brotli's and ICU's, so it is loaded with hidden names by the first wide operation.
+/// The part of DuckDB's C API that we call. libduckdb.so is not linked, because it exports 58,000
+/// symbols, among them Brotli's and ICU's. The first wide operation loads it with hidden names.
 /// Loading it starts no thread.
 namespace manta::data {
 
-/// What the functions take. DuckDB never shows what is in them.
+/// The opaque types that the functions take.
 namespace duck {
 
 struct Handle;
@@ -73,7 +73,7 @@ using OnDestroy = void (*)(void*);
 
 }  // namespace duck
 
-/// Each line: result, name behind "duckdb_", parameters.
+/// Each line: result, name after "duckdb_", parameters.
 #define MANTA_DUCKDB_FUNCTIONS(X)                                                            \
   X(const char*, library_version, ())                                                        \
   X(duck::State, create_config, (duck::Config*))                                             \
@@ -134,8 +134,8 @@ struct DuckDb {
 /// Error(kResources) if there is no room for it.
 const DuckDb& duckdb();
 
-/// Throws Error(kResources) if less address space is free than the library needs to begin: its
-/// allocator ends the process by SIGSEGV where it gets none for its own tables.
+/// Throws Error(kResources) if less address space is free than the library needs to begin:
+/// otherwise its allocator crashes the process (SIGSEGV) when it gets no memory for its own tables.
 void require_room_for_duckdb();
 
 }  // namespace manta::data

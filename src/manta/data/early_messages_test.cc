@@ -33,7 +33,7 @@ TEST(EarlyMessagesTest, KnowsWhatHasFailed) {
   EXPECT_FALSE(early.failure(4));
 }
 
-TEST(EarlyMessagesTest, KeepsSoManyBytesOnly) {
+TEST(EarlyMessagesTest, KeepsALimitedNumberOfBytes) {
   EarlyMessages early(100'000);
   int kept = 0;
   Error error = error_of([&] {
@@ -43,7 +43,7 @@ TEST(EarlyMessagesTest, KeepsSoManyBytesOnly) {
   EXPECT_GT(kept, 100);
   EXPECT_LE(kept, 100'000 / static_cast<int>(sizeof(WindowRows)));
   EXPECT_LE(early.bytes(), 100'000);
-  // Texts count, too; and what was taken does not any longer.
+  // Texts count, too; messages that were taken no longer count.
   early.take(0);
   EXPECT_EQ(early.bytes(), 0);
   early.keep(1, 1, PassFailed{1, ErrorKind::kIo, std::string(60'000, 'x')});

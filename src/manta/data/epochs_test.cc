@@ -79,7 +79,7 @@ TEST_F(ShardEpochsTest, AsManyAsAreLeft) {
   EXPECT_EQ(shard.iter_epochs(5).next()->number(), 3);
 }
 
-TEST_F(ShardEpochsTest, AnEpochThatNobodyReadsIsOver) {
+TEST_F(ShardEpochsTest, AnEpochThatIsNotReadIsOver) {
   auto state = shard_of(range(10), kEndlessly);
   DataShard shard(state);
   auto epochs = shard.iter_epochs();
@@ -95,7 +95,7 @@ TEST_F(ShardEpochsTest, AnEpochThatNobodyReadsIsOver) {
   EXPECT_EQ(epochs.next()->number(), 2);  // left early: over
 }
 
-TEST_F(ShardEpochsTest, SomebodyMustSayHowMany) {
+TEST_F(ShardEpochsTest, TheNumberOfEpochsMustBeGiven) {
   auto state = shard_of(range(10), 0);
   DataShard shard(state);
   EXPECT_THAT(message_of([&] { shard.iter_epochs(); }), HasSubstr("repeat(epochs)"));

@@ -129,7 +129,7 @@ Datum Evaluator::call(const char* function, const std::vector<Datum>& arguments,
 Datum Evaluator::cast(const Datum& value, const std::shared_ptr<arrow::DataType>& type) {
   if (value.type()->Equals(*type)) return value;
   Datum made = get(cp::Cast(value, type, cp::CastOptions::Safe()));
-  // Arrow rounds what is too large to an infinity, also if it is to be safe.
+  // Arrow rounds numbers that are too large to infinity, even in a safe cast.
   if (arrow::is_floating(type->id())) {
     if (auto refused = first_overflow(as_row(value), as_row(made))) {
       fail(str("the value ", *refused, " is too large for type ", type->ToString()));
@@ -177,8 +177,8 @@ Datum Evaluator::time_from_text(const Datum& text, const arrow::DataType& beside
     bool is_timestamp = beside.id() == Type::TIMESTAMP;
     std::string zone =
         is_timestamp ? static_cast<const arrow::TimestampType&>(beside).timezone() : "";
-    // The finest unit that holds it: a constant must not lose digits that decide. Cast looks at
-    // an offset that is missing, or one too many; Scalar::CastTo does not.
+    // Takes the finest unit that holds it: a constant must not lose digits that matter. Cast checks
+    // for an offset that is missing, or should not be there; Scalar::CastTo does not.
     for (auto unit : {TimeUnit::NANO, TimeUnit::MICRO, TimeUnit::MILLI, TimeUnit::SECOND}) {
       auto parsed = cp::Cast(text, arrow::timestamp(unit, zone));
       if (parsed.ok()) return *parsed;

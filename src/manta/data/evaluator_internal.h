@@ -11,22 +11,22 @@
 
 namespace manta::data {
 
-/// Computes an expression on the rows of a piece, node by node: a column of values for each, or a
-/// constant. Its methods are what the members of the function table
-/// (expression_function_internal.h) compute with.
+/// Computes an expression on the rows of a piece, node by node: each node gives a column of values,
+/// or a constant. The functions of the function table (expression_function_internal.h) compute with
+/// its methods.
 class Evaluator {
  public:
   Evaluator(const Expression& expression, const Piece& piece)
       : expression_(expression), piece_(piece) {}
 
   arrow::Datum value(const ExpressionNode& node);
-  /// An argument as the kernels want it: with encodings written out.
+  /// An argument in the form that the kernels take: without encodings.
   arrow::Datum operand(const ExpressionNode& node, size_t index);
   int64_t rows() const { return piece_.rows; }
   const Piece& piece() const { return piece_; }
   const Expression& expression() const { return expression_; }
 
-  /// Calls a function of Arrow's.
+  /// Calls an Arrow function.
   arrow::Datum call(const char* function, const std::vector<arrow::Datum>& arguments,
                     const arrow::compute::FunctionOptions* options = nullptr);
   /// Converts; a value that does not fit is an error.
@@ -36,9 +36,9 @@ class Evaluator {
   std::shared_ptr<arrow::Array> as_array(const arrow::Datum& value);
   /// A text constant beside a time is that time; other values stay.
   arrow::Datum as_time_beside(const arrow::Datum& value, const arrow::DataType& beside);
-  /// All of them as one type that holds the values of each: a constant takes a column's type if
-  /// that holds it, integers of different types are int64, other numbers float64, times and
-  /// durations have the finest unit. Errors name the node.
+  /// Converts all values to one type that holds each of them: a constant takes a column's type if
+  /// that type holds it, integers of different types become int64, other numbers float64, times and
+  /// durations get the finest unit. Errors name the node.
   std::vector<arrow::Datum> as_one_type(const ExpressionNode& node,
                                         std::vector<arrow::Datum> values);
 
@@ -75,8 +75,8 @@ bool is_time_or_date(const arrow::DataType& type);
 /// Throws if one of two times has a time zone and the other has none.
 void require_same_zones(Evaluator& evaluator, const ExpressionNode& node,
                         const arrow::DataType& left, const arrow::DataType& right);
-/// Numbers as what arithmetic is done in: integers as int64, which must hold them, others as
-/// float64. Nulls stay.
+/// Numbers in the types of arithmetic: integers as int64, which must hold them, others as float64.
+/// Nulls stay.
 arrow::Datum wide_numbers(Evaluator& evaluator, const ExpressionNode& node,
                           const arrow::Datum& value, const std::string& hint);
 

@@ -28,7 +28,7 @@ ExactNumber from_double(double value) {
     number.kind = value > 0 ? Kind::kPlusInfinity : Kind::kMinusInfinity;
   } else {
     int exponent = 0;
-    double mantissa = std::frexp(value, &exponent);  // 53 binary digits behind the point
+    double mantissa = std::frexp(value, &exponent);  // 53 binary digits after the point
     number.numerator = static_cast<int64_t>(std::ldexp(mantissa, 53));
     exponent -= 53;
     (exponent > 0 ? number.numerator : number.denominator) *= power(2, std::abs(exponent));
@@ -217,7 +217,7 @@ Floor floor_in(const ExactNumber& number, const arrow::DataType& type, const Uni
   }
   if (number.kind == Kind::kMinusInfinity) return {};
   if (number.kind == Kind::kPlusInfinity) return {make_scalar(largest, type), false};
-  // The number of units: the quotient is cut towards zero.
+  // The number of units: the quotient is rounded towards zero.
   Integer dividend = number.numerator * unit.denominator;
   Integer divisor = number.denominator * unit.numerator;
   (unit.decimals < 0 ? divisor : dividend) *= power(10, std::abs(unit.decimals));

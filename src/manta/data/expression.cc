@@ -112,7 +112,7 @@ std::string bytes_from(const JsonFields& fields) {
   return bytes;
 }
 
-// What JSON has no value for is an object of its own: {"double": "inf"}, {"bytes": "ff00"},
+// Constants that JSON has no value for are objects: {"double": "inf"}, {"bytes": "ff00"},
 // {"duration": 90, "unit": "s"}.
 Json literal_to_json(const Literal& literal) {
   auto* number = std::get_if<double>(&literal);
@@ -220,7 +220,7 @@ NodePtr node_from_json(const Json& json, int depth) {
   if (arguments.size() < least || arguments.size() > most) {
     fields.fail("args", str(least, most > least ? " or more" : "", " arguments of ", op));
   }
-  // Before it goes on: the JSON may be deeper than any expression.
+  // Checked before recursing: the JSON may be deeper than any expression.
   if (depth >= kMaxExpressionDepth) {
     fields.fail("args", str("at most ", kMaxExpressionDepth, " operators inside each other"));
   }

@@ -12,13 +12,13 @@ namespace manta::data {
 
 inline constexpr size_t kAnyNumber = 1 << 20;
 
-/// A function that expressions may call. All of it stands in one row of a table, in one of the
-/// files functions_*.cc; the method that users call stands below the table. The type of its values
+/// A function that expressions may call. It is one row of a table in one of the files
+/// functions_*.cc; the method that users call stands below the table. The type of its values
 /// follows from computing it on no rows.
 struct ExpressionFunction {
   const char* name;  ///< In JSON and in texts: `lower(a)`.
-  size_t least;      ///< How many arguments it takes,
-  size_t most;       ///< and at most.
+  size_t least;      ///< The least number of arguments,
+  size_t most;       ///< and the most.
   arrow::Datum (*evaluate)(Evaluator& evaluator, const ExpressionNode& node);
 };
 
@@ -27,7 +27,7 @@ const ExpressionFunction* find_function(std::string_view name);
 /// All names, for tests.
 std::vector<std::string> function_names();
 
-/// The node of a call. Throws Error(kInvalidArgument) if the name is no function's.
+/// The node of a call. Throws Error(kInvalidArgument) if there is no function of that name.
 Expression call_function(const char* name, const std::vector<Expression>& arguments);
 
 // ---- The tables.

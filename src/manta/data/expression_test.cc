@@ -163,7 +163,7 @@ TEST(ExpressionTest, ChainsAreOneNode) {
   EXPECT_EQ(((a || b) || (c || d)).to_string(), "a || b || c || d");
   EXPECT_EQ(((a && b) || (c && d)).to_string(), "(a && b) || (c && d)");
   EXPECT_EQ((a || b || c).to_json().at("args").size(), 3u);
-  // As earlier versions wrote it.
+  // JSON as earlier versions wrote it.
   Json nested = {{"op", "or"},
                  {"args", {{{"op", "or"}, {"args", {a.to_json(), b.to_json()}}}, c.to_json()}}};
   EXPECT_EQ(Expression::from_json(nested).to_json(), (a || b || c).to_json());

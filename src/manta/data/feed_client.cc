@@ -17,7 +17,7 @@
 namespace manta::data {
 namespace {
 
-// A block's bytes. When the last column that lies in them goes, the reader may use them again.
+// A block's bytes. When the last column in them is released, the reader may reuse them.
 class BlockBuffer : public arrow::Buffer {
  public:
   BlockBuffer(const uint8_t* data, int64_t size, std::shared_ptr<void> segment,
@@ -44,7 +44,7 @@ template <class... What>
   throw Error(ErrorKind::kCorrupt, str("the data reader sent ", what...));
 }
 
-// Sends meanwhile what nobody else sends. False once the deadline has passed.
+// Meanwhile sends messages that no thread sends. False once the deadline has passed.
 bool wait_readable(FeedOutbox& outbox, Deadline deadline) {
   while (true) {
     pollfd entry{outbox.fd(), POLLIN, 0};
@@ -148,7 +148,7 @@ void FeedClient::on(NewBlock message) {
                                       segment, outbox_, message.block);
   }
   Pass* pass = find(message.pass);
-  if (!pass) return;  // goes back at once
+  if (!pass) return;  // the block goes back at once
   if (buffer && !pass->schema_) throw_nonsense("block ", message.block, " before its schema");
   if (message.first_row != pass->known_ || !in_order(message)) {
     throw_nonsense("block ", message.block, " of ", message.rows, " rows in ",
@@ -190,7 +190,7 @@ void FeedClient::on(EndOfPass message) {
   pass->rows_decoded_ = message.rows_decoded;
 }
 
-// What it is for has happened: `receive` has returned, and the next one has a new deadline.
+// The message has had its effect: `receive` has returned, and the next call has a new deadline.
 void FeedClient::on(AtWork message) { find(message.pass); }
 
 void FeedClient::on(PassFailed message) {

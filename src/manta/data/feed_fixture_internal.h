@@ -17,7 +17,7 @@
 /// For tests: a data reader and its workers, all of them threads. tests/ has them as processes.
 namespace manta::data {
 
-/// Steps of one or several epochs; each is the ids of its rows, in order.
+/// The steps of one or several epochs; each step is the ids of its rows, in order.
 using Steps = std::vector<std::vector<int64_t>>;
 
 struct Walk {
@@ -26,9 +26,9 @@ struct Walk {
   int64_t epochs = 1;
   int64_t max_steps = -1;  // of all epochs together
   FeedOptions feed = {.threads = [] { return 2; }};
-  /// How long a worker waits for a sign of the reader.
+  /// How long a worker waits for a message of the reader.
   std::chrono::milliseconds patience = std::chrono::seconds(60);
-  /// So many readers, as on so many hosts, share the ranks (rank mod hosts) and the windows.
+  /// This many readers, as if on this many hosts, share the ranks (rank mod hosts) and the windows.
   int hosts = 1;
   bool always_split = true;
   std::function<void(const std::string&)> tell = {};
@@ -40,7 +40,7 @@ struct Walk {
 
 struct Walked {
   Steps steps;
-  std::vector<Position> positions;  // behind each step
+  std::vector<Position> positions;  // after each step
   int64_t rows_decoded = 0;         // in the last epoch that ended
 };
 
@@ -57,7 +57,7 @@ inline std::vector<std::shared_ptr<FeedClient>> make_clients(
   return clients;
 }
 
-/// The readers of so many hosts, connected with each other.
+/// The peers of the readers of several hosts, connected with each other.
 inline std::vector<FeedPeers> make_peers(int hosts, int world) {
   std::vector<FeedPeers> peers(static_cast<size_t>(hosts));
   for (int node = 0; node < hosts; ++node) {
@@ -99,7 +99,7 @@ inline std::vector<std::thread> serve(const Dataset& dataset, std::vector<Unique
   return readers;
 }
 
-/// What the ranks see, put together; checks that they agree.
+/// The results of all ranks, put together; checks that they agree.
 inline Walked walk(const Dataset& dataset, int world, const Walk& options) {
   std::vector<UniqueFd> reader_ends;
   auto clients = make_clients(world, reader_ends, options.patience);

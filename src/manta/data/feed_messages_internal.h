@@ -9,12 +9,12 @@
 #include "manta/core/message_codec_internal.h"
 #include "manta/data/position_internal.h"
 
-/// What the data reader and the workers say to each other.
+/// The messages between the data reader and the workers.
 namespace manta::data {
 
-// ---- What a worker says.
+// ---- Messages of a worker.
 
-struct OpenPass {  // the same from every worker, or all of them fail
+struct OpenPass {  // must be the same from every worker, or all of them fail
   uint64_t pass = 0;
   std::string dataset;
   Position from;
@@ -46,7 +46,7 @@ struct WantRows {  // this worker can do nothing before it has all rows before `
     archive(pass, until);
   }
 };
-struct ClosePass {  // this worker wants no more of it
+struct ClosePass {  // this worker wants no more of the pass
   uint64_t pass = 0;
   template <class Archive>
   void serialize(Archive& archive) {
@@ -55,9 +55,9 @@ struct ClosePass {  // this worker wants no more of it
 };
 using ToReader = std::variant<OpenPass, ReleaseBlock, WantRows, ClosePass>;
 
-// ---- What the reader says.
+// ---- Messages of the reader.
 
-struct NewSegment {  // before the first block in it
+struct NewSegment {  // sent before the first block in it
   uint32_t segment = 0;
   uint64_t size = 0;
   SharedFd memory;
@@ -66,15 +66,15 @@ struct NewSegment {  // before the first block in it
     archive(segment, size, memory);
   }
 };
-struct DropSegment {  // no block will come in it any more
+struct DropSegment {  // no more blocks will come in it
   uint32_t segment = 0;
   template <class Archive>
   void serialize(Archive& archive) {
     archive(segment);
   }
 };
-/// First of a pass whose reading is split between hosts: the blocks have the rows that these ranks
-/// take, those of the worker's node, and no others.
+/// The first message of a pass whose reading is split between hosts: its blocks have only the rows
+/// that these ranks take, which are the ranks of the worker's node.
 struct PassRanks {
   uint64_t pass = 0;
   std::vector<int32_t> ranks;
@@ -83,7 +83,7 @@ struct PassRanks {
     archive(pass, ranks);
   }
 };
-struct PassSchema {  // before the first block of a pass
+struct PassSchema {  // sent before the first block of a pass
   uint64_t pass = 0;
   std::string schema;  // as Arrow serialises it
   template <class Archive>
@@ -91,7 +91,7 @@ struct PassSchema {  // before the first block of a pass
     archive(pass, schema);
   }
 };
-/// From `first_row` on, a block's rows are of this window, up to the next part's.
+/// From `first_row` up to the first row of the next part, a block's rows belong to this window.
 struct WindowPart {
   int64_t first_row = 0;
   int64_t window = 0;
@@ -108,8 +108,10 @@ struct NewBlock {
   uint32_t segment = 0;
   uint64_t size = 0;  // 0: the node's ranks take none of these rows, and nothing is in memory
   int64_t first_row = 0, rows = 0;
-  std::vector<WindowPart> windows;  // by their rows; the first one's are the block's first
-  int64_t known = 0;                // so many rows of the epoch are known to exist, if it is more
+  std::vector<WindowPart> windows;  // in the order of their rows; the first part begins with the
+                                    // block
+  int64_t known = 0;                // the number of rows of the epoch that are known to exist, if
+                                    // it is more
   int64_t total = -1;               // rows of the epoch, if it has to be known (see NodeRows)
   template <class Archive>
   void serialize(Archive& archive) {
@@ -134,7 +136,7 @@ struct PassFailed {
     archive(pass, kind, message);
   }
 };
-struct AtWork {  // the pass gets on, though it has no rows to give yet: wait for longer
+struct AtWork {  // the pass makes progress, though it has no rows to give yet: wait longer
   uint64_t pass = 0;
   template <class Archive>
   void serialize(Archive& archive) {

@@ -24,7 +24,7 @@ void FeedOutbox::flush() {
   IoStatus status = out_.flush(socket_.get());
   if (status == IoStatus::kClosed) closed_ = true;
   if (status != IoStatus::kWouldBlock) return;
-  if (thread_.joinable()) thread_.join();  // it has said that it sends no more, and ends
+  if (thread_.joinable()) thread_.join();  // it has announced that it sends no more, and ends
   try {
     thread_ = std::thread([this] { send_when_writable(); });
     sending_ = true;

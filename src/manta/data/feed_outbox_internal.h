@@ -10,18 +10,18 @@
 
 namespace manta::data {
 
-/// A worker's connection to the reader, as those see it who send. Sending never waits, so that a
-/// destructor on any thread may do it: what the socket does not take at once, a thread sends as
-/// soon as it does. That thread is there only for so long.
+/// The sending side of a worker's connection to the reader. Sending never waits, so that a
+/// destructor on any thread may send. If the socket does not take a message at once, a thread sends
+/// it later; the thread ends when nothing is left to send.
 class FeedOutbox {
  public:
   explicit FeedOutbox(UniqueFd socket);
-  ~FeedOutbox();  ///< Drops what was not sent: whoever sent it has nothing more to lose.
+  ~FeedOutbox();  ///< Drops messages that were not sent; they are of no use any more.
   FeedOutbox(const FeedOutbox&) = delete;
 
   int fd() const { return socket_.get(); }
 
-  /// If the reader has gone, nothing happens: whoever reads the socket will see it.
+  /// If the reader has gone, nothing happens: the thread that reads the socket will see it.
   template <class Message>
   void post(const Message& message) {
     std::lock_guard lock(mutex_);
@@ -30,8 +30,8 @@ class FeedOutbox {
     if (!sending_) flush();
   }
 
-  /// Whether messages wait for the socket and no thread sends them, because there was none to be
-  /// had. Whoever waits for an answer then waits for the socket to take them, too, and calls
+  /// Whether messages wait for the socket and no thread sends them, because none could be started.
+  /// A thread that waits for an answer must then also wait until the socket takes them, and call
   /// `send_pending`.
   bool pending() {
     std::lock_guard lock(mutex_);
@@ -51,7 +51,7 @@ class FeedOutbox {
   std::mutex mutex_;
   OutBuffer out_;
   bool closed_ = false;
-  bool sending_ = false;  // the thread is at it
+  bool sending_ = false;  // the thread is sending
   std::thread thread_;
 };
 

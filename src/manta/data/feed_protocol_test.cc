@@ -1,4 +1,4 @@
-// What the reader and a worker do when the other side does not do its part: neither waits to send.
+// The reader and a worker when the other side does not do its part: neither waits to send.
 
 #include <arrow/io/memory.h>
 #include <arrow/ipc/writer.h>
@@ -21,7 +21,8 @@ namespace {
 using std::chrono::seconds;
 using testing::HasSubstr;
 
-// Whoever waits to send gives up after a minute: this is less, and far more than is needed.
+// A side that waits to send gives up after a minute. This deadline is shorter, and far longer than
+// needed.
 constexpr seconds kDeadline{40};
 
 template <class Variant, class Message>
@@ -39,7 +40,7 @@ Variant receive(Channel& channel) {
 }
 
 TEST(FeedReaderTest, ReadsOnWhileAWorkerTakesNothing) {
-  constexpr uint64_t kPasses = 20'000;  // more than a socket holds messages
+  constexpr uint64_t kPasses = 20'000;  // more messages than a socket holds
   auto [mine, other] = socket_pair();
   std::vector<UniqueFd> ends;
   ends.push_back(std::move(other));
@@ -69,8 +70,8 @@ TEST(FeedReaderTest, ReadsOnWhileAWorkerTakesNothing) {
 rlimit files_allowed{};
 std::atomic<bool> leaves_one_file = false;
 
-// From here on the process may open one more file: the memory of a block, but no copy of it for the
-// worker.
+// From here on the process may open one more file: the memory of a block, but not the worker's
+// descriptor of it.
 std::shared_ptr<arrow::RecordBatch> leave_one_file(
     const std::shared_ptr<arrow::RecordBatch>& batch) {
   if (!leaves_one_file.exchange(false)) return batch;
@@ -115,7 +116,7 @@ TEST(FeedReaderTest, ABlockThatCannotBeSentGivesItsMemoryBack) {
   reader.join();
 }
 
-// A reader that says what a test wants it to say.
+// A reader that sends the messages of a test.
 class FakeReader {
  public:
   FakeReader() {
@@ -159,7 +160,7 @@ class FakeReader {
 };
 
 TEST(FeedClientTest, LetsGoOfBlocksWhileTheReaderTakesNothing) {
-  constexpr uint64_t kBlocks = 20'000;  // more than a socket holds messages
+  constexpr uint64_t kBlocks = 20'000;  // more messages than a socket holds
   FakeReader reader;
   auto taken = std::async(std::launch::async, [client = std::move(reader.client)] {
     FeedClient::Pass pass(client, {});
@@ -175,7 +176,7 @@ TEST(FeedClientTest, LetsGoOfBlocksWhileTheReaderTakesNothing) {
   for (uint64_t i = 0; i < kBlocks; ++i) reader.say(reader.block(i));
   reader.say(EndOfPass{0, 4 * kBlocks, 0});
   EXPECT_EQ(taken.wait_for(kDeadline), std::future_status::ready) << "the worker waits to send";
-  // Everything that it said arrives, in order, though its client has gone.
+  // All its messages arrive, in order, though its client has gone.
   std::vector<uint64_t> released;
   size_t others = 0;
   while (true) {
@@ -195,13 +196,13 @@ TEST(FeedClientTest, LetsGoOfBlocksWhileTheReaderTakesNothing) {
   EXPECT_EQ(others, 3);  // open, want, close
 }
 
-// Where no thread can be had that sends when the reader takes more, the worker does so while it
-// waits for an answer.
+// If no thread can be started to send when the reader takes more, the worker sends while it waits
+// for an answer.
 TEST(FeedClientTest, SendsWithoutAThreadWhileItWaits) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers need more address space than this leaves";
 #endif
-  constexpr uint64_t kPasses = 100'000;  // far more than a socket holds messages
+  constexpr uint64_t kPasses = 100'000;  // far more messages than a socket holds
   auto [mine, other] = socket_pair();
   auto client = std::make_shared<FeedClient>(std::move(mine), 0, 1, seconds(10));
   std::promise<void> begin;
@@ -218,7 +219,7 @@ TEST(FeedClientTest, SendsWithoutAThreadWhileItWaits) {
   pthread_attr_t usual, large;
   ASSERT_EQ(::pthread_getattr_default_np(&usual), 0);
   ASSERT_EQ(::pthread_getattr_default_np(&large), 0);
-  ASSERT_EQ(::pthread_attr_setstacksize(&large, size_t{1} << 48), 0);  // more than there is
+  ASSERT_EQ(::pthread_attr_setstacksize(&large, size_t{1} << 48), 0);  // more than can be mapped
   ASSERT_EQ(::pthread_setattr_default_np(&large), 0);
   for (uint64_t i = 0; i < kPasses; ++i) FeedClient::Pass(client, {});
   FeedClient::Pass pass(client, {});

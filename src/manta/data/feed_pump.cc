@@ -62,7 +62,7 @@ std::unique_ptr<Stream> FeedReader::open_stream(Pass& pass, bool of_own_windows)
     std::lock_guard lock(loop_.mutex);
     return pass.stopping;
   };
-  // May read all of the data; what is wrong with that is not the position's fault.
+  // May read all of the data; errors there are not the position's fault.
   auto plan = stage_of(pass, options, stopping);
   if (!plan) return nullptr;
   try {
@@ -75,8 +75,8 @@ std::unique_ptr<Stream> FeedReader::open_stream(Pass& pass, bool of_own_windows)
   }
 }
 
-// Which data sets are kept is decided once, in the order of their names, by what is expected of
-// them: it does not depend on which is read first.
+// It is decided once which data sets are kept, in the order of their names and by their expected
+// sizes, so that it does not depend on which is read first.
 std::shared_ptr<DecodedRows> FeedReader::decoded_rows(const std::string& dataset) {
   std::call_once(decoded_known_, [&] {
     for (const auto& [name, plan] : plans_) {
@@ -91,7 +91,7 @@ std::shared_ptr<DecodedRows> FeedReader::decoded_rows(const std::string& dataset
   return found == decoded_.end() ? nullptr : found->second;
 }
 
-// Passes of one data set that begin at the same time wait here for the one that makes the rows.
+// Passes of one data set that begin at the same time wait here for the pass that makes the rows.
 std::shared_ptr<const Plan> FeedReader::stage_of(Pass& pass, StreamOptions options,
                                                  const std::function<bool()>& stopping) {
   const OpenPass& open = pass.open;
@@ -154,8 +154,8 @@ void FeedReader::pump(Pass& pass) {
   if (!pass.stopping) send_all(pass, EndOfPass{open.pass, end, stream->rows_decoded()});
 }
 
-// Until there are more rows, or somebody has to be given those that were collected. False if
-// nobody wants more.
+// Waits until there are more rows, or until a worker must get the rows collected so far. False if
+// no worker wants more.
 bool FeedReader::wait_for_rows(const Pass& pass, const Stream& stream,
                                const BlockCollector& collected) {
   std::unique_lock lock(loop_.mutex);
@@ -165,7 +165,7 @@ bool FeedReader::wait_for_rows(const Pass& pass, const Stream& stream,
   return !pass.stopping;
 }
 
-// Whether some worker can do something with them that it waits for.
+// Whether a worker that waits for rows can go on with the collected ones.
 bool FeedReader::is_wanted(const Pass& pass, const BlockCollector& collected) {
   for (size_t rank = 0; rank < pass.wanted.size(); ++rank) {
     if (!pass.closed[rank] && pass.wanted[rank] > collected.first_row() &&
@@ -182,8 +182,8 @@ void FeedReader::send_schema(const Pass& pass, const arrow::Schema& schema) {
   send_all(pass, PassSchema{pass.open.pass, bytes->ToString()});
 }
 
-// In parts of a few megabytes, unless that makes them no smaller than `whole`, the block that they
-// are parts of: then a few rows, or something that they share, are that large. False if nobody
+// Sends the rows in parts of a few megabytes, unless a part is no smaller than `whole`, the block
+// it comes from: then a few rows, or something that they share, are that large. False if no worker
 // wants more.
 bool FeedReader::send_block(Pass& pass, const BlockRows& rows, int64_t whole) {
   if (!rows.batch) return send_without_rows(pass, rows);
@@ -246,10 +246,10 @@ bool FeedReader::send_without_rows(const Pass& pass, const BlockRows& rows) {
   return true;
 }
 
-// The block is among blocks_ already, so that whoever closes meanwhile does not hold it any more.
-// Whoever was not told of it because something failed does not, either.
+// The block is in blocks_ already, so that a worker that closes meanwhile does not hold it any
+// more. A worker that was not told of it because of a failure does not hold it, either.
 void FeedReader::announce(const Block& block, const NewBlock& message) {
-  Segment& segment = *block.segment;  // stays: at the worst in the pool
+  Segment& segment = *block.segment;  // it stays valid, if only in the pool
   const std::set<size_t> holders = block.holders;
   auto rank = holders.begin();
   try {
@@ -268,8 +268,8 @@ void FeedReader::announce(const Block& block, const NewBlock& message) {
   }
 }
 
-// Waits until the budget allows it, or until no worker can do anything before it has the row
-// `first_row`: then it must be given whatever else is held. None if nobody wants more.
+// Waits until the budget allows a segment, or until no worker can do anything before it has the row
+// `first_row`: then the row must be sent, however much is held. None if no worker wants more.
 std::unique_ptr<Segment> FeedReader::take_segment(const Pass& pass, int64_t size,
                                                   int64_t first_row) {
   std::unique_lock lock(loop_.mutex);

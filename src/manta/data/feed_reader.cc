@@ -65,7 +65,7 @@ FeedReader::~FeedReader() {
     changed_.notify_all();
     passes.swap(passes_);
   }
-  passes.clear();  // joins their threads, which need the lock
+  passes.clear();  // joins the passes' threads, which need the lock
   std::lock_guard lock(loop_.mutex);
   for (auto& channel : channels_) channel->close();
   for (auto& peer : peers_) {
@@ -186,7 +186,8 @@ void FeedReader::release(uint64_t number, size_t rank) {
   }
 }
 
-// Passes that are over, and those that wait for somebody who does not come; every now and then.
+// Called now and then: ends passes that are over, and those that wait for a worker that does not
+// come.
 void FeedReader::look_after_passes() {
   std::erase_if(passes_, [this](const auto& each) {
     if (!is_over(*each.second)) return false;
@@ -229,7 +230,8 @@ bool FeedReader::all_opened(const Pass& pass) {
   return true;
 }
 
-// Passes on also what another node has said: this one may have gone before a third hears of it.
+// Also passes on the failure of another node: that node may have gone before a third one hears of
+// it.
 void FeedReader::fail(Pass& pass, ErrorKind kind, const std::string& why) {
   if (pass.failed) return;
   pass.failed = PassFailed{pass.open.pass, kind, why};

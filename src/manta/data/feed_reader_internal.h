@@ -25,21 +25,21 @@
 
 namespace manta::data {
 
-/// What `serve_feed` runs. One thread, the loop's, reads what workers say. A thread for each pass,
-/// its pump, takes rows from a stream and queues them for the workers. Neither ever waits to send:
-/// what a socket does not take, the loop sends later. The blocks that workers hold, and so the
-/// queues, are bounded by the byte budget.
+/// The reader that `serve_feed` runs. One thread, the loop's, reads the workers' messages. Each
+/// pass has a thread, its pump, that takes rows from a stream and queues them for the workers.
+/// Neither ever waits to send: what a socket does not take, the loop sends later. The byte budget
+/// bounds the blocks that workers hold, and so the queues.
 ///
 /// With peers, the readers of other nodes, the first node's reader decides how each pass is read.
-/// In one whose windows are split, a second thread of the pass decodes this node's windows, and the
-/// loop's thread sends other nodes the rows that they ask for; the pump gets its rows from the
+/// If a pass's windows are split, a second thread of the pass decodes this node's windows, and the
+/// loop's thread sends other nodes the rows that they ask for. Then the pump gets its rows from the
 /// exchange instead of from a stream.
 class FeedReader {
  public:
   FeedReader(const std::map<std::string, std::shared_ptr<const Plan>>& plans,
              std::vector<UniqueFd> workers, const FeedOptions& options, FeedPeers peers);
   ~FeedReader();
-  /// Until all workers have closed their ends.
+  /// Runs until all workers have closed their ends.
   void run();
 
  private:
@@ -47,7 +47,7 @@ class FeedReader {
     std::unique_ptr<Segment> segment;
     std::set<size_t> holders;
   };
-  // A segment while a block is being written to it. What nobody takes goes back.
+  // A segment while a block is being written to it. It goes back to the pool unless it is taken.
   struct BorrowedSegment {
     BorrowedSegment(FeedReader& owner, std::unique_ptr<Segment> taken)
         : reader(owner), segment(std::move(taken)) {}
@@ -66,21 +66,22 @@ class FeedReader {
     int threads = 1;                   // that decode and compute
     std::vector<bool> opened, closed;  // by rank
     Clock::time_point since = Clock::now();
-    std::vector<int64_t> wanted;  // by rank: it can do nothing before it has all rows before this
+    std::vector<int64_t> wanted;  // by rank: the worker can do nothing before it has all rows
+                                  // before this one
     std::optional<PassFailed> failed;
-    bool stopping = false;  // nobody here wants more of it
+    bool stopping = false;  // no worker here wants more of it
     bool done = true;       // its threads will not take the lock any more
     std::thread thread;
-    const WorkCountPtr work = std::make_shared<WorkCount>();  // of its own
-    WorkCountPtr stage_work;  // of the stages before, which another pass may be making
-    int64_t work_told = 0;    // by the last AtWork
+    const WorkCountPtr work = std::make_shared<WorkCount>();  // counts only this pass
+    WorkCountPtr stage_work;  // counts the stages before, which another pass may be running
+    int64_t work_told = 0;    // the count that the last AtWork reported
 
-    // Of a pass with other nodes.
+    // For a pass with other nodes.
     std::optional<PassPlan> plan;              // how it is read, once that is known
     std::unique_ptr<WindowExchange> exchange;  // if its windows are split
-    std::vector<bool> heard;                   // by node: it takes part
+    std::vector<bool> heard;                   // by node: whether it takes part
     int64_t wanted_told = 0;                   // the last WantKnown
-    bool delivered = false;                    // workers here have been given all their rows
+    bool delivered = false;                    // the workers here have got all their rows
     bool decoding = false;                     // the decoder may take the lock
     std::atomic<int64_t> rows_decoded = 0;
     std::thread decoder;
@@ -101,11 +102,11 @@ class FeedReader {
       std::string bytes;
     };
     std::shared_ptr<AsyncChannel> channel;  // null once it has gone, and for this node's own place
-    std::deque<Reply> replies;              // that wait for the one before to be sent
+    std::deque<Reply> replies;              // replies that wait until the one before is sent
     bool sending = false;
     std::set<uint64_t> has_schema;                                    // of these passes
     std::map<uint64_t, std::shared_ptr<arrow::Schema>> sent_schemas;  // by pass
-    Answer part;                                                      // that has begun
+    Answer part;                                                      // the answer that has begun
   };
 
   // ---- What the loop's thread does, always with the lock held (feed_reader.cc).
@@ -121,7 +122,7 @@ class FeedReader {
   void look_after_passes();
   void tell_work(Pass& pass);
 
-  // ---- What it does with messages of other nodes' readers (feed_exchange.cc).
+  // ---- How it handles messages of other nodes' readers (feed_exchange.cc).
   void start_peers();
   void read_peer(int node, Frame& frame);
   void on_peer_closed(int node, const std::string& why);
@@ -164,7 +165,7 @@ class FeedReader {
   }
 
   // ---- What threads of a pass with other nodes do (split_pump.cc).
-  /// Whether its windows are split; waits until it is known.
+  /// Whether the pass's windows are split; waits until that is known.
   bool decide(Pass& pass);
   ReadingChoice choose(const Pass& pass);
   bool keeps_results(const std::string& dataset);
@@ -179,9 +180,10 @@ class FeedReader {
   // ---- What the thread of a pass does (feed_pump.cc).
   void run_pump(Pass& pass);
   void pump(Pass& pass);
-  /// Null if nobody wants the pass any more. `of_own_windows`: of those that this node decodes.
+  /// Null if no worker wants the pass any more. `of_own_windows`: a stream of the windows that this
+  /// node decodes.
   std::unique_ptr<Stream> open_stream(Pass& pass, bool of_own_windows = false);
-  /// Where a data set's decoded rows are kept; null if they are not.
+  /// The decoded rows of a data set; null if they are not kept.
   std::shared_ptr<DecodedRows> decoded_rows(const std::string& dataset);
   std::shared_ptr<const Plan> stage_of(Pass& pass, StreamOptions options,
                                        const std::function<bool()>& stopping);
@@ -212,19 +214,19 @@ class FeedReader {
   const FeedOptions options_;
   const std::map<std::string, std::shared_ptr<const Plan>> plans_;
 
-  /// Of the plans' functions: the same in every pass.
+  /// Helpers of the plans' functions: the same in every pass.
   std::vector<std::shared_ptr<BatchHelpers>> helpers_;
 
   /// The last stage over rows that are the same in every epoch.
   struct MadeStage {
-    std::mutex mutex;                  // whoever makes it holds it
+    std::mutex mutex;                  // held while the stage is made
     std::shared_ptr<const Plan> plan;  // null until it was made
     const WorkCountPtr work = std::make_shared<WorkCount>();
   };
   std::map<std::string, MadeStage> stages_;  // of each data set; never changes
   const std::shared_ptr<ByteBudget> decoded_budget_;
   std::once_flag decoded_known_;
-  /// Of those that are read from files in each pass, and are small; see `decoded_rows`.
+  /// For data sets that are read from files in each pass, and are small; see `decoded_rows`.
   std::map<std::string, std::shared_ptr<DecodedRows>> decoded_;
   int64_t expected_to_keep_ = 0;
 
@@ -234,7 +236,7 @@ class FeedReader {
   const bool always_split_;
   const std::function<void(const std::string&)> tell_;
   const MeasureReading measure_;
-  /// By data set: how whole epochs of it are read, once that was measured; on the first node.
+  /// By data set: how its whole epochs are read, once that was measured. Only on the first node.
   std::mutex choices_mutex_;
   std::map<std::string, ReadingChoice> choices_;
   std::set<std::string> told_of_kept_;
@@ -247,11 +249,11 @@ class FeedReader {
   std::vector<bool> open_;
   bool ending_ = false;
   std::vector<Peer> peers_;                  // by node; none if there are no others
-  std::map<uint64_t, PassPlan> plans_told_;  // of passes that no worker here has begun
+  std::map<uint64_t, PassPlan> plans_told_;  // for passes that no worker here has begun
   EarlyMessages early_;
   uint64_t probe_sent_ = 0, probe_seen_ = 0;
   std::map<uint64_t, std::unique_ptr<Pass>> passes_;
-  std::map<uint64_t, Block> blocks_;  // that somebody holds
+  std::map<uint64_t, Block> blocks_;  // blocks that a worker holds
   SegmentPool segments_;
   int64_t in_use_ = 0;  // bytes of segments that blocks are in, or are being written to
   uint64_t next_block_ = 0;

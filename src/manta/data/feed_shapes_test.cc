@@ -47,7 +47,7 @@ const Shape kShapes[] = {
 
 class FeedShapes : public testing::TestWithParam<std::tuple<Shape, int>> {};
 
-// What ParquetFolder::write_rows made of the row with this id.
+// Expects the values that ParquetFolder::write_rows wrote in the row with this id.
 void expect_right_values(const arrow::RecordBatch& batch) {
   auto& half = static_cast<const arrow::DoubleArray&>(*batch.GetColumnByName("half"));
   auto& text = static_cast<const arrow::StringArray&>(*batch.GetColumnByName("text"));
@@ -79,7 +79,7 @@ TEST_P(FeedShapes, AnEpochEndsAndHasEveryRowInItsPlace) {
   for (const auto& step : steps) ids.insert(ids.end(), step.begin(), step.end());
   EXPECT_EQ(ids, ints(*dataset.to_table(), "id"));
   EXPECT_EQ(decoded, shape.rows);
-  // Where blocks were put together, a position is still that of the row group.
+  // Even if blocks were put together, a position is still that of the row group.
   Position middle = positions[steps.size() / 2];
   auto rest = walk(dataset, world, {.options = options.options, .from = middle}).steps;
   EXPECT_EQ(rest,

@@ -1,5 +1,5 @@
-// The promise about rows: what a step is made of depends on (data, plan, epoch, global batch) only.
-// The reader and the workers run as threads here; tests/ has them as processes.
+// The promise about rows: the rows of a step depend only on data, plan, epoch and global batch. The
+// reader and the workers run as threads here; tests/ has them as processes.
 
 #include <arrow/compute/api.h>
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ std::vector<int64_t> sorted_rows(const Steps& steps) {
   return rows;
 }
 
-// Each row with an even id twice, those that are multiples of 5 not at all.
+// Gives each row with an even id twice, and drops ids that are multiples of 5.
 std::shared_ptr<arrow::RecordBatch> change_row_counts(
     const std::shared_ptr<arrow::RecordBatch>& batch) {
   arrow::Int64Builder ids;
@@ -196,7 +196,7 @@ TEST_F(FeedTest, EachPassAsksForItsThreads) {
   EXPECT_EQ(asked, 3);
 }
 
-// What is held must never keep a worker from the rows that it needs to let go of anything.
+// Held blocks must never keep a worker from the rows that it needs in order to release any.
 TEST_F(FeedTest, ABudgetThatIsUsedUpDoesNotStopAnybody) {
   Dataset dataset = rows();
   FeedOptions options{.threads = [] { return 2; }, .byte_budget = 1, .read_ahead = 1};
@@ -252,8 +252,8 @@ TEST_F(FeedTest, DictionaryColumnsTravelAsWhatTheyStandFor) {
   EXPECT_EQ(walked.steps, (Steps{{0, 1, 2, 3}}));
 }
 
-// A view into a buffer that all rows share: sent whole with each block, blocks would never become
-// small.
+// Views into a buffer that all rows share. If each block carried the whole buffer, blocks would
+// never become small.
 std::shared_ptr<arrow::RecordBatch> with_long_views(
     const std::shared_ptr<arrow::RecordBatch>& batch) {
   arrow::StringViewBuilder views;

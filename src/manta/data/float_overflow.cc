@@ -26,7 +26,7 @@ bool is_infinite_at(const arrow::Array& numbers, int64_t row) {
   }
 }
 
-// "inf" and "-Infinity" have no digit, as every finite number has.
+// "inf" and "-Infinity" have no digit; every finite number has one.
 bool says_infinity(const std::string& text) {
   return std::none_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }

@@ -77,7 +77,7 @@ class ItemColumn {
     return ItemKind::kText;
   }
 
-  // As float64, since others have a fraction.
+  // Checks integers that become float64 because other values have a fraction.
   void require_exact() const {
     for (size_t i = 0; i < values_.size(); ++i) {
       if (!values_[i] || !values_[i]->is_number_integer()) continue;
@@ -104,7 +104,7 @@ class ItemColumn {
   }
 
   std::string name_;
-  std::vector<const Json*> values_;  // null pointers where there is none
+  std::vector<const Json*> values_;  // null pointers where there is no value
   ItemKind kind_ = ItemKind::kNull;
   size_t first_ = 0;  // the item that decided the kind
 };

@@ -41,7 +41,7 @@ int64_t entries() {
                        fs::recursive_directory_iterator());
 }
 
-// Prints a line: what failed how, and whether anything of it is left.
+// Prints a line: which call failed, how, and whether it left any files.
 template <class Call>
 void fail_at(const std::string& what, Call call) {
   uint64_t blocks = free_blocks();

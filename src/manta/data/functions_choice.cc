@@ -46,7 +46,7 @@ Datum first_valid(Evaluator& evaluator, const ExpressionNode& node) {
   return first_valid_rows(evaluator.as_one_type(node, std::move(values)), evaluator.rows());
 }
 
-// The first where `op` holds between the two, or it is NaN; else the second.
+// The first value where `op` holds between the two, or where it is NaN; otherwise the second.
 Datum chosen_of_two(Evaluator& evaluator, const ExpressionNode& node, ExpressionOp op) {
   Datum a = evaluator.operand(node, 0), b = evaluator.operand(node, 1);
   b = evaluator.as_time_beside(b, *a.type());
@@ -60,7 +60,7 @@ Datum chosen_of_two(Evaluator& evaluator, const ExpressionNode& node, Expression
   return if_else_rows(*first, values[0], values[1], evaluator.rows());
 }
 
-// The rows of a piece at these places, with the columns that the node looks at.
+// The rows of a piece at these places, with the columns that the node reads.
 Piece rows_at(Evaluator& evaluator, const ExpressionNode& node, const ArrayPtr& places) {
   Piece some;
   some.rows = places->length();
@@ -73,7 +73,7 @@ Piece rows_at(Evaluator& evaluator, const ExpressionNode& node, const ArrayPtr& 
   return some;
 }
 
-// A branch on the rows that take it only: it failed on all of them. Null elsewhere.
+// Computes a branch only on the rows that take it, because it failed on all rows. Null elsewhere.
 Datum on_own_rows(Evaluator& evaluator, const ExpressionNode& node, size_t index,
                   const std::vector<int64_t>& choices, int64_t choice) {
   arrow::Int64Builder places, back;

@@ -18,7 +18,7 @@ constexpr const char* kNeedsNumbers = "it needs numbers (see cast)";
 
 ArrayPtr doubles(Evaluator& evaluator, const ExpressionNode& node, size_t index) {
   Datum value = evaluator.operand(node, index);
-  // Not by way of int64, which does not hold all of them.
+  // Does not go through int64, which does not hold all values.
   bool is_integer = arrow::is_integer(value.type()->id());
   Datum wide = is_integer ? value : wide_numbers(evaluator, node, value, kNeedsNumbers);
   return evaluator.as_array(evaluator.promote(wide, arrow::float64()));
@@ -52,7 +52,7 @@ Datum of_two_doubles(Evaluator& evaluator, const ExpressionNode& node, Function 
   return make_numbers<double>(evaluator, *a, *b, [&](int64_t i) { return function(x[i], y[i]); });
 }
 
-// Integers are what they are; others are rounded.
+// Integers stay as they are; other numbers are rounded.
 Datum whole(Evaluator& evaluator, const ExpressionNode& node, const char* function) {
   Datum value = wide_numbers(evaluator, node, evaluator.operand(node, 0), kNeedsNumbers);
   if (arrow::is_integer(value.type()->id())) return value;
@@ -72,7 +72,7 @@ Datum absolute(Evaluator& evaluator, const ExpressionNode& node) {
   return *result;
 }
 
-// To a multiple of 10^digits, a half to the even one.
+// Rounds to a multiple of 10^digits, a half to the even multiple.
 Datum rounded_integers(Evaluator& evaluator, const ExpressionNode& node, const Datum& value,
                        int64_t digits) {
   __int128 step = 1;

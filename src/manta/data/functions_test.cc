@@ -149,7 +149,7 @@ TEST(FunctionsTest, WhatIsNotChosenCannotFail) {
   EXPECT_THAT(message_of(ErrorKind::kInvalidArgument,
                          [&] { values(if_else(col("n") == 0, col("a") % col("n"), -1)); }),
               HasSubstr("a % n divides by zero"));
-  // Of a row that is null on the other side, nothing is computed.
+  // Rows whose condition takes the other branch are not computed.
   EXPECT_EQ(values(if_else(col("a").is_null(), 5, col("a"))), Json({7, 8, 9, 5}));
 }
 
@@ -218,7 +218,7 @@ TEST(FunctionsTest, ExactOrAnError) {
       {col("s").cast("decimal(3)"), "no such type"},
       {col("s").substring(0, -1), "length of at least 0"},
   };
-  // What gives a float64 takes every integer, as `/` does.
+  // Functions that give a float64 take every integer, as `/` does.
   auto number = [&](const Expression& expression) {
     return static_cast<const arrow::DoubleArray&>(*evaluate(expression, piece)).Value(0);
   };

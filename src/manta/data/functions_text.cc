@@ -93,7 +93,7 @@ Datum part_of_text(Evaluator& evaluator, const ExpressionNode& node) {
     int64_t length = constant_integer(evaluator, node, 2, "its length");
     if (length < 0) evaluator.fail(str(to_string(node), " needs a length of at least 0"));
     bool beyond = __builtin_add_overflow(start, length, &stop);
-    // From the end, a stop of 0 or more is behind the last character.
+    // If `start` counts from the end, a stop of 0 or more is after the last character.
     if (beyond || (start < 0 && stop >= 0)) stop = kEnd;
     if (length == 0) start = stop = 0;
   }

@@ -16,7 +16,7 @@ using arrow::Datum;
 using arrow::Type;
 using ArrayPtr = std::shared_ptr<arrow::Array>;
 
-// No clock's rules say anything about years beyond these, and Arrow's calendar has no more.
+// No time zone has rules for years beyond these, and Arrow's calendar ends there.
 constexpr int64_t kFarthestZonedSecond = int64_t{32'000} * 366 * 86400;
 
 /// Counts of a unit since 1970, or since midnight.
@@ -32,7 +32,7 @@ Times counts_of(Evaluator& evaluator, const ArrayPtr& timestamps) {
   return {evaluator.get(timestamps->View(arrow::int64())), per_second(unit)};
 }
 
-// As timestamps; days begin at their midnight.
+// Converts to timestamps; a day is its midnight.
 ArrayPtr as_timestamps(Evaluator& evaluator, const ExpressionNode& node, Datum time) {
   if (time.type()->id() == Type::NA) {
     time = evaluator.promote(time, arrow::timestamp(arrow::TimeUnit::SECOND));
@@ -70,7 +70,7 @@ Times times_of_day(Evaluator& evaluator, const ExpressionNode& node, const Datum
   return {evaluator.as_array(evaluator.promote(stored, arrow::int64())), units};
 }
 
-// A column of int32 or date32 that is null where one of the two is.
+// A column of int32 or date32 that is null where one of the two inputs is null.
 template <class Fill>
 Datum make_column(Evaluator& evaluator, const std::shared_ptr<arrow::DataType>& type,
                   const arrow::Array& a, const arrow::Array& b, Fill&& fill) {
@@ -152,7 +152,7 @@ Datum seconds_of_duration(Evaluator& evaluator, const ExpressionNode& node) {
 using E = Evaluator;
 using N = const ExpressionNode;
 
-// The `n`th three digits behind the second.
+// The `n`th group of three digits after the second.
 template <int64_t kUnits>
 int64_t thousandth(int64_t time_of_day, int64_t per_second) {
   if (per_second < kUnits) return 0;

@@ -11,8 +11,8 @@
 
 namespace manta::data {
 
-/// What numbers are drawn for: a part of their key, so that equal seeds do not give equal numbers
-/// to different things.
+/// The purpose of random numbers. It is a part of their key, so that different purposes get
+/// different numbers from equal seeds.
 enum RandomPurpose : uint64_t {
   kFragmentOrder = 1,
   kRowOrder = 2,
@@ -23,9 +23,9 @@ enum RandomPurpose : uint64_t {
   kSampleRows = 7,
 };
 
-/// Random numbers that are a function of (key, counter): number i of a key is
-/// mix(key + (i + 1) * 0x9e3779b97f4a7c15), where mix is SplitMix64's finaliser. Orders of rows
-/// that were drawn once must come out the same for ever, so this never changes.
+/// Random numbers that are a function of (key, counter): number i of a key is mix(key + (i + 1) *
+/// 0x9e3779b97f4a7c15), where mix is SplitMix64's finaliser. Old seeds must give the same orders of
+/// rows for ever, so this never changes.
 class Generator {
  public:
   /// The parts, such as (seed, epoch, window), are mixed one after the other into one key.
@@ -34,7 +34,7 @@ class Generator {
   }
 
   uint64_t next() { return mix(key_ + ++counter_ * kStep); }
-  /// As if `next` had been called so often.
+  /// As if `next` had been called `numbers` times.
   void skip(uint64_t numbers) { counter_ += numbers; }
 
   /// From [0, n), each equally likely (Lemire's multiplication with rejection). `n` is not 0.
@@ -56,7 +56,7 @@ class Generator {
     permutation(order);
     return order;
   }
-  /// The same, in memory that is there: as many as it holds.
+  /// The same, in the given memory, for as many numbers as it holds.
   void permutation(std::span<uint32_t> order) {
     std::iota(order.begin(), order.end(), uint32_t{0});
     for (size_t i = order.size(); i-- > 1;) std::swap(order[i], order[below(i + 1)]);

@@ -177,8 +177,8 @@ TEST_F(GroupByTest, NanAndInfinities) {
   EXPECT_EQ(scalar_text(*groups, "v", 1), "0");
 }
 
-// Where q falls on a value, it is that value, as numpy.quantile says of finite ones. Between two it
-// is a * (1 - t) + b * t for 0 < t < 1, by which one infinity wins.
+// If q falls on a value, the quantile is that value, as numpy.quantile computes for finite values.
+// Between two values it is a * (1 - t) + b * t for 0 < t < 1, so one infinity decides the result.
 TEST_F(GroupByTest, QuantilesOfInfinities) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   constexpr double inf = std::numeric_limits<double>::infinity();
@@ -308,7 +308,7 @@ TEST_F(GroupByTest, JoinsAsDuckDbDoes) {
       EXPECT_EQ(rows, one["rows"]);
     }
   }
-  // A key that only the right has is in the column of the key.
+  // The column of the key also has keys that only the right side has.
   auto outer = files_.left()
                    .join(files_.right(), "i", {.type = JoinType::kOuter, .right_suffix = "_r"})
                    .filter(col("id").is_null())
@@ -316,7 +316,7 @@ TEST_F(GroupByTest, JoinsAsDuckDbDoes) {
                    .to_table();
   ASSERT_GT(outer->num_rows(), 0);
   EXPECT_TRUE(outer->column(0)->null_count() < outer->num_rows());
-  // Only what is used later is read of the right.
+  // Only columns that are used later are read from the right side.
   Dataset pruned =
       files_.left().join(files_.right(), "i", {.right_suffix = "_r"}).select_columns({"y"});
   EXPECT_EQ(pruned.to_table()->num_rows(),
@@ -330,7 +330,7 @@ TEST_F(GroupByTest, JoinsAsDuckDbDoes) {
             (std::vector<std::string>{"b", "f", "i_l", "id", "n", "s_l", "t", "u", "x", "i", "s"}));
 }
 
-// Rows that stay outside of DuckDB, and more than may, which pass through it.
+// Some rows stay outside DuckDB; more rows than may stay outside pass through it.
 TEST_F(GroupByTest, JoinsAreTheSameWhateverFitsIntoMemory) {
   auto some = wide_table(wide_expected()["columns"]);
   std::vector<std::shared_ptr<arrow::Table>> tables(100, some);
@@ -393,7 +393,7 @@ TEST_F(GroupByTest, GroupsOfNoRows) {
   Dataset mapped = none.groupby("i").map_groups(largest);
   EXPECT_EQ(mapped.count(), 0);
   EXPECT_EQ(mapped.filter(col("id") > 3).count(), 0);
-  // As after any function: without a row nobody knows the columns.
+  // As after any function: without a row the columns are unknown.
   EXPECT_THAT(message_of(ErrorKind::kInvalidArgument, [&] { mapped.to_table(); }),
               HasSubstr("has no rows"));
   auto counted = none.groupby("i").aggregate({agg::count(), agg::quantile("id")}).to_table();
@@ -438,7 +438,7 @@ TEST(MapGroupsTest, GroupsComeInOrderHoweverManyThreadsCall) {
   auto sorted = rows.sort("k").to_table();
   auto grouped = rows.groupby("k").map_groups(keep_group).to_table();
   EXPECT_EQ(ints(*grouped, "id"), ints(*sorted, "id"));
-  // The error is that of the first group, whoever is faster.
+  // The error is that of the first group, whichever thread is faster.
   for (int i = 0; i < 5; ++i) {
     EXPECT_THAT(message_of(ErrorKind::kUserCode,
                            [&] { rows.groupby("k").map_groups(fail_for_70).to_table(); }),

@@ -17,9 +17,9 @@
 
 namespace manta::data {
 
-/// Calls a function with groups of rows on several threads, and takes what it gives in the order of
-/// the groups, on the thread that adds them. Small groups travel together, until they have
-/// `rows_of_a_task`: fewer are not worth waking a thread for.
+/// Calls a function with groups of rows on several threads, and takes the results in the order of
+/// the groups, on the thread that adds them. Small groups form one task until they have
+/// `rows_of_a_task` rows: waking a thread for fewer does not pay.
 template <class Result>
 class GroupCalls {
  public:
@@ -41,7 +41,7 @@ class GroupCalls {
       if (threads_.empty()) throw;  // the results are the same with fewer
     }
   }
-  /// Gives up what is not done, and joins the threads.
+  /// Drops tasks that are not done, and joins the threads.
   ~GroupCalls() {
     {
       std::lock_guard lock(mutex_);
@@ -51,13 +51,13 @@ class GroupCalls {
     for (auto& thread : threads_) thread.join();
   }
 
-  /// Waits if more than two tasks for each thread are there. Throws what a call threw.
+  /// Waits while there are more than two tasks for each thread. Throws what a call threw.
   void add(std::shared_ptr<arrow::RecordBatch> group) {
     waiting_rows_ += group->num_rows();
     waiting_.push_back(std::move(group));
     if (waiting_rows_ >= rows_of_a_task_) submit();
   }
-  /// Takes the rest.
+  /// Takes the remaining results.
   void finish() {
     if (!waiting_.empty()) submit();
     std::unique_lock lock(mutex_);

@@ -25,7 +25,7 @@ bool has_fixed_width(const arrow::DataType& type) {
          type.id() != arrow::Type::HALF_FLOAT && type.bit_width() <= 64;
 }
 
-// Where a column has values.
+// Tells in which rows a column has values.
 class Validity {
  public:
   explicit Validity(const arrow::Array& array)
@@ -41,7 +41,7 @@ class Validity {
   const int64_t offset_;
 };
 
-// Those of equal keys are equal: zeros are, and so are all NaN.
+// The bits of equal keys are equal: both zeros are equal, and so are all NaN.
 template <class T>
 uint64_t bits_of(T value) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -77,7 +77,7 @@ ArrayPtr ones_where_valid(const arrow::Array* array, int64_t rows) {
 
 /// The ids of keys, from 0 on.
 struct GroupSums::Table {
-  static constexpr int kBits = 14;  // of its size: at most a quarter is in use
+  static constexpr int kBits = 14;  // of the table's size: at most a quarter is in use
   struct Slot {
     uint64_t key = 0;
     uint32_t id = kNone;
@@ -100,7 +100,8 @@ struct GroupSums::Table {
     return null_id = size++;
   }
 
-  // Of the first rows, up to the first whose id is kNone; how many that are.
+  // Fills in the ids of the first rows, up to the first whose id is kNone; returns how many those
+  // are.
   template <class KeyOf, class HasKey>
   int64_t find_all(int64_t rows, const KeyOf& key_of, const HasKey& has_key, uint32_t* ids,
                    std::vector<int64_t>& fresh) {
@@ -216,7 +217,7 @@ GroupSums::GroupSums(std::vector<std::string> keys, const std::vector<Aggregate>
     sums_.push_back({aggregates[i].kind(), prepared[i]});
   tables_.resize(keys_.empty() ? 0 : 2 * keys_.size() - 1);
   if (!keys_.empty()) return;
-  num_groups_ = 1;  // without rows, too
+  num_groups_ = 1;  // even without rows
   for (Sum& sum : sums_) {
     sum.counts.resize(1);
     sum.totals.resize(1);

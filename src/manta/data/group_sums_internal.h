@@ -16,16 +16,16 @@ class Schema;
 
 namespace manta::data {
 
-/// Adds up groups while rows are read, as long as there are few: counts, and sums and means of
-/// floating-point numbers. These depend on the order of additions, so DuckDB, which is slower at
-/// that, would have to see all rows on one thread. It is asked only if there are too many groups,
-/// and gets the sums so far and the rows that follow. The additions are those of DuckDB, in the
-/// same order.
+/// Adds up groups while rows are read, as long as there are few groups: counts, and sums and means
+/// of floating-point numbers. Such sums depend on the order of additions, so DuckDB, which is
+/// slower at this, would have to see all rows on one thread. DuckDB is used only if there are too
+/// many groups: it then gets the sums so far and the rows that follow. The additions are the same
+/// as DuckDB's, in the same order.
 class GroupSums {
  public:
   static constexpr uint32_t kMostGroups = 4096;
 
-  /// Whether it can do all of these, and should. The aggregates are no custom ones.
+  /// Whether it can compute all of these, and should. The aggregates must not be custom ones.
   static bool suits(const std::vector<std::string>& keys, const std::vector<Aggregate>& aggregates,
                     const arrow::Schema& schema);
 
@@ -33,19 +33,19 @@ class GroupSums {
             const std::vector<PreparedAggregate>& prepared);
   ~GroupSums();
 
-  /// Adds rows until there would be too many groups. How many it took; once that were not all, it
-  /// takes no more.
+  /// Adds rows until there would be too many groups. Returns how many rows it took. If it did not
+  /// take all, it takes no more rows after that.
   int64_t add(const arrow::RecordBatch& batch);
   /// If it took all rows: the lanes of the keys and of the results, in the order of keys, nulls
   /// last. Null if there are no groups.
   std::shared_ptr<arrow::RecordBatch> results() const;
 
-  /// Else: what DuckDB gets behind the lanes of the keys, and the SQL of each aggregate over
-  /// columns c<first>, c<first + 1>, ...
+  /// Otherwise: the lanes that DuckDB gets after those of the keys, and the SQL of each aggregate
+  /// over columns c<first>, c<first + 1>, ...
   std::vector<std::shared_ptr<arrow::DataType>> lanes() const;
   std::vector<std::string> sql(size_t first) const;
-  /// Lanes, with those of the keys: a row for each group, and each row as a group of its own. Null
-  /// if there are none.
+  /// Lanes, including those of the keys. `groups` gives one row for each group, `single_rows` each
+  /// row of a batch as its own group. Null if there are none.
   std::shared_ptr<arrow::RecordBatch> groups() const;
   std::shared_ptr<arrow::RecordBatch> single_rows(const arrow::RecordBatch& batch) const;
 
@@ -58,9 +58,10 @@ class GroupSums {
 
   const std::vector<std::string> keys_;
   std::vector<Sum> sums_;
-  std::vector<Table> tables_;  // of the first key; of what comes before and the next key, in turn
+  std::vector<Table> tables_;  // for the first key; then for each further key together with the
+                               // keys before it
   std::vector<uint32_t> ids_, others_;
-  std::vector<int64_t> fresh_;  // the rows of a batch that are the first of their groups
+  std::vector<int64_t> fresh_;  // the rows of a batch that begin a group
   std::vector<std::vector<std::shared_ptr<arrow::Array>>> values_;  // of each key, by group
   uint32_t num_groups_ = 0;
 };

@@ -53,7 +53,7 @@ std::shared_ptr<arrow::Table> random_table(int64_t rows, uint64_t kinds) {
   return arrow::Table::Make(arrow::schema(fields), columns);
 }
 
-// Another aggregate beside them has DuckDB add up all rows.
+// With another aggregate next to them, DuckDB adds up all rows.
 void expect_sums_of_duckdb(const std::shared_ptr<arrow::Table>& table,
                            const std::vector<std::string>& keys) {
   std::vector<Aggregate> aggregates = {agg::count().as("rows"), agg::count("k8").as("known"),

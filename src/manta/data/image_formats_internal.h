@@ -6,12 +6,12 @@
 
 namespace manta::data {
 
-// What reads a PNG or a JPEG file, each with its library. Both libraries leave by longjmp: between
-// setjmp and the end of such a function nothing with a destructor may be made.
+// Functions that read PNG and JPEG files, each with its library. Both libraries report errors by
+// longjmp: between setjmp and the end of such a function, no object with a destructor may be made.
 
-/// Grey, or of the mode's channels.
+/// The image is grey, or has the mode's channels.
 Image decode_png(std::string_view bytes, ImageMode mode, bool size_only);
-/// Grey, or red, green and blue.
+/// The image is grey, or red, green and blue.
 Image decode_jpeg(std::string_view bytes, bool size_only);
 
 /// Throws Error(kCorrupt): "it is a damaged JPEG file: it is cut off".

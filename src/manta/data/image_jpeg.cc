@@ -2,9 +2,9 @@
 #include <cstddef>
 #include <cstdio>
 
-// Behind what it needs.
+// After the headers that it needs.
 #include <jpeglib.h>
-// Behind what it needs.
+// After the headers that it needs.
 #include <jerror.h>
 
 #include "manta/base/error_internal.h"
@@ -29,7 +29,8 @@ void jpeg_fails(j_common_ptr common) {
   std::longjmp(state->failed, 1);
 }
 
-// It fills in what is missing, with a warning. Other warnings are of files that viewers show.
+// The library fills in missing data, with a warning. Other warnings come from files that viewers
+// show.
 void jpeg_warns(j_common_ptr common, int level) {
   auto* state = reinterpret_cast<JpegState*>(common->err);
   if (level < 0 &&
@@ -82,7 +83,7 @@ bool jpeg_pixels(JpegReader& reader, JpegState& state, uint8_t* pixels, size_t r
   return true;
 }
 
-// As Pillow does: the inks are inverted, as Adobe writes them, and no profile is looked at.
+// As Pillow does: inks are inverted, because Adobe writes them so, and profiles are ignored.
 Image without_inks(const Image& inks) {
   Image image{inks.height, inks.width, 3, {}};
   image.pixels.resize(inks.pixels.size() / 4 * 3);

@@ -31,7 +31,7 @@ void png_reads(png_structp png, png_bytep to, size_t size) {
   state->rest.remove_prefix(size);
 }
 
-/// Ends the library's structures.
+/// Frees the library's structures.
 struct PngReader {
   png_structp png = nullptr;
   png_infop info = nullptr;
@@ -48,7 +48,7 @@ struct PngReader {
   PngReader& operator=(const PngReader&) = delete;
 };
 
-// Up to the first pixels. False if it fails, with the reason in `state`.
+// Reads up to the first pixels. False if it fails, with the reason in `state`.
 bool png_begin(PngReader& reader, PngState& state) {
   if (setjmp(png_jmpbuf(reader.png))) return false;
   png_set_read_fn(reader.png, &state, png_reads);
@@ -60,8 +60,8 @@ bool png_begin(PngReader& reader, PngState& state) {
   return true;
 }
 
-// As the mode's channels, but for grey, which is made of colours later, and for numbers of colours
-// in a palette. Returns how many there are.
+// Converts pixels to the mode's channels, except to grey, which is made from colours later, and
+// except for palette indices. Returns the number of channels.
 bool png_transform(PngReader& reader, ImageMode mode, int* channels) {
   if (setjmp(png_jmpbuf(reader.png))) return false;
   int type = png_get_color_type(reader.png, reader.info);
@@ -91,7 +91,7 @@ bool png_pixels(PngReader& reader, uint8_t** rows) {
   return true;
 }
 
-// libpng would make colours that the palette does not have black.
+// libpng would turn colours that the palette does not have black.
 Image with_colours(const PngReader& reader, const Image& numbers, ImageMode mode) {
   png_colorp colours = nullptr;
   png_bytep alphas = nullptr;

@@ -19,7 +19,7 @@ double bicubic(double x) {
   return 0.0;
 }
 
-/// Which pixels of the input make one of the output, and with what weights.
+/// Which pixels of the input make one pixel of the output, and with which weights.
 struct Weights {
   int64_t first = 0;
   std::vector<int32_t> weights;
@@ -103,7 +103,7 @@ uint8_t times(int a, int b) {
   return static_cast<uint8_t>(((product >> 8) + product) >> 8);
 }
 
-// What is transparent has no colour: it must not bleed into its neighbours.
+// Transparent pixels have no colour: they must not bleed into their neighbours.
 void multiply_by_alpha(Image& image) {
   for (size_t i = 0; i < image.pixels.size(); i += 4) {
     uint8_t* pixel = image.pixels.data() + i;

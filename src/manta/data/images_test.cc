@@ -22,7 +22,7 @@ const Json& image_files() {
   return cases;
 }
 
-// Of every kind.
+// Files of every kind.
 const Json& picture_files() {
   static const Json cases = Json::parse(
 #include "manta/data/expected/pictures.inc"
@@ -115,7 +115,7 @@ TEST(ImagesTest, DamagedFilesAreErrorsThatNameThem) {
                   AllOf(HasSubstr("a.png"), HasSubstr("damaged")))
           << i << " " << cut;
     }
-    // Any byte may be another: an error, or other pixels.
+    // A change of any byte gives an error, or other pixels.
     for (size_t at = 0; at < file.size(); ++at) {
       std::string damaged = file;
       damaged[at] = static_cast<char>(damaged[at] ^ 0x55);

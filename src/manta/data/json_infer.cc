@@ -35,7 +35,7 @@ const std::vector<TypePointer>& types_of_texts() {
 struct Shape {
   enum Kind { kNothing, kBoolean, kNumber, kText, kList, kObject };
   Kind kind = kNothing;
-  bool negative = false;  // numbers: what there was
+  bool negative = false;  // the kinds of numbers that were seen
   bool fraction = false;
   bool unsigned_only = false;      // beyond int64, within uint64
   bool long_integer = false;       // of more than 64 bits
@@ -143,11 +143,11 @@ class Inference final : public JsonTokens {
   }
 
  private:
-  // Columns with a type, and those that nobody wants, may hold anything.
+  // Columns with a given type, and those that are not wanted, may hold anything.
   bool is_skipped(std::string_view name) {
     std::string column(name);
     bool skipped = given_.contains(column) || (!columns_.empty() && !contains(columns_, column));
-    if (skipped) root_.field(name);  // it is there
+    if (skipped) root_.field(name);  // records that the field exists
     return skipped;
   }
 
@@ -188,7 +188,7 @@ class Inference final : public JsonTokens {
       return;
     }
     inside_.push_back(shape);
-    names_.resize(inside_.size() - 1);  // what is in a list of lists has no name
+    names_.resize(inside_.size() - 1);  // elements of a list of lists have no name
   }
   void end() {
     if (skipping_ > 0) {
@@ -249,7 +249,7 @@ class Inference final : public JsonTokens {
   std::vector<Shape*> inside_;      // lists and objects that are open
   std::vector<std::string> names_;  // of the fields on the way to the next value
   Shape* next_ = nullptr;           // where a field's value goes; null: it is skipped
-  int skipping_ = 0;                // lists and objects that are open in what is skipped
+  int skipping_ = 0;                // open lists and objects in the value that is skipped
 };
 
 }  // namespace

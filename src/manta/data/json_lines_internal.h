@@ -19,19 +19,19 @@ class Schema;
 namespace manta::data {
 
 inline constexpr FileKind kJsonLines = {"read_json", ".json .jsonl .ndjson"};
-/// Lists and objects inside each other in a line.
+/// The deepest nesting of lists and objects in a line.
 inline constexpr int kMaxLineNesting = 64;
 
 // ---- json_types.cc: types as JSON, "int64", {"list": "string"} or {"struct": [["x", "int64"]]}.
 
-/// Throws Error(kInvalidArgument) that says what there is. `reader`: how its message begins.
+/// Throws Error(kInvalidArgument) that lists the known types. `reader`: how its message begins.
 std::shared_ptr<arrow::DataType> type_from_json(const Json& json, const char* reader,
                                                 int depth = 0);
 Json type_to_json(const arrow::DataType& type);
 
 // ---- json_tokens.cc: the grammar.
 
-/// What a line consists of. Each call may throw an Error without file and line.
+/// Receives the tokens of a line. Each call may throw an Error without file and line.
 class JsonTokens {
  public:
   virtual ~JsonTokens() = default;
@@ -46,20 +46,21 @@ class JsonTokens {
   virtual void end_list() = 0;
 };
 
-/// Calls `tokens` for each line that is not blank; returns how many those are. `text` begins at
-/// `offset` of the file. Throws Error(kCorrupt) for a line that is no JSON object, or nested deeper
-/// than kMaxLineNesting; it, and what `tokens` throws, get the file and the line.
+/// Calls `tokens` for each line that is not blank; returns the number of such lines. `text` begins
+/// at `offset` of the file. Throws Error(kCorrupt) for a line that is not a JSON object, or is
+/// nested deeper than kMaxLineNesting. That error, and the errors of `tokens`, get the file and the
+/// line.
 int64_t parse_lines(std::string_view text, const PartFile& file, int64_t offset,
                     JsonTokens& tokens);
 
-// ---- json_infer.cc: types by the first lines.
+// ---- json_infer.cc: types from the first lines.
 
 struct JsonSample {
   std::shared_ptr<arrow::Schema> schema;
   RowSample rows;
   bool has_rows = false;
 };
-/// `columns`: those that are looked at; none: all. `given`: types that are not inferred.
+/// `columns`: the columns to infer; none: all. `given`: types that are not inferred.
 JsonSample infer_lines(const PartFile& file, const std::vector<std::string>& columns,
                        const std::map<std::string, std::shared_ptr<arrow::DataType>>& given);
 
@@ -67,7 +68,7 @@ JsonSample infer_lines(const PartFile& file, const std::vector<std::string>& col
 
 struct JsonRowsOptions {
   std::shared_ptr<arrow::Schema> schema;  ///< Of the columns that are wanted.
-  /// All that lines may have; others are errors, unless they are ignored.
+  /// All fields that lines may have; others are errors, unless they are ignored.
   std::unordered_set<std::string> known;
   bool ignore_unknown = false;
 };

@@ -257,7 +257,7 @@ class RowBuilder final : public JsonTokens {
     }
   }
 
-  // Numbers and booleans are texts where the type is string: ids of both sorts, for example.
+  // If the type is string, numbers and booleans become texts: for example ids of both kinds.
   static bool append_as_text(ColumnNode& node, std::string_view text) {
     return is_text(node) && append_text(node, text);
   }
@@ -298,7 +298,7 @@ class RowBuilder final : public JsonTokens {
   std::vector<ColumnNode*> inside_;  // lists and objects that are open
   ColumnNode* field_ = nullptr;      // of the last key; null: it is skipped
   std::string name_;                 // the last key
-  int skipping_ = 0;                 // lists and objects that are open in what is skipped
+  int skipping_ = 0;                 // open lists and objects in the value that is skipped
 };
 
 }  // namespace

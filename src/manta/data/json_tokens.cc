@@ -1,7 +1,7 @@
 #include "manta/data/cell_internal.h"
 #include "manta/data/json_lines_internal.h"
 
-// A copy of its own: other libraries of the process may have another version.
+// Uses its own namespace: other libraries of the process may have another version.
 #define RAPIDJSON_NAMESPACE manta_rapidjson
 #define RAPIDJSON_NAMESPACE_BEGIN namespace manta_rapidjson {
 #define RAPIDJSON_NAMESPACE_END }
@@ -17,7 +17,8 @@ namespace {
 
 constexpr size_t kShownOfLine = 80;
 
-/// What rapidjson calls. Numbers come as their text: it would round those that are too long.
+/// The handler that rapidjson calls. Numbers come as text: rapidjson would round those that are too
+/// long.
 class TokenHandler {
  public:
   explicit TokenHandler(JsonTokens& tokens) : tokens_(tokens) {}
@@ -59,7 +60,7 @@ class TokenHandler {
     tokens_.end_list();
     return true;
   }
-  // Of other modes of the parser.
+  // For other modes of the parser.
   bool Int(int) { return false; }
   bool Uint(unsigned) { return false; }
   bool Int64(int64_t) { return false; }
@@ -83,7 +84,7 @@ class TokenHandler {
     throw Error(ErrorKind::kCorrupt,
                 str("lists and objects are nested deeper than ", kMaxLineNesting, " levels"));
   }
-  // The text is UTF-8. What is left are escapes of half a character, such as \ud800.
+  // The text is UTF-8. It may still have escapes of half a character, such as \ud800.
   static std::string_view whole_characters(std::string_view text) {
     for (size_t at = text.find('\xed'); at < text.size(); at = text.find('\xed', at + 1)) {
       if (at + 1 < text.size() && static_cast<unsigned char>(text[at + 1]) >= 0xa0) {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-/// Texts as values of a type: whether they fit, and what they are.
+/// Converts texts to values of a type, if they fit.
 namespace manta::data {
 
 template <class T>
@@ -17,8 +17,9 @@ bool parse_number(std::string_view text, T& value) {
   return parsed.ec == std::errc() && parsed.ptr == text.data() + text.size();
 }
 
-/// A decimal of as many digits as the type has, or fewer. Not by Arrow's rescaling, which takes
-/// what is too large modulo a power of 2, and reads beyond its tables for far exponents.
+/// A decimal of as many digits as the type has, or fewer. Does not use Arrow's rescaling, which
+/// takes numbers that are too large modulo a power of 2, and reads beyond its tables for large
+/// exponents.
 template <class Value>
 bool parse_decimal(const arrow::DecimalType& type, std::string_view text, Value& value) {
   bool negative = text.starts_with('-');
@@ -32,7 +33,7 @@ bool parse_decimal(const arrow::DecimalType& type, std::string_view text, Value&
   }
   size_t point = std::min(text.find('.'), text.size());
   std::string digits(text.substr(0, point));
-  int64_t zeros = int64_t{type.scale()} + exponent;  // behind the digits, in units of the type
+  int64_t zeros = int64_t{type.scale()} + exponent;  // zeros after the digits, in units of the type
   if (point < text.size()) {
     digits += text.substr(point + 1);
     zeros -= static_cast<int64_t>(text.size() - point - 1);

@@ -26,8 +26,8 @@ bool all_set(const uint64_t* validity, uint64_t first, uint64_t rows) {
                                        static_cast<int64_t>(rows)) == static_cast<int64_t>(rows);
 }
 
-// DuckDB counts the bytes of a value with 32 bits, and takes more for as many as the lower bits
-// say.
+// DuckDB counts the bytes of a value with 32 bits; of a larger number, it would use only the lower
+// bits.
 void require_length(uint64_t bytes) {
   if (bytes <= std::numeric_limits<uint32_t>::max()) return;
   throw Error(
@@ -84,7 +84,7 @@ struct LaneColumns::Column {
   void add(duck::Vector vector, uint64_t first, uint64_t rows) {
     auto count = static_cast<int64_t>(rows);
     const uint64_t* validity = duckdb().vector_get_validity(vector);
-    // Room for all first: whatever is done for each value counts.
+    // Reserves room for all values first: work for each value is expensive.
     check(valid_bits.Reserve(count), kTakingLanes);
     if (!validity || all_set(validity, first, rows)) {
       valid_bits.UnsafeAppend(count, true);

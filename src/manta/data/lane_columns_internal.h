@@ -24,10 +24,10 @@ class LaneColumns {
   ~LaneColumns();
 
   int64_t rows() const { return rows_; }
-  /// Of text and lists, about.
+  /// About how many bytes of text and lists there are.
   int64_t bytes() const;
   void add(duck::Chunk chunk, int64_t first, int64_t rows);
-  /// What there is, as one batch; begins anew.
+  /// Takes the rows so far as one batch, and begins anew.
   std::shared_ptr<arrow::RecordBatch> take();
 
  private:

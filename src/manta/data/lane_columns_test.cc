@@ -9,8 +9,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// Of DuckDB's 32 bits for a length only the lower ones of 4 GiB and 3 bytes would be left. The
-// bytes themselves are not there: the length alone is looked at.
+// In DuckDB's 32 bits for a length, 4 GiB and 3 bytes would become 3. The bytes themselves do not
+// exist: only the length is checked.
 TEST(LaneColumnsTest, AValueOfFourGibibytesIsRefused) {
   const int64_t offsets[] = {0, (int64_t{4} << 30) + 3};
   arrow::LargeBinaryArray lane(1, arrow::Buffer::Wrap(offsets, 2),

@@ -49,7 +49,8 @@ class LargeRowGroupTest : public testing::Test {
 
   static Dataset numbers() { return read_parquet(folder_->file("numbers.parquet")); }
 
-  // Walks through all rows, with little memory; never are many made that nobody has taken.
+  // Walks through all rows, with little memory; there are never many rows that were made and not
+  // taken.
   static void expect_stream(const Dataset& dataset, int64_t rows_at_a_time) {
     rows_seen = 0;
     Stream stream(dataset.plan(), {}, {.threads = 2, .byte_budget = kBudget});
@@ -126,7 +127,8 @@ TEST(LargeWindowTest, ComesInPartsThatAreShuffledByThemselves) {
   EXPECT_FALSE(std::is_sorted(order.begin(), order.begin() + 1000));
   std::sort(order.begin(), order.end());
   for (int64_t i = 0; i < kRowsInGroup; ++i) ASSERT_EQ(order[static_cast<size_t>(i)], i);
-  // Not 300 MB decoded, and as many shuffled. Some of it is memory of other tests.
+  // It must not hold 300 MB of decoded rows and as many of shuffled rows. Some of the memory
+  // belongs to other tests.
   EXPECT_LE(most_bytes - std::min(before, most_bytes), 450'000'000);
   // A part has at least as many rows as are asked for.
   auto whole = order_of(rows.window_shuffle({.rows = kRowsInGroup, .seed = 7}), &ignored);

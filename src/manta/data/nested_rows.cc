@@ -31,7 +31,7 @@ void put(std::string& out, T value) {
   out.append(reinterpret_cast<const char*>(&value), sizeof(value));
 }
 
-// A byte says whether there is a value, then comes the value.
+// Writes a byte that says whether there is a value, then the value.
 class RowWriter {
  public:
   void write(const Array& column, int64_t row, std::string& out) {
@@ -123,7 +123,7 @@ class RowWriter {
     put(out, static_cast<uint64_t>(bytes.size()));
     out.append(bytes);
   }
-  // Numbers without nulls in one piece, as embeddings and images are.
+  // Writes numbers without nulls, such as embeddings and images, in one piece.
   void write_items(const Array& items, int64_t first, int64_t count, std::string& out) {
     put(out, static_cast<uint64_t>(count));
     bool plain = arrow::is_primitive(items.type_id()) && items.type_id() != Type::BOOL &&
@@ -179,7 +179,7 @@ class RowReader {
         auto count = take<uint64_t>();
         ++at_;
         for (uint64_t i = 0; i < count; ++i) {
-          ++at_;  // an entry is always there
+          ++at_;  // an entry is never null
           read(*map.key_builder(), *types.key_type());
           read(*map.item_builder(), *types.item_type());
         }
@@ -218,7 +218,7 @@ class RowReader {
     if (plain) return fixed(builder, type, static_cast<int64_t>(count));
     for (uint64_t i = 0; i < count; ++i) read(builder, type);
   }
-  // By way of an array over these bytes, for all types of a fixed width at once.
+  // Goes through an array over these bytes, which works for all types of a fixed width.
   void fixed(arrow::ArrayBuilder& builder, const arrow::DataType& type, int64_t count) {
     int64_t size = count * type.byte_width();
     auto aligned = check(arrow::AllocateBuffer(size), kRowBytes);

@@ -23,7 +23,8 @@ NodeRows::NodeRows(const StepRule& rule, int64_t from, std::vector<int32_t> rank
     of_whole_step_ += slice_of({0, rule_.global_batch}, rank, rule_.world_size).rows;
 }
 
-// Steps of `global_batch` rows, of so many rows behind from_ of which more may follow.
+// The number of steps of `global_batch` rows in this many rows from from_ on, if more rows may
+// follow.
 int64_t NodeRows::whole_steps(int64_t rows) const {
   int64_t more = rows - rows_to_look_at(rule_);
   return more < 0 ? 0 : more / rule_.global_batch + 1;

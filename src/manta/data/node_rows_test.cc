@@ -1,4 +1,4 @@
-// Which rows a node's ranks take, against the steps that workers take.
+// Compares the rows that a node's ranks take with the steps that workers take.
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 namespace manta::data {
 namespace {
 
-// By the functions that workers use, row by row: the ranks that take each row, -1 for none.
+// The rank that takes each row (-1 for none), by the functions that workers use.
 std::vector<int> takers(const StepRule& rule, int64_t from, int64_t total) {
   std::vector<int> by_row(static_cast<size_t>(total), -1);
   int64_t row = from;
@@ -55,7 +55,7 @@ TEST(NodeRowsTest, AreThoseThatTheWorkersTake) {
                 ASSERT_EQ(found, wanted);
                 ASSERT_EQ(rows.count(begin, total, total), static_cast<int64_t>(wanted.size()));
               }
-              // What is decided before the end is known does not change with it.
+              // What is decided before the end is known does not change later.
               int64_t decided = rows.decided(total);
               ASSERT_LE(decided, total);
               ASSERT_EQ(rows.in(from, decided, NodeRows::kUnknown), rows.in(from, decided, total));

@@ -61,7 +61,7 @@ const NpyType& npy_type_of(const arrow::DataType& type) {
   throw_refused(str("numpy has no type for ", type.ToString()));
 }
 
-/// The dictionary of a header: as Python prints it, and nothing else.
+/// The dictionary of a header, exactly as Python prints it.
 class HeaderText {
  public:
   explicit HeaderText(std::string_view text) : text_(text) {}
@@ -230,7 +230,7 @@ void check_npy_size(const NpyHeader& header, int64_t size) {
       throw_damaged("its header says that it has more elements than any file");
     }
   }
-  // Of an array without elements, a dimension may be anything.
+  // In an array without elements, a dimension may be any number.
   int64_t row = header.element_bytes;
   for (size_t i = 1; i < header.shape.size(); ++i) {
     if (__builtin_mul_overflow(row, header.shape[i], &row) || row > INT32_MAX) {

@@ -22,7 +22,7 @@ std::unique_ptr<parquet::arrow::FileReader> OpenFiles::take(int file, bool in_pa
 }
 
 void OpenFiles::put(int file, bool in_parts, std::unique_ptr<parquet::arrow::FileReader> reader) {
-  std::unique_ptr<parquet::arrow::FileReader> closed;  // without the lock
+  std::unique_ptr<parquet::arrow::FileReader> closed;  // destroyed without the lock
   std::lock_guard lock(mutex_);
   idle_.push_back({file, in_parts, std::move(reader)});
   if (idle_.size() <= most_) return;

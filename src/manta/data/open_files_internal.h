@@ -11,17 +11,19 @@ class FileReader;
 
 namespace manta::data {
 
-/// Readers of Parquet files that nobody uses just now. Opening a file anew for each row group costs
-/// more than reading a small one. Safe to use from several threads; a reader is for one at a time.
+/// Readers of Parquet files that are not in use at the moment. Opening a file anew for each row
+/// group costs more than reading a small row group. Safe to use from several threads; a reader is
+/// for one thread at a time.
 class OpenFiles {
  public:
   OpenFiles();
   ~OpenFiles();
 
-  /// One of this file, or none. `in_parts`: which reads columns in parts, and not at once.
+  /// Takes a reader of this file, or none. `in_parts`: one that reads columns in parts, not at
+  /// once.
   std::unique_ptr<parquet::arrow::FileReader> take(int file, bool in_parts);
-  /// For the next one who needs it. Closes the one that was put first if there are more than
-  /// threads that read.
+  /// Puts a reader back for the next thread that needs it. If there are more readers than threads
+  /// that read, closes the one that was put first.
   void put(int file, bool in_parts, std::unique_ptr<parquet::arrow::FileReader> reader);
 
  private:

@@ -20,13 +20,13 @@ namespace data {
 namespace {
 
 constexpr const char* kFillingDictionary = "filling a dictionary";
-// Of those that threads and columns have just now.
+// Dictionaries that threads and columns use at the moment.
 constexpr size_t kDictionariesKept = 64;
 
 class FillNa final : public RowOperation {
  public:
-  /// No names: the columns that keep their types, and all of floating-point numbers if it is a
-  /// number.
+  /// No names: the columns that keep their types and, if the value is a number, all columns of
+  /// floating-point numbers.
   FillNa(Expression value, std::vector<std::string> names)
       : value_(std::move(value)), names_(std::move(names)) {
     if (value_.node().op == ExpressionOp::kLiteral) return;
@@ -61,7 +61,7 @@ class FillNa final : public RowOperation {
   std::optional<int64_t> rows_after(size_t, std::optional<int64_t> before) const override {
     return before;
   }
-  // What a comparison with the filled column rules out, it does not rule out of the file.
+  // A comparison with the filled column says nothing about the column of the file.
   bool add_bounds(FileBounds& bounds) const override {
     if (names_.empty()) bounds.columns.clear();
     for (const auto& name : names_) bounds.columns.erase(name);
@@ -91,7 +91,7 @@ class FillNa final : public RowOperation {
   using TypePtr = std::shared_ptr<arrow::DataType>;
   using ArrayPtr = std::shared_ptr<arrow::Array>;
 
-  // That of the values in dictionaries, runs and extension types.
+  // The type of the values in dictionaries, runs and extension types.
   static TypePtr values_type(const TypePtr& type) {
     switch (type->id()) {
       case arrow::Type::DICTIONARY:
@@ -105,7 +105,7 @@ class FillNa final : public RowOperation {
     }
   }
 
-  // Fills the values inside of the encodings, which stay.
+  // Fills the values inside the encodings, which stay.
   ArrayPtr fill_encoded(const std::string& name, const arrow::Array& column) const {
     switch (column.type_id()) {
       case arrow::Type::DICTIONARY:
@@ -177,7 +177,7 @@ class FillNa final : public RowOperation {
       if (auto known = find()) return known;
     }
     auto made = make();
-    if (made->data() == dictionary) return made;  // which would be kept by itself
+    if (made->data() == dictionary) return made;  // it is not stored, as it would keep itself alive
     std::lock_guard lock(mutex_);
     if (auto known = find()) return known;
     std::erase_if(dictionaries_, [](const auto& each) { return each.of.expired(); });
@@ -189,12 +189,12 @@ class FillNa final : public RowOperation {
   Expression filled(const std::string& name, const arrow::DataType& type) const {
     Expression column = col(name);
     if (!arrow::is_floating(type.id())) return column.fill_null(value_);
-    // Choices know no float16.
+    // The choice functions do not know float16.
     if (type.id() == arrow::Type::HALF_FLOAT) column = column.cast("float32");
     Expression wide = if_else(column.is_null() || column.is_nan(), value_, column);
     if (!is_number()) return wide;
-    // Rounded, as the values of the column are. What is too large for it makes a float64 of the
-    // column.
+    // Rounds the constant to the column's type. If it is too large for that, the column becomes
+    // float64.
     return wide.cast(fits(type) ? name_of_float(type) : "float64");
   }
 
@@ -208,7 +208,8 @@ class FillNa final : public RowOperation {
     return std::holds_alternative<int64_t>(literal) || std::holds_alternative<double>(literal);
   }
 
-  // Into a floating-point type: an integer as it is, other numbers rounded.
+  // Whether the constant fits into a floating-point type: an integer exactly, other numbers
+  // rounded.
   bool fits(const arrow::DataType& type) const {
     bool half = type.id() == arrow::Type::HALF_FLOAT, wide = type.id() == arrow::Type::DOUBLE;
     const Literal& literal = value_.node().literal;
@@ -218,7 +219,7 @@ class FillNa final : public RowOperation {
     }
     auto* number = std::get_if<double>(&literal);
     if (!number || wide || !std::isfinite(*number)) return number != nullptr;
-    // What is rounded to it, and not to infinity.
+    // Whether it is rounded to a finite number.
     return half ? std::abs(*number) < 65520 : std::isfinite(static_cast<float>(*number));
   }
 
@@ -231,7 +232,7 @@ class FillNa final : public RowOperation {
     }
   }
 
-  // Nobody expects a column of numbers to keep its holes where a number is put into all columns.
+  // If a number is put into all columns, the user expects no column of numbers to keep its nulls.
   void require_no_float(const std::string& name, const arrow::DataType& type) const {
     if (!is_number() || !arrow::is_floating(type.id())) return;
     throw Error(
@@ -240,7 +241,7 @@ class FillNa final : public RowOperation {
             value_.to_string(), "; name the columns that it is for (.columns), or cast this one"));
   }
 
-  // Of a column that was not named, its own, whether it is filled or not.
+  // A column that was not named keeps its type, whether it is filled or not.
   std::shared_ptr<arrow::DataType> filled_type(const std::string& name,
                                                const std::shared_ptr<arrow::DataType>& type) const {
     auto inner = values_type(type);
@@ -260,7 +261,7 @@ class FillNa final : public RowOperation {
 
   struct FilledDictionary {
     std::weak_ptr<arrow::ArrayData> of;
-    bool longer = false;  ///< With the constant behind its values.
+    bool longer = false;  ///< Whether the constant is appended to its values.
     ArrayPtr filled;
   };
   mutable std::mutex mutex_;

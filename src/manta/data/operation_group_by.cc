@@ -77,7 +77,7 @@ class GroupBy final : public MaterialisingOperation {
   void run(const AllRows& rows, RowSink& sink) const override {
     auto first = rows.next();
     SchemaPtr schema = first ? first->schema() : rows.schema;
-    if (!schema) return;  // no rows, of columns that nobody knows: no groups
+    if (!schema) return;  // no rows, and unknown columns: no groups
     AllRows all = rows;
     all.next = [&]() -> BatchPtr { return first ? std::move(first) : rows.next(); };
     if (custom_.empty()) {
@@ -123,7 +123,7 @@ class GroupBy final : public MaterialisingOperation {
                       [&](const auto& batch) { sink.add(query.decode(*batch)); });
   }
 
-  // The groups of one part of the keys after the other, brought into their order at the end.
+  // Makes the groups of one part of the keys after the other, and sorts all groups at the end.
   void run_dealt_out(const AllRows& rows, const Query& query, RowSink& sink) const {
     auto groups = run_dealt({{encoded(rows, query), 0}},
                             {keys_.size(), memory_bytes(), rows.stopping, to_string()},
@@ -139,7 +139,7 @@ class GroupBy final : public MaterialisingOperation {
 
   void run_sums(const AllRows& rows, const Query& query, RowSink& sink) const {
     GroupSums sums(keys_, plain_, query.aggregates);
-    BatchPtr rest;  // what there were too many groups for
+    BatchPtr rest;  // the rows for which there were too many groups
     while (auto batch = rows.next()) {
       int64_t taken = sums.add(*batch);
       if (taken == batch->num_rows()) continue;
@@ -161,7 +161,8 @@ class GroupBy final : public MaterialisingOperation {
                [&](const auto& batch) { sink.add(query.decode(*batch)); });
   }
 
-  // Each sort by itself, over the same rows in a file. Both give the groups in the same order.
+  // Runs each kind of aggregates by itself, over the same rows in a file. Both give the groups in
+  // the same order.
   void run_both(const AllRows& rows, const SchemaPtr& schema, RowSink& sink) const {
     RowStore input(schema, "the rows that go into " + to_string());
     while (auto batch = rows.next()) input.add(batch);
@@ -193,7 +194,7 @@ class GroupBy final : public MaterialisingOperation {
     });
   }
 
-  /// All of it for columns of known types.
+  /// The whole query, for columns of known types.
   struct Query {
     Query(const GroupBy& operation, const arrow::Schema& before) : keys(operation.keys_) {
       std::string doing = operation.to_string();
@@ -222,7 +223,7 @@ class GroupBy final : public MaterialisingOperation {
       sql = sql_of(asked);
     }
 
-    // `asked`: of each group, beside the keys.
+    // `asked`: the expressions for each group, besides the keys.
     std::string sql_of(const std::vector<std::string>& asked) const {
       std::vector<std::string> numbers, order;
       for (size_t i = 0; i < keys.size(); ++i) {
@@ -236,7 +237,7 @@ class GroupBy final : public MaterialisingOperation {
       return str(text, " GROUP BY ", join(numbers), " ORDER BY ", join(order));
     }
 
-    // Of the keys, and these.
+    // The lanes of the keys, and these.
     std::vector<std::shared_ptr<arrow::DataType>> lanes_with(
         const std::vector<std::shared_ptr<arrow::DataType>>& others) const {
       std::vector<std::shared_ptr<arrow::DataType>> all(lanes.begin(),
@@ -316,7 +317,7 @@ GroupedDataset::GroupedDataset(Dataset dataset, std::vector<std::string> keys,
     throw Error(ErrorKind::kInvalidArgument,
                 "groupby needs at least one column; for one result of all rows use aggregate");
   }
-  // A wrong key is found here, and not only by what is done with the groups.
+  // Finds a wrong key here, not only when the groups are used.
   then(dataset_, std::make_shared<data::GroupBy>(keys_, std::vector<Aggregate>{}, memory_bytes_));
 }
 

@@ -35,17 +35,17 @@ namespace manta::data {
 class BatchHelpers;
 struct Plan;
 
-/// Row groups are decoded and computed in pieces of so many rows: few enough that a piece's columns
-/// stay in the processor's cache from one operation to the next.
+/// Row groups are decoded and computed in pieces of this many rows: few enough that a piece's
+/// columns stay in the processor's cache from one operation to the next.
 inline constexpr int64_t kPieceRows = 32 * 1024;
 
-/// Names of columns. Nothing: all columns, whatever their names are.
+/// Names of columns. Nothing: all columns, whatever their names.
 using ColumnNames = std::optional<std::vector<std::string>>;
 using SchemaPtr = std::shared_ptr<arrow::Schema>;
 /// The functions of a plan. Its JSON names them by their place in this list.
 struct PlanFunctions : std::vector<PlanFunction> {
-  /// Rows in memory (from_arrow) of the plans inside of this one, which JSON does not hold, either.
-  /// Their sources name them by their places.
+  /// Rows in memory (from_arrow) of the plans inside this one; JSON does not hold them, either.
+  /// Their sources name them by their places in this list.
   std::vector<std::shared_ptr<arrow::Table>> tables;
 };
 
@@ -58,14 +58,14 @@ class Operation {
 
   /// As the user wrote it: `filter(fare < 1000)`.
   virtual std::string to_string() const = 0;
-  /// What its reader in operation_table.cc takes. Appends its functions to the list.
+  /// The JSON that its reader in operation_table.cc takes. Appends its functions to the list.
   virtual Json to_json(PlanFunctions& functions) const = 0;
   /// Throws Error(kInvalidArgument) if it cannot follow the operations that the plan has so far.
   virtual void check_after(const Plan& plan) const = 0;
-  /// The columns that come out; null if nobody knows before it has run. Throws if the columns that
-  /// go in do not fit.
+  /// The columns that come out; null if they are unknown before it has run. Throws if the columns
+  /// that go in do not fit.
   virtual SchemaPtr schema_after(const SchemaPtr& before) const = 0;
-  /// Which columns must go in, if `live` ones of those that come out are used.
+  /// Which columns must go in, if the columns `live` of those that come out are used.
   virtual ColumnNames columns_needed(ColumnNames live) const = 0;
   /// How many rows it gives of a fragment that has `before` rows. Nothing: known only by running.
   /// After an operation that materialises, `before` may be all rows, and the fragment 0.
@@ -73,25 +73,25 @@ class Operation {
                                             std::optional<int64_t> before) const = 0;
   /// Whether it may give more rows than go in.
   virtual bool may_add_rows() const = 0;
-  /// Plans whose rows it reads beside those that go in: the right side of a join.
+  /// Plans whose rows it reads in addition to those that go in: the right side of a join.
   virtual std::vector<std::shared_ptr<const Plan>> inner_plans() const { return {}; }
-  /// Processes that it runs in, if it does: whoever runs a plan holds them meanwhile. They start
-  /// when they are first needed.
+  /// The processes in which it runs, if any. The code that runs a plan holds them meanwhile. They
+  /// start when they are first needed.
   virtual std::shared_ptr<BatchHelpers> helpers() const { return nullptr; }
-  /// Adds what holds for every row that it lets through and can be told from the file's columns.
-  /// False if conditions that come after it say nothing about rows of the file.
+  /// Adds the conditions on the file's columns that hold for every row that it lets through. False
+  /// if later conditions say nothing about rows of the file.
   virtual bool add_bounds(FileBounds& bounds) const = 0;
 };
 
-/// Works on any rows by themselves. The pipeline runs several of them on a piece while it is in the
-/// cache.
+/// Works on each row by itself. The pipeline runs several such operations on a piece while the
+/// piece is in the cache.
 class RowOperation : public Operation {
  public:
   /// Changes the columns of the piece, or marks in the mask which rows stay. Rows that the mask has
   /// removed may still be in the piece. `live`: the columns that are used later.
   virtual void run(Piece& piece, RowMask& mask, const ColumnNames& live) const = 0;
-  /// Whether it makes the same of the same rows each time: what it made may be kept for the next
-  /// epochs. False if it runs code of the user's.
+  /// Whether it makes the same result from the same rows each time, so that the result may be kept
+  /// for the next epochs. False if it runs the user's code.
   virtual bool repeats() const = 0;
 
   void check_after(const Plan&) const override {}
@@ -102,12 +102,12 @@ class RowOperation : public Operation {
 struct Place {
   const Plan& plan;
   size_t fragment = 0;  ///< After a window operation: the window's first.
-  /// For operations that take long over one call: counted after each bounded part of it.
+  /// For operations whose calls take long: they count each bounded part of a call.
   WorkCountPtr work = nullptr;
   std::string describe() const;
 };
 
-/// Errors of the call say where the rows come from.
+/// Makes the call; its errors say where the rows come from.
 template <class Call>
 auto naming_place(const Place& place, Call call) {
   try {
@@ -117,17 +117,17 @@ auto naming_place(const Place& place, Call call) {
   }
 }
 
-/// Needs the rows of a fragment, or of a window after a window operation, in their order, and gives
-/// some before it has seen all.
+/// Needs the rows of a fragment (after a window operation: of a window) in their order, and gives
+/// rows before it has seen all.
 class FlowOperation : public Operation {
  public:
-  /// What it does with the rows of one fragment. Used by one thread at a time.
+  /// Runs the operation on the rows of one fragment. Used by one thread at a time.
   class Flow {
    public:
     virtual ~Flow() = default;
-    /// The next rows; passes on what it makes of all so far.
+    /// Takes the next rows; passes on the results so far.
     virtual void add(const std::shared_ptr<arrow::RecordBatch>& batch, const TakeBatch& take) = 0;
-    /// There are no more.
+    /// Called when there are no more rows.
     virtual void finish(const TakeBatch& take) = 0;
   };
   /// `place` lives as long as the flow.
@@ -141,12 +141,12 @@ class WindowOperation : public Operation {
   /// The windows of an epoch, in order: each a list of indices of fragments.
   virtual std::vector<std::vector<size_t>> windows(const std::vector<Fragment>& fragments,
                                                    int64_t epoch) const = 0;
-  /// `part`: of a window that is too large to be held as a whole, which comes in several, one after
-  /// the other.
+  /// `part`: the number of the part, for a window that is too large to be held as a whole and so
+  /// comes in parts, one after the other.
   virtual Batches run(const Batches& batches, int64_t epoch, int64_t window,
                       int64_t part) const = 0;
-  /// A part, but for the last, has at least so many rows. 0: rows stay as they come, and a part is
-  /// what has come.
+  /// Each part, except the last, has at least this many rows. 0: rows keep their order, and a part
+  /// may have any size.
   virtual int64_t least_rows() const = 0;
 
   bool may_add_rows() const final { return false; }
@@ -155,62 +155,64 @@ class WindowOperation : public Operation {
 /// The rows that go into an operation: the next ones, never an empty batch; null at the end.
 using NextBatch = std::function<std::shared_ptr<arrow::RecordBatch>()>;
 
-/// What a materialising operation works with.
+/// The input of a materialising operation.
 struct AllRows {
-  NextBatch next;    ///< Gives null, too, once somebody wants it to stop.
-  SchemaPtr schema;  ///< Of these rows; null if it is known from the rows only.
+  NextBatch next;    ///< Also gives null once `stopping` is true.
+  SchemaPtr schema;  ///< The schema of these rows; null if only the rows show it.
   ColumnNames live;  ///< The columns of the result that are used later. It may give others, too.
   int64_t epoch = 0;
-  int threads = 1;  ///< That it may use, and that read other plans for it.
-  /// Once it is true, `run` should return soon; what it has given is thrown away.
+  int threads = 1;  ///< Threads that it may use, and that read other plans for it.
+  /// Once it is true, `run` should return soon; its results are thrown away.
   std::function<bool()> stopping = {};
-  /// Reading other plans for it is shown under this name; empty: it is not.
+  /// The name under which progress of reading other plans is shown; empty: not shown.
   std::string progress = {};
-  /// About how many bytes they have, if that is known: who can only use so many does not begin to
-  /// keep them.
+  /// About how many bytes the rows have, if that is known: an operation with less memory does not
+  /// begin to keep them.
   std::optional<int64_t> bytes = std::nullopt;
-  /// Only if it `runs_in_parts`: all at once did not fit into memory.
+  /// Only if the operation `runs_in_parts`: all rows at once did not fit into memory.
   bool in_parts = false;
-  /// For what takes long between two calls of `next` or of the sink, which count already.
+  /// For work that takes long between two calls of `next` or of the sink; those calls count by
+  /// themselves.
   WorkCountPtr work = nullptr;
 };
 
 class StoredRows;
 
-/// Where it puts the rows that it gives.
+/// Receives the rows that an operation gives.
 class RowSink {
  public:
   virtual ~RowSink() = default;
-  /// In any batches: they are cut into fragments of the next stage by the rows alone.
+  /// Batches may have any size: only the rows decide how they are cut into fragments of the next
+  /// stage.
   virtual void add(const std::shared_ptr<arrow::RecordBatch>& batch) = 0;
-  /// A fragment ends here; without rows, there is none.
+  /// Ends a fragment here, if there are rows in it.
   virtual void end_fragment() = 0;
-  /// From now on fragments end there only. `add` throws Error(kInvalidArgument) if one would have
-  /// more bytes.
+  /// From now on only end_fragment ends fragments. `add` throws Error(kInvalidArgument) if a
+  /// fragment would have more bytes.
   virtual void cut_only_where_told(int64_t most_bytes) = 0;
-  /// Instead of all that: these are the rows, in fragments as `add` would have cut them.
+  /// Instead of the calls above: gives all rows at once, in fragments as `add` would have cut them.
   virtual void use(std::shared_ptr<const StoredRows> rows) = 0;
 };
 
 /// Must see all rows before it gives the first one, as a sort does. It ends a stage of the plan:
-/// what comes before it runs as a stream of its own, and the rows that it gives, in memory or in a
-/// temporary file, are the source of what follows (stage_internal.h). The data reader of a training
-/// run runs it once, however many workers and epochs it feeds, unless its rows depend on the epoch;
-/// in the driver each pass runs it, and keeps its rows to the end of the pass, unless they are
-/// held.
+/// the operations before it run as a separate stream, and the rows that it gives, in memory or in a
+/// temporary file, are the source of the operations after it (stage_internal.h). The data reader of
+/// a training run runs it once, for any number of workers and epochs, unless its rows depend on the
+/// epoch. In the driver, each pass runs it and keeps its rows to the end of the pass, unless they
+/// are held.
 ///
 /// Filters that follow rule out fragments of the files only if `add_bounds` says so. An operation
 /// that knows the rows of each fragment, such as a split, cannot follow.
 class MaterialisingOperation : public Operation {
  public:
   /// All rows of an epoch, in order. Rows and their order must depend on the rows that go in and,
-  /// if `depends_on_epoch`, on the epoch; not on how those are cut into batches: a training run
-  /// goes on in the middle of them.
+  /// if `depends_on_epoch`, on the epoch; not on how the rows are cut into batches: a training run
+  /// may resume in the middle of them.
   virtual void run(const AllRows& rows, RowSink& sink) const = 0;
   /// How many rows it gives in all if `before` go in. Nothing: known only by running.
   virtual std::optional<int64_t> rows_of_all(std::optional<int64_t> before) const = 0;
   virtual bool depends_on_epoch() const { return false; }
-  /// What it may use; reading ahead for it takes a part of that. 0: it holds no rows.
+  /// The memory that it may use; reading ahead for it takes a part of that. 0: it holds no rows.
   virtual int64_t memory_bytes() const { return 0; }
   /// Whether rows are read before it asks for them.
   virtual bool reads_ahead() const { return true; }
@@ -229,25 +231,26 @@ class MaterialisingOperation : public Operation {
 
 using OperationPtr = std::shared_ptr<const Operation>;
 
-/// An operation from its JSON. Throws Error(kInvalidArgument) if it is none, naming the field.
+/// An operation from its JSON. Throws Error(kInvalidArgument), which names the field, if it is not
+/// one.
 OperationPtr read_operation(const JsonFields& fields, const PlanFunctions& functions);
 
 using ReadOperation = OperationPtr (*)(const JsonFields&, const PlanFunctions&);
 /// Adds an operation that a layer above defines, to those of operation_table.cc. Call it before
-/// `main`. False if there is one of that name.
+/// `main`. False if the name is taken.
 bool register_operation(const std::string& name, ReadOperation read);
 
-/// The data set with one more operation. Throws what is wrong with it there.
+/// The data set with one more operation. Throws if the operation is not valid at this place.
 Dataset then(const Dataset& dataset, OperationPtr operation);
 
 // ---- For operations.
 
 std::string join(const std::vector<std::string>& names);
 bool contains(const std::vector<std::string>& names, const std::string& name);
-/// `names` are all there, or Error(kNotFound) says in which operation one is not.
+/// Throws Error(kNotFound), which names the operation, unless all `names` are there.
 void require_columns(const std::vector<std::string>& names, const std::vector<std::string>& there,
                      const Operation& operation);
-/// Adds the columns that the expression looks at.
+/// Adds the columns that the expression reads.
 ColumnNames with_columns_of(const Expression& expression, ColumnNames live);
 /// The type of the expression's values.
 std::shared_ptr<arrow::DataType> type_of(const Expression& expression, const arrow::Schema& schema);

@@ -87,7 +87,7 @@ class Join final : public MaterialisingOperation {
         add(name.substr(0, name.size() - options_.left_suffix.size()));
       }
     }
-    // Whether a name gets a suffix must not depend on who needs it.
+    // Whether a name gets a suffix must not depend on which columns are used.
     for (const auto& name : right->field_names()) add(name);
     return needed;
   }
@@ -98,7 +98,7 @@ class Join final : public MaterialisingOperation {
 
   void run(const AllRows& rows, RowSink& sink) const override {
     auto first = rows.next();
-    OtherRows others(right_, rows, memory_bytes() / 2);  // it reads ahead beside the left side
+    OtherRows others(right_, rows, memory_bytes() / 2);  // it reads ahead beside the left
     SchemaPtr left = first ? first->schema() : rows.schema, right = others.schema();
     if (!left || !right) {
       throw Error(ErrorKind::kInvalidArgument,
@@ -119,7 +119,7 @@ class Join final : public MaterialisingOperation {
     if (rows.in_parts) return run_dealt_out(rows, result, l, r, left_lanes, right_lanes, sink);
     auto left_rows = std::make_shared<KeptRows>(l.columns.lanes(), left_lanes);
     auto right_rows = std::make_shared<KeptRows>(r.columns.lanes(), right_lanes);
-    // The right side first: it is the smaller one, mostly.
+    // Reads the right side first: it is mostly the smaller one.
     int64_t room = KeptRows::room(memory_bytes());
     bool all_kept = right_rows->keep_all(room) && left_rows->keep_all(room);
     if (rows.stopping && rows.stopping()) return;
@@ -159,7 +159,8 @@ class Join final : public MaterialisingOperation {
     int64_t batches = 0;
   };
 
-  /// Of the result: which column of the left or the right it is; of both, if it is a key.
+  /// A column of the result: which column of the left or the right it is, or of both if it is a
+  /// key.
   struct Column {
     int left = -1, right = -1;
     std::shared_ptr<arrow::DataType> type;
@@ -210,12 +211,12 @@ class Join final : public MaterialisingOperation {
     query.add_input("r", r.lanes(), [&] { return right_rows.next(); });
     WideColumns decoder(result.schema, to_string());
     Selected selected(result);
-    if (result.columns.empty()) add_places(selected, l, r);  // only so many rows
+    if (result.columns.empty()) add_places(selected, l, r);  // only the number of rows matters
     query.run(ordered_sql(join(selected.columns), l.columns.size(), r.columns.size()),
               selected.lanes, [&](const auto& batch) { sink.add(decoder.decode(*batch)); });
   }
 
-  // The pairs of one part of the keys after the other, brought into their order at the end.
+  // Makes the pairs of one part of the keys after the other, and sorts all pairs at the end.
   void run_dealt_out(const AllRows& rows, const Result& result, const Side& l, const Side& r,
                      const NextBatch& left_lanes, const NextBatch& right_lanes,
                      RowSink& sink) const {
@@ -244,18 +245,19 @@ class Join final : public MaterialisingOperation {
               [&](const auto& batch) { sink.add(decoder.decode(*batch)); });
   }
 
-  /// Rows of both sides are on their way to DuckDB, where other operations have those of one.
+  /// Rows of two sides are on their way to DuckDB; other operations have only one side.
   int64_t memory_beside_readers() const { return memory_bytes() / 8 * 7; }
 
   enum class From { kLeft, kRight };
-  /// The sides whose rows the result has, and whose places order them, the first one first.
+  /// The sides whose rows are in the result. Their places order the result, those of the first side
+  /// first.
   std::vector<From> order() const {
     if (is_of_one()) return {is_of_right() ? From::kRight : From::kLeft};
     if (options_.type == JoinType::kRight) return {From::kRight, From::kLeft};
     return {From::kLeft, From::kRight};
   }
 
-  /// What a query asks for.
+  /// The columns that a query selects.
   struct Selected {
     explicit Selected(const Result& result) {
       for (const auto& column : result.columns) {
@@ -274,7 +276,7 @@ class Join final : public MaterialisingOperation {
     }
   }
 
-  /// Of inputs whose keys begin at these lanes.
+  /// The SQL for inputs whose keys begin at these lanes.
   std::string sql(const std::string& columns, size_t left_keys, size_t right_keys) const {
     std::string conditions;
     for (size_t i = 0; i < on_.size(); ++i) {
@@ -284,7 +286,7 @@ class Join final : public MaterialisingOperation {
                kind_of(options_.type).sql, is_of_right() ? " l() AS l" : " r() AS r", " ON ",
                conditions);
   }
-  /// The same, with the places behind the keys: the rows come in the order of one side, and of the
+  /// The same, with the places after the keys: rows come in the order of one side, then of the
   /// other.
   std::string ordered_sql(const std::string& columns, size_t left_keys, size_t right_keys) const {
     std::vector<std::string> places;
@@ -387,7 +389,7 @@ class Join final : public MaterialisingOperation {
                                                       const arrow::RecordBatch& places) {
     const auto& left_places = *places.column(0);
     const auto& right_places = *places.column(places.num_columns() - 1);
-    // A key is that of the left, unless there is no row of the left.
+    // The key comes from the left, unless there is no left row.
     bool keys_of_both = left_places.null_count() > 0;
     std::vector<int> of_left, of_right;
     for (const auto& column : result.columns) {

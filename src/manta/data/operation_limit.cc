@@ -12,7 +12,7 @@ namespace manta {
 namespace data {
 namespace {
 
-/// The first rows, where it is known how many of them each fragment gives.
+/// The first rows, if it is known how many of them each fragment gives.
 class Limit final : public FlowOperation {
  public:
   /// How many rows of each fragment stay.
@@ -70,7 +70,7 @@ class Limit final : public FlowOperation {
   const std::vector<int64_t> rows_;
 };
 
-/// The first rows, where nobody knows how many a fragment gives.
+/// The first rows, if it is unknown how many a fragment gives.
 class LimitAll final : public MaterialisingOperation {
  public:
   explicit LimitAll(int64_t rows) : rows_(rows) {}

@@ -16,13 +16,14 @@ namespace manta {
 namespace data {
 namespace {
 
-// That wait for helpers at most, unless they are fewer than these.
+// The helpers are called once this many bytes wait (and a batch for each process), or
+// kBatchesOfHelper batches for each process.
 constexpr int64_t kBytesForHelpers = 32 << 20;
 constexpr size_t kBatchesOfHelper = 8;
 
 class MapBatches final : public FlowOperation {
  public:
-  /// `helpers`: in so many processes; 0: on the threads of this one.
+  /// `helpers`: the number of processes; 0: on the threads of this process.
   MapBatches(PlanFunction function, int64_t rows, int helpers)
       : function_(std::move(function)), rows_(rows), helper_count_(helpers) {}
 
@@ -61,7 +62,7 @@ class MapBatches final : public FlowOperation {
   }
 
  private:
-  /// With the rows of one fragment.
+  /// Calls the function with the rows of one fragment.
   class Calls final : public Flow {
    public:
     Calls(const MapBatches& of, const Place& place)
@@ -86,7 +87,7 @@ class MapBatches final : public FlowOperation {
       }
       waiting_bytes_ += bytes_of_batch(*batch);
       waiting_.push_back(std::move(batch));
-      // Each process has some of them, so that none waits for the others.
+      // Each process gets some batches, so that none waits for the others.
       auto processes = static_cast<size_t>(helpers_->count());
       bool enough = waiting_bytes_ >= kBytesForHelpers && waiting_.size() >= processes;
       if (enough || waiting_.size() >= kBatchesOfHelper * processes) call_helpers(take);
@@ -130,14 +131,14 @@ class MapBatches final : public FlowOperation {
     Rechunk batches_;
     Batches waiting_;  // for helpers
     int64_t waiting_bytes_ = 0;
-    SchemaPtr columns_;  // of what it has returned
+    SchemaPtr columns_;  // of the batches that the function has returned
   };
 
   const PlanFunction function_;
   const int64_t rows_;
   const int helper_count_;
   mutable std::mutex mutex_;
-  mutable std::weak_ptr<BatchHelpers> helpers_;  ///< Those who run the plan hold them.
+  mutable std::weak_ptr<BatchHelpers> helpers_;  ///< The code that runs the plan holds them.
 };
 
 }  // namespace

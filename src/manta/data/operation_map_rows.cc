@@ -24,8 +24,8 @@ const char* name_of(FunctionKind kind) {
   }
 }
 
-// Calls the function with pieces of the same size, however the rows come; passes on what it
-// returns, if there are rows.
+// Calls the function with pieces of the same size, whatever the size of the batches; passes on its
+// result, if there are rows in it.
 class RowCalls final : public FlowOperation::Flow {
  public:
   RowCalls(const PlanFunction& function, const Place& place)
@@ -69,7 +69,7 @@ class RowCalls final : public FlowOperation::Flow {
   const PlanFunction& function_;
   const Place& place_;
   Rechunk pieces_;
-  SchemaPtr columns_;  // of what it has returned
+  SchemaPtr columns_;  // of the batches that the function has returned
 };
 
 /// `map` and `flat_map`.
@@ -112,7 +112,7 @@ class FilterRows final : public FlowOperation {
   }
   void check_after(const Plan&) const override {}
   SchemaPtr schema_after(const SchemaPtr& before) const override { return before; }
-  // The function may look at any.
+  // The function may read any column.
   ColumnNames columns_needed(ColumnNames) const override { return std::nullopt; }
   std::optional<int64_t> rows_after(size_t, std::optional<int64_t>) const override {
     return std::nullopt;

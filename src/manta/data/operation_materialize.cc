@@ -14,15 +14,14 @@ namespace manta {
 namespace data {
 namespace {
 
-/// All rows as they are, kept in a temporary file. In the process that called `materialize` they
-/// are there already; others (a data reader, a program that loads the plan) make them once for
-/// themselves.
+/// All rows as they are, kept in a temporary file. The process that called `materialize` has them
+/// already; other processes (a data reader, a program that loads the plan) each make them once.
 class Materialize final : public MaterialisingOperation {
  public:
   std::string to_string() const override { return "materialize()"; }
   Json to_json(PlanFunctions&) const override { return {{"op", "materialize"}}; }
   SchemaPtr schema_after(const SchemaPtr& before) const override { return before; }
-  // Whoever comes later may want other columns of the rows that are held.
+  // A later use may want other columns of the rows that are held.
   ColumnNames columns_needed(ColumnNames live) const override {
     return held_rows() ? std::nullopt : live;
   }
@@ -56,7 +55,7 @@ OperationPtr read_materialize(const JsonFields&, const PlanFunctions&) {
   return std::make_shared<Materialize>();
 }
 
-// The last stage as it would run; with the rows of the stages before it.
+// The last stage as it would run, with the rows of the stages before it.
 std::shared_ptr<const Plan> run_stages(const std::shared_ptr<const Plan>& plan) {
   return wanted_stage(plan, 0, {.threads = all_processors(), .progress = "materialize"});
 }

@@ -49,8 +49,7 @@ class RandomSample final : public FlowOperation {
     Drawn(double fraction, Generator generator) : fraction_(fraction), generator_(generator) {}
     void add(const std::shared_ptr<arrow::RecordBatch>& batch, const TakeBatch& take) override {
       if (fraction_ == 1) return take(batch);
-      // Numbers below this one are drawn with the probability; 2^64 does not fit, and is not
-      // needed.
+      // A random number is below `end` with this probability; 2^64 does not fit, and is not needed.
       auto end = static_cast<uint64_t>(std::ldexp(fraction_, 64));
       std::vector<uint8_t> bits(static_cast<size_t>(batch->num_rows()) / 8 + 1, 0);
       for (int64_t row = 0; row < batch->num_rows(); ++row) {

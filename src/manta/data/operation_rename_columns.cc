@@ -37,7 +37,7 @@ class RenameColumns final : public RowOperation {
     if (!live) return live;
     ColumnNames needed = std::vector<std::string>();
     for (const auto& name : *live) needed->push_back(name_before(name));
-    // One that nobody uses must be there, too: that it is missing is an error.
+    // A column must exist even if it is not used: a missing one is an error.
     for (const auto& [from, to] : names_) {
       if (!contains(*needed, from)) needed->push_back(from);
     }

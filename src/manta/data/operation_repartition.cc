@@ -55,7 +55,7 @@ class Repartition final : public MaterialisingOperation {
   }
 
  private:
-  // The first ones have a row more.
+  // The first blocks have one row more.
   int64_t block_rows(int64_t block, int64_t rows) const {
     return rows / blocks_ + (block < rows % blocks_ ? 1 : 0);
   }
@@ -63,7 +63,7 @@ class Repartition final : public MaterialisingOperation {
   const int64_t blocks_;
 };
 
-/// The fragments in another order, each as it is.
+/// The fragments in another order; each stays as it is.
 class RandomizeBlockOrder final : public WindowOperation {
  public:
   explicit RandomizeBlockOrder(uint64_t seed) : seed_(seed) {}

@@ -138,7 +138,7 @@ std::vector<Dataset> Dataset::split_proportionately(const std::vector<double>& p
   double together = 0;
   for (double part : proportions) {
     together += part;
-    // 0.7 and 0.2 are a little less than 0.9 together.
+    // 0.7 + 0.2 is a little less than 0.9.
     places.push_back(static_cast<int64_t>(std::floor(rows * together + 1e-6)));
   }
   places.push_back(static_cast<int64_t>(rows));

@@ -40,16 +40,16 @@ void require_fragments_of_source(const Plan& plan) {
 /// How a fragment's rows are split.
 struct FragmentCut {
   bool test = false;     ///< Which part is wanted: the last `test_rows`, or those before them.
-  bool shuffle = false;  ///< Test rows are drawn instead.
+  bool shuffle = false;  ///< Draw the test rows instead.
   uint64_t seed = 0;
   size_t fragment = 0;
   int64_t rows = 0, test_rows = 0;
 };
 
-/// One part of it.
+/// One part of a split fragment.
 class PartOfFragment final : public FlowOperation::Flow {
  public:
-  /// `fail` throws: there are others than `cut.rows` rows, so many at least.
+  /// `fail` throws: the number of rows is not `cut.rows`, but at least the argument.
   PartOfFragment(const FragmentCut& cut, std::function<void(int64_t rows)> fail)
       : cut_(cut), fail_(std::move(fail)) {
     if (!cut.shuffle) return;
@@ -96,7 +96,7 @@ class PartOfFragment final : public FlowOperation::Flow {
 class Split final : public FlowOperation {
  public:
   struct Table {
-    bool shuffle = false;  ///< The test rows are drawn; else they are each fragment's last ones.
+    bool shuffle = false;  ///< Draw the test rows; otherwise they are each fragment's last rows.
     uint64_t seed = 0;
     std::vector<int64_t> rows;       ///< Per fragment.
     std::vector<int64_t> test_rows;  ///< Per fragment.
@@ -160,8 +160,8 @@ class Split final : public FlowOperation {
   const Table table_;
 };
 
-/// One part of a train_test_split of rows that an operation on all rows has given: how many each
-/// fragment has is known once they are there.
+/// One part of a train_test_split of rows that an operation on all rows has given: the number of
+/// each fragment's rows is known once the rows are there.
 class SplitAll final : public FlowOperation {
  public:
   struct Rows {
@@ -193,7 +193,7 @@ class SplitAll final : public FlowOperation {
   SchemaPtr schema_after(const SchemaPtr& before) const override { return before; }
   ColumnNames columns_needed(ColumnNames live) const override { return live; }
   std::optional<int64_t> rows_after(size_t, std::optional<int64_t>) const override {
-    return std::nullopt;  // of a fragment, or of all rows: nobody can tell which is meant
+    return std::nullopt;  // the argument may mean a fragment or all rows: it cannot tell which
   }
   bool may_add_rows() const override { return false; }
   bool add_bounds(FileBounds&) const override { return false; }
@@ -248,7 +248,7 @@ void require_both_parts(int64_t test_rows, int64_t all) {
                   " leave one of the parts empty; choose another test_size"));
 }
 
-// Keeps the rows, which are the same for both parts then.
+// Keeps the rows, so that both parts use the same rows.
 std::pair<Dataset, Dataset> split_all(const Dataset& dataset,
                                       const std::function<int64_t(int64_t all)>& test_rows,
                                       const TrainTestSplitOptions& options) {

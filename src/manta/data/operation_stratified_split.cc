@@ -23,7 +23,7 @@ class StratifiedSplit final : public MaterialisingOperation {
  public:
   struct Options {
     std::string column;
-    std::optional<double> fraction;  ///< Of the rows; else `rows` counts.
+    std::optional<double> fraction;  ///< A fraction of the rows; if none, `rows` counts.
     int64_t rows = 0;
     uint64_t seed = 0;
   };
@@ -107,11 +107,12 @@ class StratifiedSplit final : public MaterialisingOperation {
     }
   }
 
-  /// Which rows of a stratum are test rows, row after row: each with the share that is left to
-  /// draw of those that are left (Knuth's algorithm S), so that nothing is held for a row.
+  /// Decides row after row which rows of a stratum are test rows (Knuth's algorithm S). The
+  /// probability is the number still to be drawn divided by the number of remaining rows, so that
+  /// nothing is stored for a row.
   struct Draw {
     Generator generator;
-    int64_t rows, test_rows;  ///< That are left.
+    int64_t rows, test_rows;  ///< Those that remain.
 
     bool next() {
       bool chosen = static_cast<int64_t>(generator.below(static_cast<uint64_t>(rows))) < test_rows;

@@ -54,7 +54,7 @@ struct Entry {
 constexpr Entry kTable[] = {MANTA_OPERATIONS(MANTA_ENTRY)};
 #undef MANTA_ENTRY
 
-// Of the layers above.
+// Operations of the layers above.
 std::map<std::string, ReadOperation>& operations_of_others() {
   static std::map<std::string, ReadOperation> by_name;
   return by_name;

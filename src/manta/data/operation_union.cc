@@ -51,7 +51,7 @@ class Union final : public MaterialisingOperation {
     if (!schema) schema = rows.schema;
     for (size_t i = 0; i < others_.size(); ++i) {
       auto plan = others_[i];
-      // Those that are used later; if the columns of this one are not known, it has them all.
+      // The columns that are used later; all columns if those of this plan are unknown.
       if (rows.live && schema_of(*plan)) {
         plan = Dataset(plan).select_columns(in_order(*schema_of(*plan), *rows.live)).plan();
       }

@@ -37,7 +37,7 @@ class WindowShuffle final : public WindowOperation {
   std::optional<int64_t> rows_after(size_t, std::optional<int64_t> before) const override {
     return before;
   }
-  // Leaving rows out before a shuffle would change the order of the others after it.
+  // Leaving rows out before a shuffle would change the order of the other rows.
   bool add_bounds(FileBounds&) const override { return false; }
 
   std::vector<std::vector<size_t>> windows(const std::vector<Fragment>& fragments,
@@ -69,12 +69,12 @@ class WindowShuffle final : public WindowOperation {
     Generator generator = part == 0
                               ? Generator({seed_, key(epoch), kRowOrder, key(window)})
                               : Generator({seed_, key(epoch), kRowOrder, key(window), key(part)});
-    // Of memory that is used again: there is a window every few milliseconds.
+    // Reuses memory: there is a window every few milliseconds.
     auto buffer = check(arrow::AllocateBuffer(rows * 4, &RecyclingPool::instance()), "shuffling");
     std::span order(reinterpret_cast<uint32_t*>(buffer->mutable_data()), static_cast<size_t>(rows));
     generator.permutation(order);
     auto all = reordered(batches, order);
-    // Parts of the same memory: whoever puts some together again copies nothing.
+    // The parts lie in the same memory, so putting adjacent ones together again copies nothing.
     return rechunk({all}, kPieceRows);
   }
 

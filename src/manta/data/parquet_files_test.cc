@@ -1,6 +1,6 @@
 // Files as other programs write them: encodings, pages, ways to store a type, nulls in every
-// position. What is read, and what filters keep of it, must be what Arrow reads from the whole
-// file.
+// position. The rows that are read, and those that filters keep, must equal what Arrow reads from
+// the whole file.
 
 #include <arrow/compute/api.h>
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kRows = 200;
 
-// By column: how rows have no value.
+// Which rows of a column have no value.
 bool is_null(int column, int64_t row) {
   switch (column % 6) {
     case 0:

@@ -19,7 +19,7 @@
 
 namespace manta::data {
 
-/// For tests: a folder that goes away, with Parquet files in it.
+/// For tests: a temporary folder with Parquet files in it.
 class ParquetFolder : public TemporaryFolder {
  public:
   std::string file(const std::string& name) const { return *this / name; }
@@ -32,7 +32,8 @@ class ParquetFolder : public TemporaryFolder {
     return file(name);
   }
 
-  /// As Arrow's own programs do, with the types that Parquet does not have beside the data.
+  /// Writes as Arrow's own programs do: it stores types that Parquet does not have next to the
+  /// data.
   std::string write_with_schema(const std::string& name, const arrow::Table& table,
                                 int64_t row_group_rows) {
     auto out = check(arrow::io::FileOutputStream::Open(file(name)), "opening a test file");
@@ -125,7 +126,7 @@ inline std::vector<int64_t> read_ids(const std::shared_ptr<const Plan>& plan,
 
 using manta::message_of;
 
-/// What the call throws: its message, after checking the kind.
+/// The message of the error that the call throws; checks its kind.
 template <class Call>
 std::string message_of(ErrorKind kind, Call&& call) {
   Error error = error_of(call);

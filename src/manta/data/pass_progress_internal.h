@@ -10,7 +10,7 @@
 namespace manta::data {
 
 /// "write_parquet: 1.20 M rows, 300.0 k rows/s, 96.0 MB, 40%, 6 s left". `done`: the part of the
-/// pass that is over, 0 to 1; nothing is said of the rest if it is not known.
+/// pass that is over, 0 to 1; if it is not known, the text does not mention the rest.
 std::string progress_text(const std::string& what, int64_t rows, int64_t bytes, double seconds,
                           double done);
 
@@ -18,7 +18,7 @@ std::string progress_text(const std::string& what, int64_t rows, int64_t bytes, 
 /// second.
 class PassProgress {
  public:
-  /// Nothing if there is no terminal, or no name.
+  /// Whether there are a terminal and a name to show.
   static bool wanted(const std::string& what);
   explicit PassProgress(std::string what) : what_(std::move(what)) {}
 
@@ -26,7 +26,7 @@ class PassProgress {
     rows_ += rows;
     bytes_ += bytes;
   }
-  /// Shows it, now and then.
+  /// Shows the progress, now and then.
   void update(double done);
 
  private:

@@ -26,17 +26,17 @@ struct Piece {
 Piece to_piece(const arrow::RecordBatch& batch);
 std::shared_ptr<arrow::RecordBatch> to_batch(Piece piece);
 
-/// Keeps the columns that are `listed` in names, or those that are not.
+/// Keeps the columns in `names` if `listed`, otherwise the columns that are not in `names`.
 void keep_columns(Piece& piece, const std::vector<std::string>& names, bool listed);
 /// Keeps these columns, in this order. Throws Error(kNotFound) if one is not there.
 void pick_columns(Piece& piece, const std::vector<std::string>& names, const std::string& doing);
-/// Brings the columns into this order; names that are not there do not matter.
+/// Brings the columns into this order; names of columns that are not there are ignored.
 void order_columns(Piece& piece, const std::vector<std::string>& names);
 
 using Batches = std::vector<std::shared_ptr<arrow::RecordBatch>>;
 
 int64_t count_rows(const Batches& batches);
-/// One batch of all rows; at least one batch is given.
+/// One batch of all rows; there must be at least one batch.
 std::shared_ptr<arrow::RecordBatch> concatenate(const Batches& batches);
 /// Whether names and types are the same, in the same order.
 bool have_same_columns(const arrow::Schema& a, const arrow::Schema& b);
@@ -45,7 +45,7 @@ std::string describe_columns(const arrow::Schema& schema);
 /// The same rows in batches of `rows`, the last one shorter.
 Batches rechunk(const Batches& batches, int64_t rows);
 
-/// The same of batches that come one after the other.
+/// The same for batches that come one after the other.
 class Rechunk {
  public:
   explicit Rechunk(int64_t rows) : rows_(rows), missing_(rows) {}

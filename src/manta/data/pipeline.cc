@@ -14,7 +14,7 @@ namespace manta::data {
 namespace {
 
 constexpr int kMostWaitingThreads = 64;
-// A fragment that could not be read, as a server or a network file system may say, is tried again.
+// A fragment is tried again if a server or a network file system reports that it could not be read.
 constexpr int kReadTries = 3;
 constexpr std::chrono::milliseconds kReadPause{50};
 
@@ -48,8 +48,8 @@ Pipeline::Pipeline(std::shared_ptr<const Plan> plan, PassTimes* times, WorkCount
   set_kept();
 }
 
-// As much as possible is kept computed: up to what needs order, may become wide, or may differ from
-// time to time.
+// Keeps the results of as many operations as possible: up to the first that needs order, may make
+// wide rows, or may give different results each time.
 void Pipeline::set_kept() {
   size_t end = next_barrier(0, std::min(windows_at_, finish_at_));
   while (kept_at_ < end && row_operations_[kept_at_]->repeats()) ++kept_at_;
@@ -137,7 +137,7 @@ bool Pipeline::skips(size_t fragment) const {
     return plan_->source->rules_out(fragment, bounds_);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kIo) throw;
-    return false;  // whoever reads the fragment tries again
+    return false;  // the pass that reads the fragment tries again
   }
 }
 
@@ -148,8 +148,8 @@ std::vector<std::vector<size_t>> Pipeline::windows(int64_t epoch) const {
   return windows;
 }
 
-// What the operations before `end` make of a fragment's rows. The batches that it gives end at the
-// same rows whether rows are kept or not: a shuffle's windows may depend on that.
+// Runs the operations before `end` on a fragment's rows. Its batches end at the same rows whether
+// rows are kept or not: a shuffle's windows may depend on that.
 void Pipeline::decode(size_t fragment, size_t end, std::atomic<int64_t>& rows_decoded,
                       const TakeBatch& take) const {
   if (auto kept = decoded_ ? decoded_->find(fragment) : nullptr) {
@@ -158,8 +158,8 @@ void Pipeline::decode(size_t fragment, size_t end, std::atomic<int64_t>& rows_de
   }
   FragmentToKeep to_keep(decoded_.get(), fragment);
   const int64_t part = most_rows_at_a_time(0, end);
-  int64_t taken = 0;      // batches that were read, and went on
-  bool may_retry = true;  // what failed is the reading
+  int64_t taken = 0;      // batches that were read and passed on
+  bool may_retry = true;  // the failure is one of reading
   for (int again = 1;; ++again) {
     int64_t number = 0;  // of the batch, in this try
     auto take_next = [&](const std::shared_ptr<arrow::RecordBatch>& decoded) {
@@ -197,7 +197,7 @@ void Pipeline::decode(size_t fragment, size_t end, std::atomic<int64_t>& rows_de
   }
 }
 
-// What the operations before `end` make of rows that are kept.
+// Runs the operations before `end` on kept rows.
 void Pipeline::compute_rest(size_t fragment, const std::shared_ptr<arrow::RecordBatch>& kept,
                             size_t end, const TakeBatch& take) const {
   if (kept_at_ == end) return take(kept);
@@ -262,7 +262,7 @@ std::shared_ptr<arrow::RecordBatch> Pipeline::compute(const arrow::RecordBatch& 
     came_out(i, mask.kept());
     if (mask.kept() == 0) return nullptr;
     if (live) keep_columns(piece, *live, true);
-    // Computing on rows that are not wanted costs less than moving the others, unless most are not.
+    // Computing on unwanted rows costs less than moving the others, unless most rows are unwanted.
     if (mask.kept() < mask.rows() / 4) mask.apply(piece);
   }
   if (schemas_[end]) order_columns(piece, schemas_[end]->field_names());

@@ -9,11 +9,11 @@
 namespace manta::data {
 namespace {
 
-// Batches of fewer rows and fewer bytes, on average, are put together, so many at a time.
+// Batches with fewer rows and fewer bytes than these, on average, are put together.
 constexpr int64_t kTinyRows = 2048;
 constexpr int64_t kTinyBytes = 1 << 20;
 constexpr size_t kMostTiny = 16;
-// A window that would be larger comes in parts: two of this size are there when one is reordered.
+// A larger window comes in parts: two parts of this size exist while one is reordered.
 constexpr int64_t kMostWindowBytes = 128 << 20;
 
 bool are_tiny(const Batches& batches) {
@@ -24,7 +24,8 @@ bool are_tiny(const Batches& batches) {
   return bytes < kTinyBytes * count;
 }
 
-// Few rows are left: many tiny batches would cost whoever takes them more than one copy.
+// Puts tiny batches together: if few rows are left, many tiny batches would cost the code that
+// takes them more than one copy.
 class TinyBatches {
  public:
   TinyBatches(const Place& place, TakeBatch take) : place_(place), take_(std::move(take)) {}
@@ -50,7 +51,7 @@ class TinyBatches {
 
 }  // namespace
 
-/// The operations between two of a plan, the first of which needs rows in their order, for the rows
+/// Runs a range of a plan's operations, the first of which needs rows in their order, on the rows
 /// of one fragment or window.
 class Pipeline::Passage {
  public:
@@ -74,7 +75,7 @@ class Pipeline::Passage {
     std::unique_ptr<FlowOperation::Flow> flow;
   };
 
-  // The operations from `begin` on, up to a flow, and what that makes of the result.
+  // Runs the operations from `begin` on, up to a flow, and the flow on the result.
   void compute(size_t begin, size_t flow, const std::shared_ptr<arrow::RecordBatch>& batch) {
     size_t end = flow < flows_.size() ? flows_[flow].operation : end_;
     Batches computed;
@@ -91,7 +92,7 @@ class Pipeline::Passage {
     }
   }
 
-  // Counts the time that is its own.
+  // Counts only the operation's own time.
   template <class Run>
   void run_flow(size_t flow, Run run) {
     size_t operation = flows_[flow].operation;

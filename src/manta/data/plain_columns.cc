@@ -22,8 +22,9 @@ std::shared_ptr<arrow::Array> write_out(const arrow::DictionaryArray& column) {
   return take_rows(*column.dictionary(), *column.indices());
 }
 
-// Texts one after the other. A view may point into buffers of other rows, which Arrow would send
-// whole with every block. Large: the type must not depend on how long this block's texts are.
+// Writes texts one after the other. A view may point into buffers of other rows, which Arrow would
+// send whole with every block. It makes large types: the type must not depend on the length of this
+// block's texts.
 template <class Builder>
 DataPtr write_out_views(const arrow::BinaryViewArray& column) {
   Builder builder;
@@ -44,7 +45,7 @@ bool is_rewritten(const arrow::DataType& type) {
                      [](const auto& field) { return is_rewritten(*field->type()); });
 }
 
-// The same type around other ones.
+// The same type with other child types.
 TypePtr with_fields(const arrow::DataType& type, const arrow::FieldVector& fields) {
   switch (type.id()) {
     case Type::LIST:
@@ -75,7 +76,7 @@ TypePtr with_fields(const arrow::DataType& type, const arrow::FieldVector& field
   }
 }
 
-// Whole children are decoded, so that what points into them still points to the same values.
+// Decodes whole children, so that offsets into them still point to the same values.
 DataPtr decoded(const DataPtr& data) {
   if (!is_rewritten(*data->type)) return data;
   if (data->type->id() == Type::EXTENSION) {

@@ -60,9 +60,9 @@ const MaterialisingOperation* materialises(const Operation& operation) {
   return dynamic_cast<const MaterialisingOperation*>(&operation);
 }
 
-// Fragment by fragment as long as there are those of the source, then all together. `choose` says
-// what to go on with, of the rows before an operation and what the operation says of those after
-// it.
+// Counts fragment by fragment as long as the fragments are the source's, then all rows together.
+// `choose` selects the number to go on with, from the rows before an operation and the operation's
+// own number of rows after it.
 template <class RowsOf, class Choose>
 std::optional<int64_t> rows_of_all(const Plan& plan, RowsOf rows_of, Choose choose) {
   using Count = std::optional<int64_t>;
@@ -84,7 +84,7 @@ std::optional<int64_t> rows_of_all(const Plan& plan, RowsOf rows_of, Choose choo
   return all;
 }
 
-// What a library may still throw is no different from other damage.
+// An exception of a library counts as damage like any other.
 template <class Read>
 std::shared_ptr<const Plan> reading(Read read) {
   try {

@@ -77,7 +77,7 @@ bool register_batch_thunk(Thunk thunk) {
 void register_named(const std::string& name, Thunk thunk, void (*target)(), Takes takes) {
   std::lock_guard lock(registry().mutex);
   auto [entry, added] = registry().functions.try_emplace(name, NamedFunction{thunk, target, takes});
-  // Thrown where the name is used: nobody could catch it before main.
+  // The error is thrown where the name is used: it could not be caught before main.
   if (entry->second.thunk != thunk || entry->second.target != target) entry->second.twice = true;
 }
 

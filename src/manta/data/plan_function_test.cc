@@ -14,7 +14,7 @@
 
 namespace manta::data {
 
-// Not in the anonymous namespace, so that their names are what a user's would be.
+// Not in the anonymous namespace, so that their names look like those of a user's functions.
 namespace plan_function_test {
 
 using Batch = std::shared_ptr<arrow::RecordBatch>;
@@ -234,7 +234,7 @@ TEST_F(PlanFunctionTest, StoredArgumentsMustFit) {
   EXPECT_THAT(refused("twice"), HasSubstr("functions[0] is \"twice\" instead of a JSON object"));
 }
 
-// What earlier versions wrote, and what somebody may write: no address is ever followed.
+// JSON as earlier versions wrote it, and as an attacker may write it: an address is never followed.
 TEST_F(PlanFunctionTest, JsonWithAddressesIsRefused) {
   auto function = detail::make_batch_function(&twice);
   Json address = {{"build_id", to_hex(function.target.build_id)},

@@ -20,21 +20,22 @@ class Schema;
 
 namespace manta::data {
 
-/// Arrays and objects inside each other in a plan's JSON: an expression's come with the plan around
-/// them, and those of a function's arguments lie in three of the plan.
+/// The deepest nesting of arrays and objects in a plan's JSON. The levels of an expression include
+/// those of the plan around it; the arguments of a function lie inside three levels of the plan.
 inline constexpr int kMaxPlanNesting = kMaxJsonNesting + 3;
 
-/// What a Dataset is: files, the columns of them that the user asked for, and what is done with
+/// The content of a Dataset: files, the columns that the user asked for, and the operations on
 /// their rows.
 struct Plan {
   std::shared_ptr<Source> source;
   std::vector<std::string> columns;  ///< The file columns that the operations see.
   std::vector<OperationPtr> operations;
-  /// Of a plan that is the beginning of another: that one, whose filters may rule out fragments.
+  /// If this plan is the beginning of another plan: that plan, whose filters may rule out
+  /// fragments.
   std::shared_ptr<const Plan> part_of = {};
 
-  /// For a file: functions are in it by their names only. Throws Error(kInvalidArgument) if one has
-  /// none, and if a name or a path is not UTF-8, which JSON would change.
+  /// The JSON for a file, which holds functions only by their names. Throws Error(kInvalidArgument)
+  /// if a function has no name, or if a name or a path is not UTF-8, which JSON would change.
   Json to_json() const;
   /// Why `to_json` throws; empty if it does not.
   std::string why_not_stored() const;
@@ -53,13 +54,13 @@ struct Plan {
   int64_t estimated_rows() const;
 };
 
-/// A plan on its way to another process of this run: JSON, and beside it what JSON never holds: the
+/// A plan on its way to another process of this run: its JSON, and what JSON never holds: the
 /// functions, and rows in memory.
 struct WirePlan {
   Json json;
   std::vector<PlanFunction> functions;
-  /// The tables of from_arrow, of this plan and those inside of it, through shared memory if they
-  /// are large.
+  /// The tables of from_arrow of this plan and the plans inside it. Large tables travel through
+  /// shared memory.
   std::vector<Value> tables;
 
   WirePlan() = default;
@@ -72,8 +73,8 @@ struct WirePlan {
   }
 };
 
-/// A plan inside of another, as an operation holds it (the right side of a join): its JSON, whose
-/// functions and tables are among those of the plan around it.
+/// The JSON of a plan inside another, as an operation holds it (the right side of a join). Its
+/// functions and tables are added to those of the plan around it.
 Json inner_to_json(const Plan& plan, PlanFunctions& functions);
 std::shared_ptr<const Plan> inner_from_json(const JsonFields& fields, const std::string& key,
                                             const PlanFunctions& functions);
@@ -83,8 +84,8 @@ std::shared_ptr<const Plan> inner_from_json(const JsonFields& fields, const std:
 std::optional<int64_t> epochs_of(const Plan& plan);
 inline constexpr int64_t kEndlessly = -1;
 
-/// The schema before each operation, and at the end. Null after a map_batches, whose result nobody
-/// knows beforehand. Throws what is wrong with an operation.
+/// The schema before each operation, and at the end. Null after a map_batches, whose result is not
+/// known beforehand. Throws the error of an operation that does not fit.
 std::vector<std::shared_ptr<arrow::Schema>> schemas_of(const Plan& plan);
 /// The last of them.
 std::shared_ptr<arrow::Schema> schema_of(const Plan& plan);

@@ -7,7 +7,7 @@
 
 #include "manta/base/json_input_internal.h"
 
-/// What a plan may hold at most, whoever wrote it.
+/// The limits of a plan, for plans from untrusted writers, too.
 namespace manta::data {
 
 /// More rows than any data has, and few enough that sums and bytes of them do not overflow.

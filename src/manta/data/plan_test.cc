@@ -130,7 +130,7 @@ void put_anything_anywhere(const Json& original) {
     for (const auto& value : values) {
       Json changed = original;
       int at = 0;
-      // What was put there is not walked into: it is no place of the original.
+      // It does not walk into a value that was put there: that is no place of the original.
       std::function<void(Json&)> walk = [&](Json& each) {
         if (at++ == place) {
           each = value;
@@ -221,7 +221,7 @@ Json travelled(const Json& json) {
   return copy;
 }
 
-// What works here must work in the workers, and after a restart.
+// An expression that works here must work in the workers, and after a restart.
 TEST(PlanJsonTest, TheDeepestExpressionTravelsAndIsStored) {
   ParquetFolder folder;
   Expression sum = col("id");
@@ -258,12 +258,12 @@ TEST(PlanJsonTest, NamesAndPathsThatJsonWouldChangeAreNotStored) {
   auto renamed =
       read_parquet(folder.write_rows("a.parquet", 0, 5, 5)).with_column("\xff", col("id"));
   EXPECT_THAT(renamed.plan()->why_not_stored(), HasSubstr("the name of a column is not UTF-8"));
-  // On the wire they stay what they are.
+  // On the wire they do not change.
   EXPECT_EQ(Dataset(WirePlan(*dataset.plan()).plan()).count(), 50);
   EXPECT_EQ(Dataset(WirePlan(*renamed.plan()).plan()).columns().back(), "\xff");
 }
 
-// An operation of somebody else's: nothing outside of this class knows it.
+// A user-defined operation: nothing outside this class knows it.
 class FirstOfEach final : public FlowOperation {
  public:
   std::string to_string() const override { return "first_of_each()"; }

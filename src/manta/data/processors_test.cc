@@ -1,4 +1,4 @@
-// What this process may use, in a made-up /proc and /sys.
+// The processors that this process may use, in a made-up /proc and /sys.
 
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ TEST_F(ProcessorsTest, TheMachineIsTheLimitIfThereIsNoOther) {
   EXPECT_GE(all_processors(root_.path()), 1);
 }
 
-// The limits of a service or of a pod are those of its own group, not of the root's.
+// The limits of a service or of a pod are those of its own group, not of the root group.
 TEST_F(ProcessorsTest, TheProcessesOwnGroupIsTheLimit) {
   write("proc/self/cgroup", "0::/system.slice/job.service\n");
   write("sys/fs/cgroup/memory.max", "max\n");

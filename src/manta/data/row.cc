@@ -25,7 +25,7 @@ std::shared_ptr<arrow::Scalar> cast_scalar(const RowValue::Scalar& scalar,
   return result.ok() ? result->scalar() : nullptr;
 }
 
-// Arrow makes integers of these types of as many bits as they have.
+// Arrow converts these types to integers of the same number of bits.
 RowValue::Scalar as_whole_number(const RowValue::Scalar& scalar) {
   auto id = scalar->type->id();
   bool short_one = id == arrow::Type::DATE32 || id == arrow::Type::TIME32;

@@ -19,14 +19,14 @@
 
 namespace manta::data {
 
-/// For tests: a server of S3 in a process of its own, which ends with this object, or with this
+/// For tests: an S3 server in a separate process, which ends with this object, or with this
 /// process. It has one bucket, "bucket". Needs what scripts/setup.sh installs.
 class S3Server {
  public:
-  /// `enter`: a command that runs what follows it elsewhere, as on another host. `tell` cannot
-  /// reach a server there.
+  /// `enter`: a command that runs the rest of its command line elsewhere, as on another host.
+  /// `tell` cannot reach a server there.
   explicit S3Server(std::vector<std::string> enter = {}) {
-    // What the library would ask otherwise: a machine's metadata, the user's own files.
+    // Otherwise the library would ask the machine's metadata service and read the user's own files.
     ::setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
     ::setenv("AWS_CONFIG_FILE", "/nonexistent", 1);
     ::setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent", 1);
@@ -66,7 +66,7 @@ class S3Server {
     return str("s3://", authority, "/", path, "?region=us-east-1&scheme=http",
                "&endpoint_override=127.0.0.1:", port_);
   }
-  /// "/-/fault?cut=1", and so on: see tests/s3_server.py. Returns what it answers.
+  /// "/-/fault?cut=1", and so on: see tests/s3_server.py. Returns the server's answer.
   std::string tell(const std::string& path) const {
     UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{};

@@ -36,7 +36,7 @@ TEST(S3Test, WhatIsWrittenIsListedReadAndReplaced) {
   EXPECT_THAT(
       message_of(ErrorKind::kInvalidArgument, [&] { rows_of_text(5).write_parquet(folder); }),
       AllOf(HasSubstr("write_parquet"), HasSubstr("3 files *.parquet already")));
-  // It reads what it replaces.
+  // It reads the files that it replaces.
   EXPECT_EQ(dataset.filter(col("id") < 10).write_parquet(folder, {.overwrite = true}), 10);
   EXPECT_EQ(read_parquet(folder).count(), 10);
   EXPECT_THAT(message_of([&] { dataset.to_table(); }), HasSubstr("data/trips/part-0000"));
@@ -177,7 +177,7 @@ TEST(S3Test, EverySourceReadsFromThere) {
   EXPECT_EQ(read_numpy(server.address("npy")).to_table()->num_rows(), 3);
 }
 
-// As in training: a reader, and workers who take the rows from it.
+// As in training: a reader, and workers that take the rows from it.
 TEST(S3Test, AReaderFeedsWorkersFromThere) {
   S3Server server;
   rows_of_text(5000).write_parquet(server.address("data"), {.rows_per_file = 1000});

@@ -9,7 +9,7 @@
 
 namespace manta::data {
 
-/// Shared memory that one block at a time lies in.
+/// Shared memory that holds one block at a time.
 struct Segment {
   uint32_t id = 0;
   SharedRegion region;
@@ -18,19 +18,19 @@ struct Segment {
   int64_t size() const { return static_cast<int64_t>(region.size()); }
 };
 
-/// The segments that no block lies in, kept for the next ones: mapping memory anew costs more than
+/// The segments that hold no block, kept for the next blocks: mapping memory anew costs more than
 /// filling it.
 class SegmentPool {
  public:
   explicit SegmentPool(size_t workers) : workers_(workers) {}
 
-  /// One of at least `size` bytes: the smallest that is there, or none.
+  /// Takes the smallest segment of at least `size` bytes, or none.
   std::unique_ptr<Segment> take(int64_t size);
   void put(std::unique_ptr<Segment> segment) { free_.push_back(std::move(segment)); }
-  /// A new one. Throws Error(kResources) if there is no memory. Takes its time, and may be called
-  /// while another thread uses the pool.
+  /// Makes a new segment. Throws Error(kResources) if there is no memory. It may take long, and may
+  /// be called while another thread uses the pool.
   std::unique_ptr<Segment> make(int64_t size);
-  /// Gives up those that were put first, until the others have at most `bytes`.
+  /// Gives up the segments that were put first, until the others have at most `bytes`.
   std::vector<std::unique_ptr<Segment>> shrink(int64_t bytes);
 
  private:

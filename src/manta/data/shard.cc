@@ -89,7 +89,7 @@ bool ShardPass::next(StepSlice* slice) {
     int64_t begin = std::max(mine.first_row, block.first_row);
     int64_t end = std::min(mine.first_row + mine.rows, block.end_row);
     if (begin < end) slice->parts.push_back({block.batch, block.place_of(begin), end - begin});
-    if (block.first_row < row_) {  // in the end the window of the last row that is taken
+    if (block.first_row < row_) {  // after the loop: the window of the last row that is taken
       const auto& last = *std::prev(
           std::partition_point(block.windows.begin(), block.windows.end(),
                                [&](const WindowPart& part) { return part.first_row < row_; }));

@@ -16,37 +16,38 @@
 
 namespace manta::data {
 
-/// What lasts from epoch to epoch. Written by the thread of the loop, the counts read by others.
+/// The state that lasts from epoch to epoch. The loop's thread writes it; other threads read the
+/// counts.
 struct ShardState {
   ShardState(std::shared_ptr<FeedClient> feed, std::string name, Position from)
       : feed(std::move(feed)), name(std::move(name)), position(from), epoch(from.epoch) {}
 
   const std::shared_ptr<FeedClient> feed;
   const std::string name;
-  int64_t epochs = 0;  // that Dataset::repeat asks for; 0: nobody has said, kEndlessly: no end
-  Position position;   // behind the last batch that was given out
+  int64_t epochs = 0;  // as Dataset::repeat asks for; 0: not given, kEndlessly: no end
+  Position position;   // after the last batch that was given out
   bool iterating = false;
   int64_t rows_decoded = 0;  // by the reader, in the last pass that ended
   std::optional<int64_t>
-      rows_of_epoch;  // that all workers took of the last one they read to its end
+      rows_of_epoch;  // rows that all workers took of the last epoch they read to its end
   WaitWatch* watch =
-      nullptr;  // of the process, if it has one: told of passes and of waits for rows
-  // Of the process: told of the steps that are taken. One for all of its data sets.
+      nullptr;  // the process's watch, if it has one: told of passes and of waits for rows
+  // The process's current step, for all of its data sets: told of the steps that are taken.
   std::shared_ptr<CurrentStep> current_step = std::make_shared<CurrentStep>();
-  /// Told when a pass over an epoch begins and ends, and how many rows all workers took of it until
-  /// then. Must not throw.
+  /// Called when a pass over an epoch begins and ends, with the number of rows that all workers
+  /// took of it until then. Must not throw.
   std::function<void(bool begins, int64_t epoch, int64_t rows)> on_pass;
 
-  std::atomic<int64_t> epoch;           // the one under way, or that ended last
+  std::atomic<int64_t> epoch;           // the epoch under way, or the one that ended last
   std::atomic<int64_t> steps{0};        // in this process
   std::atomic<int64_t> rows{0};         // of this process
   std::atomic<int64_t> epoch_rows{0};   // of all workers, in this epoch so far
   std::atomic<int64_t> epoch_total{0};  // of the last epoch that ended; 0 if none has
-  std::atomic<int64_t> pass{-1};        // the watch's number of the one under way, or -1
-  std::atomic<int64_t> pass_steps{0};   // taken in it
+  std::atomic<int64_t> pass{-1};        // the watch's number of the pass under way, or -1
+  std::atomic<int64_t> pass_steps{0};   // steps taken in this pass
 };
 
-/// A worker's part of one step: consecutive rows, in as many parts as there are blocks.
+/// A worker's part of one step: consecutive rows, one part for each block that they lie in.
 struct StepSlice {
   struct Part {
     std::shared_ptr<arrow::RecordBatch> batch;
@@ -63,7 +64,7 @@ struct StepSlice {
 class ShardPass {
  public:
   ShardPass(std::shared_ptr<ShardState> state, const ShardBatchOptions& options);
-  ~ShardPass();  ///< Before the end: the epoch counts as over.
+  ~ShardPass();  ///< If it is destroyed before the end, the epoch counts as over.
 
   /// False at the end of the epoch.
   bool next(StepSlice* slice);
@@ -77,7 +78,7 @@ class ShardPass {
 
   int64_t row_;        // the next one
   int64_t known_;      // rows of the epoch that are known to exist
-  int64_t delivered_;  // those before it have arrived, as far as this node needs them
+  int64_t delivered_;  // the rows before it that this node needs have arrived
   bool ended_ = false;
   bool finished_ = false;
   std::deque<FeedBlock> blocks_;

@@ -26,7 +26,7 @@ std::shared_ptr<arrow::Buffer> make_slab(int64_t bytes, const char* doing) {
     throw Error(ErrorKind::kResources,
                 str(doing, ": no memory for ", bytes, " bytes; ", describe_limits()));
   }
-  // Only advice: all works without it, too.
+  // Only advice: everything works without it, too.
   ::madvise(mapped, static_cast<size_t>(bytes), MADV_NOHUGEPAGE);
   return std::make_shared<Slab>(static_cast<uint8_t*>(mapped), bytes);
 }

@@ -11,7 +11,7 @@
 namespace manta::data {
 namespace {
 
-// Many smaller ones would cost more than what is in them.
+// Many smaller batches would cost more than their rows.
 constexpr int64_t kSmallChunkRows = 1024;
 
 /// A table in memory; a fragment is at most kPieceRows of its rows, from one of its chunks or from
@@ -76,7 +76,7 @@ class ArrowSource final : public Source {
     last_is_small_ = small;
   }
 
-  // As one batch, if Arrow can put columns of these types together.
+  // Makes one batch, if Arrow can put columns of these types together.
   static Batches in_one(const Batches& batches, const std::vector<int>& places) {
     Batches picked;
     int64_t rows = 0;

@@ -10,9 +10,9 @@ class Table;
 
 namespace manta::data {
 
-/// Rows in memory, of `from_arrow`.
+/// The source of `from_arrow`: rows in memory.
 std::shared_ptr<Source> arrow_source(const std::shared_ptr<arrow::Table>& table);
-/// The rows of such a source; null of any other.
+/// The rows of such a source; null for any other.
 std::shared_ptr<arrow::Table> rows_in_memory(const Source& source);
 
 }  // namespace manta::data

@@ -11,7 +11,7 @@ namespace {
 
 constexpr FileKind kBinary = {"read_binary_files", ""};
 constexpr int64_t kBinaryFragmentBytes = 8 << 20;
-// Opening a file costs about as much as reading so many bytes; and a batch has so many rows.
+// Opening a file costs about as much as reading kBytesOfOpening bytes.
 constexpr int64_t kBytesOfOpening = 8 << 10;
 
 /// A row for each file, with its bytes; a fragment is some of the files.

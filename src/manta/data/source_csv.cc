@@ -88,7 +88,7 @@ CsvSource::CsvSource(std::vector<FoundFile> files, const ReadCsvOptions& options
   require_distinct(options.columns, "the columns of read_csv");
   std::vector<std::string> names;
   CsvSample sample;
-  // A file without rows says nothing about types.
+  // A file without rows does not show types.
   for (size_t i = 0; i < files_.count() && sample.rows == 0; ++i) {
     CsvFile file = files_.open(i);
     auto start = find_start(file, format_, column_names_);

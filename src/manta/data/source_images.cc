@@ -13,7 +13,7 @@ namespace manta::data {
 namespace {
 
 constexpr FileKind kImages = {"read_images", ".png .PNG .jpg .JPG .jpeg .JPEG"};
-// Of pixels.
+// Bytes of pixels.
 constexpr int64_t kImageFragmentBytes = 16 << 20;
 constexpr int64_t kMostImageSize = 16'384;
 
@@ -21,7 +21,7 @@ struct ImageShape {
   int64_t height = 0;
   int64_t width = 0;
   ImageMode mode = ImageMode::kRgb;
-  bool resize = false;  ///< Images of another size are resized; else they are errors.
+  bool resize = false;  ///< Resize images of another size; otherwise they are errors.
 
   int64_t bytes() const { return height * width * static_cast<int64_t>(mode); }
   std::shared_ptr<arrow::DataType> type() const {

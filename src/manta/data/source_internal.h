@@ -25,8 +25,8 @@ namespace manta::data {
 
 struct Bound;
 
-/// What a source reads at a time, such as a row group. Identified by its index in
-/// Source::fragments().
+/// The unit that a source reads at a time, such as a row group. Its index in Source::fragments()
+/// identifies it.
 struct Fragment {
   std::optional<int64_t> rows;  ///< Empty: known only after it has been read.
   /// Decides how windows are cut and how progress is shown: `rows`, or an estimate that never
@@ -48,10 +48,11 @@ class Source {
   virtual std::string_view name() const = 0;
   /// For explain(), without rows: "read_parquet: 3 files, 12 row groups; first file 'a.parquet'".
   virtual std::string to_string() = 0;
-  /// What its reader in source_table.cc takes, except the name: everything that decides which rows
-  /// come, and in which order.
+  /// The JSON that its reader in source_table.cc takes, except the name: everything that decides
+  /// which rows come, and in which order.
   virtual Json to_json() = 0;
-  /// Why a file cannot store that, if JSON would change it or cannot hold it; empty if it can.
+  /// Why a file cannot store this source, because JSON would change it or cannot hold it; empty if
+  /// a file can.
   virtual std::string why_not_stored() const = 0;
 
   /// Names and types of all columns, the same in every fragment.
@@ -73,7 +74,7 @@ class Source {
   virtual std::vector<std::string> files() const { return {}; }
 };
 
-/// A source whose fragments are each of one file.
+/// A source each of whose fragments lies in one file.
 class FileSource : public Source {
  public:
   virtual size_t file_of(size_t fragment) const = 0;  ///< Its index.

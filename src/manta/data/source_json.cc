@@ -61,7 +61,7 @@ void JsonSource::infer(const ReadJsonOptions& options) {
     if (!options.columns.empty() && !contains(options.columns, name)) continue;
     given.emplace(name, type_from_json(type, kJsonLines.reader));
   }
-  // A file without lines says nothing about types.
+  // A file without lines does not show types.
   for (size_t i = 0; i < files_.count() && !schema_; ++i) {
     auto sample = infer_lines(files_.open(i), options.columns, given);
     if (!sample.has_rows) continue;

@@ -84,10 +84,10 @@ class NumpySource final : public FileSource {
 
   const WholeFiles files_;
   std::mutex mutex_;                // of everything below
-  std::vector<NpyHeader> headers_;  // of the files that were looked at, in order
+  std::vector<NpyHeader> headers_;  // of the files that were opened so far, in order
   std::vector<Rows> rows_;
   std::vector<Fragment> fragments_;
-  bool all_known_ = false;  // all of them, which then never change
+  bool all_known_ = false;  // all headers are known, and never change any more
 };
 
 NpyHeader NumpySource::read_header(size_t file) const {

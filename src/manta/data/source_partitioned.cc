@@ -24,7 +24,7 @@ std::optional<int> hex_digit(char c) {
   return parsed.ec == std::errc() ? std::optional(value) : std::nullopt;
 }
 
-// "a%20b" is "a b"; what is no such code stays.
+// "a%20b" is "a b"; anything else stays as it is.
 std::string decoded(std::string_view text) {
   std::string result;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -44,7 +44,7 @@ std::optional<int64_t> partition_number(const std::string& text) {
   int64_t number = 0;
   auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
   if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size()) return std::nullopt;
-  // "007" and "-0" would not come back as they were.
+  // "007" and "-0" would not come back unchanged.
   return str(number) == text ? std::optional(number) : std::nullopt;
 }
 
@@ -257,7 +257,7 @@ Dataset dataset_of_files(const FileKind& kind, const std::vector<FoundFile>& fil
   plan->source = std::make_shared<PartitionedSource>(make(of_files), std::move(partitions));
   try {
     for (const auto& name : columns) {
-      // Which one was meant? Ray and pyarrow refuse values or types that differ.
+      // It is unclear which column was meant. Ray and pyarrow refuse values or types that differ.
       if (!contains(of_files, name) && have_column(make, name)) throw_both(files[0].path, name);
     }
     auto all = plan->source->schema()->field_names();

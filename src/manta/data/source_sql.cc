@@ -49,7 +49,7 @@ std::shared_ptr<arrow::DataType> sql_type(const std::string& name) {
   return nullptr;
 }
 
-// What is asked of a file, and by which it is seen that the file has changed.
+// The query on a file, and the stamp that shows whether the file has changed.
 struct SqlQuestion {
   std::string path;
   std::string query;
@@ -57,8 +57,8 @@ struct SqlQuestion {
   std::chrono::nanoseconds modified{0};
 };
 
-// Those that give something else in the next run of the query. Functions of the date and time do so
-// only for the time that it is now: see Clockless.
+// Functions that give other values in the next run of the query. Functions of date and time do so
+// only for the current time: see Clockless.
 bool gives_other_values(std::string_view function) {
   for (const char* each : {"random", "randomblob", "current_date", "current_time",
                            "current_timestamp", "changes", "total_changes", "last_insert_rowid"}) {
@@ -67,8 +67,8 @@ bool gives_other_values(std::string_view function) {
   return false;
 }
 
-// What a statement may do: a plan may come from anywhere. `refused`: gets the function that it may
-// not call.
+// Limits what a statement may do: a plan may come from anywhere. `refused` gets the function that
+// it may not call.
 int only_reads(void* refused, int action, const char*, const char* called, const char*,
                const char*) {
   std::string function = action == SQLITE_FUNCTION && called ? called : "";
@@ -84,15 +84,15 @@ int only_reads(void* refused, int action, const char*, const char* called, const
   return reads ? SQLITE_OK : SQLITE_DENY;
 }
 
-/// SQLite's own way to files, but without a clock: who asks for the time that it is now, by
-/// whatever expression, gets null and is found by `asked`.
+/// SQLite's own file access, but without a clock: a query that asks for the current time, in any
+/// expression, gets null, and `asked` then returns true.
 class Clockless {
  public:
   static const char* name() {
     static const Registered registered;
     return registered.vfs.zName;
   }
-  /// Whether this thread has asked since it was last asked so.
+  /// Whether this thread has asked for the time since the last call.
   static bool asked() { return std::exchange(asked_, false); }
 
  private:
@@ -124,11 +124,11 @@ std::string without_end(std::string query) {
   return query;
 }
 
-// By asking only: to open and close the file would end the locks that SQLite has of it.
+// Uses only stat: opening and closing the file would end SQLite's locks on it.
 void require_unchanged(const SqlQuestion& question) {
   struct stat info {};
   bool there = ::stat(question.path.c_str(), &info) == 0;
-  if (there && !S_ISREG(info.st_mode)) {  // to open a fifo would wait for a writer
+  if (there && !S_ISREG(info.st_mode)) {  // opening a fifo would wait for a writer
     throw Error(ErrorKind::kInvalidArgument,
                 str("read_sql: '", question.path, "' is no regular file"));
   }
@@ -147,7 +147,7 @@ void require_unchanged(const SqlQuestion& question) {
   }
 }
 
-/// One run of the query, somewhere in its rows.
+/// One run of the query, at some row.
 class SqlCursor {
  public:
   explicit SqlCursor(const SqlQuestion& question, bool counts = false) : question_(question) {
@@ -192,7 +192,7 @@ class SqlCursor {
     ++row_;
     return true;
   }
-  int64_t rows_taken() const { return row_; }  ///< By `step`.
+  int64_t rows_taken() const { return row_; }  ///< Rows that `step` has taken.
   sqlite3_stmt* statement() const { return statement_; }
 
   std::vector<std::string> names() const {
@@ -204,7 +204,7 @@ class SqlCursor {
   }
 
  private:
-  // A query is run once for each part of the rows that is read at a time, and anew in each epoch.
+  // A query runs once for each part of the rows that is read at a time, and again in each epoch.
   [[noreturn]] void fail_by_values(const std::string& of) {
     close();
     throw Error(
@@ -244,7 +244,7 @@ class SqlCursor {
   std::string refused_;
 };
 
-// The type of a column by what its table says, or else by its first values.
+// The type that a column's declaration in the table gives; if none, its first values decide.
 std::shared_ptr<arrow::DataType> declared_type(const char* declared) {
   std::string text = declared ? declared : "";
   std::transform(text.begin(), text.end(), text.begin(),
@@ -321,8 +321,8 @@ class SqlColumn {
   std::unique_ptr<arrow::ArrayBuilder> builder_;
 };
 
-/// The rows of a query, in the order in which SQLite gives them; a fragment is so many consecutive
-/// ones. Cursors that have given a fragment go on with a later one.
+/// The rows of a query, in the order in which SQLite gives them; a fragment is a number of
+/// consecutive rows. Cursors that have given a fragment go on with a later one.
 class SqlSource final : public Source {
  public:
   SqlSource(SqlQuestion question, const ReadSqlOptions& options) : question_(std::move(question)) {
@@ -465,7 +465,7 @@ class SqlSource final : public Source {
     return arrow::schema(fields);
   }
 
-  // One that has taken that many rows: the one that is nearest, or a new one.
+  // A cursor at this row: the nearest one before it, moved there, or a new one.
   std::unique_ptr<SqlCursor> cursor_at(int64_t row) {
     std::unique_ptr<SqlCursor> cursor;
     {
@@ -517,7 +517,7 @@ class SqlSource final : public Source {
   std::vector<std::unique_ptr<SqlCursor>> cursors_;
   std::vector<Fragment> fragments_;
   int64_t rows_ = 0;
-  bool known_ = false;  // the two before it, which then never change
+  bool known_ = false;  // the two fields before it are known, and never change any more
 };
 
 }  // namespace

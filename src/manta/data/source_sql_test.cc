@@ -116,8 +116,8 @@ TEST_F(SqlTest, AQueryCanOnlyRead) {
   EXPECT_EQ(read_sql(path(), "SELECT i FROM t -- all of them").count(), 1);
 }
 
-// Each part of the rows has a run of the query for itself: in 300,000 rows ORDER BY random() lost
-// and doubled tens of thousands.
+// Each part of the rows has its own run of the query: in 300,000 rows, ORDER BY random() lost and
+// doubled tens of thousands.
 TEST_F(SqlTest, WhatIsSomethingElseInTheNextRunIsRefused) {
   run("CREATE TABLE t (i INTEGER, day TEXT); INSERT INTO t VALUES (1, 'now'), (2, '2020-01-01');"
       "CREATE VIEW v AS SELECT i FROM t ORDER BY random();");
@@ -162,8 +162,8 @@ TEST_F(SqlTest, WhatIsNoFileIsRefused) {
               HasSubstr("is no regular file"));
 }
 
-// The number of its rows is never known, which only the reader of a training run, and the process,
-// can end.
+// The number of its rows is never known. Only the reader of a training run, or the end of the
+// process, can stop such a query.
 TEST_F(SqlTest, AnEndlessQueryEndsWithItsPass) {
   run("CREATE TABLE t (i INTEGER);");
   Dataset endless = read_sql(path(),
@@ -173,7 +173,7 @@ TEST_F(SqlTest, AnEndlessQueryEndsWithItsPass) {
   options.patience = std::chrono::milliseconds(500);
   EXPECT_THAT(message_of(ErrorKind::kTimeout, [&] { walk(endless, 1, options); }),
               HasSubstr("had to wait 500 ms"));
-  // And within a stage, whose rows a thread of its own reads.
+  // The same within a stage, whose rows a separate thread reads.
   EXPECT_THAT(message_of(ErrorKind::kTimeout, [&] { walk(endless.sort("id"), 1, options); }),
               HasSubstr("had to wait 500 ms"));
 }

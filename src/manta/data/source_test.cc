@@ -156,7 +156,7 @@ TEST(SourceTest, FailuresKeepTheirReason) {
   }
 }
 
-// The library says in words only whether it is damage.
+// Only the text of the library's error says whether the file is damaged.
 TEST(SourceTest, WhatIsNotSupportedMayBeTheReason) {
   ParquetFolder folder;
   auto path = folder.write("a.parquet", *table_of({"x"}), 10);
@@ -189,7 +189,7 @@ TEST(SourceTest, OnlyFilesAreRead) {
   EXPECT_THAT(refused("/dev/zero"), HasSubstr("is a device"));
   EXPECT_THAT(refused(folder.path()), HasSubstr("is a"));
 
-  // In a plan from elsewhere, too: there nobody looked at the file before.
+  // The same for a plan from elsewhere, whose file has not been opened before.
   auto json = read_parquet(folder.write("a.data", *table_of({"x"}), 10)).to_json();
   for (const auto& path : {fifo, socket, std::string("/dev/zero")}) {
     json["source"]["files"][0]["path"] = path;
@@ -227,7 +227,7 @@ TEST(SourceTest, LinksToFoldersAreFollowedButNotInCircles) {
     EXPECT_EQ(read_parquet(folder.path()).count(), 9) << circle;
     std::filesystem::remove(link);
   }
-  // Named twice by links, it is read twice, as two copies are.
+  // If links name a file twice, it is read twice, like two copies.
   std::filesystem::create_directory_symlink(elsewhere.path(), folder.file("year=2021"));
   EXPECT_EQ(read_parquet(folder.path()).count(), 16);
 }
@@ -271,7 +271,7 @@ TEST(SourceTest, ExtensionsAreReadInAnyCase) {
   EXPECT_EQ(read_csv(folder.path()).count(), 2);
 }
 
-TEST(SourceTest, AddressesThatNobodyUnderstandsAreRefused) {
+TEST(SourceTest, AddressesOfUnknownKindsAreRefused) {
   for (const char* path : {"s3://key:secret@bucket/a", "nosuch://b/c", "file:///tmp/a.parquet"}) {
     EXPECT_THAT(message_of(ErrorKind::kInvalidArgument, [&] { read_parquet(path); }),
                 HasSubstr("read_parquet: "));
@@ -343,7 +343,7 @@ TEST(SourceTest, AFileThatChangedSinceThePlanWasStoredIsSaid) {
   replace_by_other_rows(folder, "a.parquet");
   EXPECT_THAT(message_of(ErrorKind::kCorrupt, [&] { Dataset::from_json(json).to_table(); }),
               AllOf(HasSubstr(path), HasSubstr("has changed"), HasSubstr("its footer is another")));
-  // A plan of an older version knows the numbers of rows only.
+  // A plan of an older version knows only the numbers of rows.
   Json older = json;
   older["source"]["files"][0].erase("size");
   older["source"]["files"][0].erase("footer");

@@ -1,5 +1,5 @@
-// The readers of several hosts share the windows of a pass, and each worker sees what it sees on
-// one host. Hosts are threads here; tests/hosts_test.cc has them as such.
+// The readers of several hosts share the windows of a pass, and each worker sees the same rows as
+// on one host. Hosts are threads here; tests/hosts_test.cc uses real hosts.
 
 #include <gmock/gmock.h>
 #include <sys/socket.h>
@@ -35,12 +35,12 @@ std::shared_ptr<arrow::RecordBatch> third_of_rows(
 
 BatchPtr without_change(const BatchPtr& batch) { return batch; }
 
-// A reader of another node, as a test plays it.
+// A reader of another node, played by a test.
 class OtherReader {
  public:
   explicit OtherReader(std::unique_ptr<Transport> transport) : channel_(std::move(transport)) {}
 
-  // All at once.
+  // Sends all messages at once.
   template <class... Messages>
   void say(const Messages&... messages) {
     channel_.send([&](OutBuffer& out) { (encode_message<BetweenReaders>(out, messages), ...); });
@@ -59,7 +59,7 @@ class OtherReader {
       if (auto* found = std::get_if<Message>(&message)) return std::move(*found);
     }
   }
-  // Until the reader has dealt with what was said.
+  // Waits until the reader has handled the messages.
   void wait_until_heard() {
     say(Probe{++probes_, ""});
     while (hear<ProbeSeen>().number != probes_) {
@@ -72,7 +72,8 @@ class OtherReader {
   uint64_t probes_ = 0;
 };
 
-// The reader of the first node, with one worker, and those of the others, which a test plays.
+// The reader of the first node, with one worker, and the readers of the other nodes, played by the
+// test.
 struct FirstOfNodes {
   explicit FirstOfNodes(const Dataset& dataset, const FeedOptions& options = {}, int nodes = 2) {
     auto peers = make_peers(nodes, nodes);
@@ -108,7 +109,7 @@ class SplitFeedTest : public testing::Test {
                          folder_.write_rows("b.parquet", 700, 40, 1000),
                          folder_.write_rows("c.parquet", 740, 503, 64)});
   }
-  // Records of different lengths: how many rows a window has is known when it is decoded.
+  // Records of different lengths: the number of a window's rows is known when it is decoded.
   Dataset records() {
     std::ofstream file(folder_ / "a.csv", std::ios::binary);
     file << "id,text\n";
@@ -206,7 +207,7 @@ TEST_F(SplitFeedTest, APositionThatTheDataDoesNotHaveIsRefused) {
   EXPECT_THAT(error.what(), HasSubstr("window 2 has the rows before row 300 only"));
 }
 
-TEST_F(SplitFeedTest, BudgetsOfOneByteStandInNobodysWay) {
+TEST_F(SplitFeedTest, BudgetsOfOneByteBlockNoReader) {
   Dataset dataset = rows().window_shuffle({.rows = 200, .seed = 1});
   for (int64_t batch : {8, 100, 900}) {  // the last is more rows than some windows have
     Walk options{.options = {.global_batch_size = batch}};
@@ -353,7 +354,7 @@ TEST_F(SplitFeedTest, ALostHostIsAnErrorAndNoEndOfTheEpoch) {
   EXPECT_THAT(error.what(), HasSubstr("the data reader of host n1 has gone"));
 }
 
-// So that each hears of it before whoever ends because of it hangs up.
+// Each node must hear of the failure before a node that ends because of it closes its connections.
 TEST_F(SplitFeedTest, AFailureIsPassedOn) {
   for (bool has_begun : {false, true}) {
     SCOPED_TRACE(has_begun);
@@ -373,8 +374,8 @@ TEST_F(SplitFeedTest, AFailureIsPassedOn) {
   }
 }
 
-// What another reader must not say. Each is told to a reader that takes part in a pass, and has
-// decoded its first window.
+// Messages that another reader must not send. Each is sent to a reader that takes part in a pass,
+// and has decoded its first window.
 TEST_F(SplitFeedTest, NonsenseOfAnotherReaderIsRefused) {
   struct Case {
     BetweenReaders message;
@@ -409,8 +410,8 @@ TEST_F(SplitFeedTest, NonsenseOfAnotherReaderIsRefused) {
   }
 }
 
-// What a reader has received of an answer when a pass ends is no part of an answer in the next, and
-// what the other one still says about it is of no concern.
+// If a reader has received a part of an answer when a pass ends, that part does not belong to an
+// answer of the next pass. Later messages of the other reader about the old pass are ignored.
 TEST_F(SplitFeedTest, WhatComesAboutAPassThatIsOverIsDropped) {
   FirstOfNodes first(
       read_parquet(folder_.write_rows("even.parquet", 0, 1200, 100)).select_columns({"id"}));
@@ -462,13 +463,13 @@ TEST_F(SplitFeedTest, WhatComesAboutAPassThatIsOverIsDropped) {
   other.wait_until_heard();
 }
 
-// Answers that wait for the connection are not sent to one who has left meanwhile.
-TEST_F(SplitFeedTest, WhoHasLeftIsSentNoMoreRows) {
+// Answers that wait for the connection are not sent to a node that has left meanwhile.
+TEST_F(SplitFeedTest, ANodeThatHasLeftIsSentNoMoreRows) {
   FirstOfNodes first(read_parquet(folder_.write_rows("large.parquet", 0, 800'000, 400'000)));
   OtherReader& other = first.others[0];
   auto pass = DataShard(first.state).begin_pass({.global_batch_size = 200'000});
   EXPECT_EQ(other.hear<WindowRows>().window, 0);
-  // Each has more bytes than the socket takes.
+  // Each answer has more bytes than the socket takes.
   other.say(AskRows{0, 0, 0, 0, 100'000, 140'000, -1}, AskRows{0, 1, 0, 0, 140'000, 180'000, -1},
             AskRows{0, 2, 0, 0, 300'000, 340'000, -1}, LeavePass{0}, Probe{100, ""});
   std::vector<uint64_t> answered;
@@ -484,7 +485,7 @@ TEST_F(SplitFeedTest, WhoHasLeftIsSentNoMoreRows) {
   pass.reset();
 }
 
-// A reader that nobody asks for rows keeps what its budget allows, and one window.
+// If no one asks a reader for rows, it keeps what its budget allows, and one window.
 TEST_F(SplitFeedTest, ASlowHostLimitsWhatOthersDecode) {
   Dataset dataset = read_parquet(folder_.write_rows("even.parquet", 0, 4000, 100));
   // A window has about 2,500 bytes.
@@ -493,7 +494,7 @@ TEST_F(SplitFeedTest, ASlowHostLimitsWhatOthersDecode) {
   int counted = 0;
   Frame frame;
   for (bool is_quiet = false; !is_quiet;) {
-    // Quiet is only who has said something.
+    // Only a reader that has sent something counts as quiet.
     auto patience =
         counted < 2 ? std::chrono::milliseconds(50'000) : std::chrono::milliseconds(500);
     try {
@@ -569,7 +570,7 @@ TEST_F(SplitFeedTest, WhatIsDecodedOnceIsReadByEachHost) {
   }
 }
 
-// Whatever it finds out on this machine.
+// The result on this machine does not matter.
 TEST_F(SplitFeedTest, TheFirstHostMeasures) {
   std::vector<std::string> told;
   Walk options{.options = {.global_batch_size = 50}, .epochs = 2};

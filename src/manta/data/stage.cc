@@ -16,14 +16,14 @@
 namespace manta::data {
 namespace {
 
-constexpr int64_t kEnoughForDuckDb = 32 << 20;  // which reads them, mostly
+constexpr int64_t kEnoughForDuckDb = 32 << 20;  // mostly DuckDB reads them
 
-/// What a materialising operation gave, in memory or in a temporary file. It is never stored, and
-/// never leaves the process: a restored or resumed run makes the rows anew.
+/// The rows that a materialising operation gave, in memory or in a temporary file. This source is
+/// never stored, and never leaves the process: a restored or resumed run makes the rows anew.
 class MaterialisedSource final : public Source {
  public:
-  /// `schema`: of all columns, also of those that nobody needs and `rows` does not have; null if it
-  /// is known from the rows only.
+  /// `schema`: of all columns, including those that are not needed and that `rows` does not have;
+  /// null if only the rows show it.
   MaterialisedSource(std::string operation, SchemaPtr schema,
                      std::shared_ptr<const StoredRows> rows, int64_t rows_decoded)
       : operation_(std::move(operation)),
@@ -67,14 +67,14 @@ class MaterialisedSource final : public Source {
   std::vector<Fragment> fragments_;
 };
 
-// The operations before the one at `place`, and only the columns that it needs.
+// The plan of the operations before the one at `place`, with only the columns that this one needs.
 std::shared_ptr<const Plan> stage_before(const std::shared_ptr<const Plan>& plan, size_t place) {
   auto schemas = schemas_of(*plan);
   ColumnUse use = columns_used(*plan);
   auto head = std::make_shared<Plan>(*plan);
   head->operations.resize(place);
   head->part_of = plan;
-  // After a function whose columns nobody knows, later operations may name any of them.
+  // After a function whose columns are unknown, later operations may name any column.
   if (!schemas[place]) return head;
   ColumnNames needed = plan->operations[place]->columns_needed(use.live_after[place]);
   if (!needed) return head;
@@ -85,13 +85,14 @@ std::shared_ptr<const Plan> stage_before(const std::shared_ptr<const Plan>& plan
   return Dataset(std::move(head)).select_columns(columns).plan();
 }
 
-/// What an operation gave, and from how many rows of files; no rows if it was stopped.
+/// The rows that an operation gave, and the number of rows of files they were made from; no rows if
+/// it was stopped.
 struct Materialised {
   std::shared_ptr<const StoredRows> rows;
   int64_t rows_decoded = 0;
 };
 
-/// Runs the materialising operation of a plan at `place` on what the stages before it give.
+/// Runs the materialising operation of a plan at `place` on the rows of the stages before it.
 class Materialising {
  public:
   Materialising(const std::shared_ptr<const Plan>& plan, size_t place, int64_t epoch,
@@ -121,7 +122,7 @@ class Materialising {
  private:
   Materialised run_on(const std::shared_ptr<const Plan>& head, bool in_parts) const {
     Stream stream(head, {.epoch = epoch_}, read_ahead());
-    // Both are used by the operation's threads, too. Who has stopped once does not go on.
+    // The operation's threads use both, too. Once it has stopped, it does not go on.
     std::atomic<bool> stopped = false;
     auto is_stopping = [&] {
       if (!stopped && stopping_ && stopping_()) stopped = true;
@@ -149,7 +150,7 @@ class Materialising {
          .in_parts = in_parts,
          .work = options_.work},
         store);
-    if (is_stopping()) return {};  // what it gave is of some of the rows only
+    if (is_stopping()) return {};  // its result comes from only some of the rows
     auto rows = store.finish();
     if (options_.times) {
       auto& part = options_.times->of(operation_);
@@ -164,7 +165,7 @@ class Materialising {
     if (!options_.progress.empty()) some.progress = operation_.to_string();
     some.read_ahead = operation_.reads_ahead();
     some.consume = {};
-    some.by_window = false;  // of the windows behind the operation; it needs all rows
+    some.by_window = false;  // that is for windows after the operation, which needs all rows
     some.part = 0;
     some.parts = 1;
     some.enough_bytes = kEnoughForDuckDb;
@@ -207,7 +208,8 @@ std::shared_ptr<const Plan> last_stage(const std::shared_ptr<const Plan>& plan, 
                                                      std::move(made.rows), made.rows_decoded);
   rest->columns = source->schema()->field_names();
   rest->source = std::move(source);
-  if (!nothing_known) {  // else there is no row for them, and no column that they could ask for
+  if (!nothing_known) {  // otherwise there are no rows for them, and no columns that they could ask
+                         // for
     rest->operations.assign(plan->operations.begin() + static_cast<std::ptrdiff_t>(*place) + 1,
                             plan->operations.end());
   }

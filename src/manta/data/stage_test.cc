@@ -12,7 +12,7 @@
 namespace manta::data {
 namespace {
 
-// Which windows of the last stage are read is no matter of the stages before it.
+// The stages before the last do not depend on which of its windows are read.
 TEST(StageTest, WhatMaterialisesSeesAllWindows) {
   ParquetFolder folder;
   Dataset rows = read_parquet(folder.write_rows("a.parquet", 0, 1000, 100));
@@ -22,7 +22,7 @@ TEST(StageTest, WhatMaterialisesSeesAllWindows) {
   EXPECT_EQ(stored_rows(*last->source)->rows(), 1000);
 }
 
-TEST(StageTest, WhoeverDoesNotWantTheRowsAnyMoreNeedNotWaitForThem) {
+TEST(StageTest, ACallerThatNoLongerWantsTheRowsNeedNotWaitForThem) {
   ParquetFolder folder;
   Dataset sorted = read_parquet(folder.write_rows("a.parquet", 0, 1000, 100)).sort("id");
   std::atomic<int> asked = 0;

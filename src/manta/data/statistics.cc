@@ -53,7 +53,7 @@ void add_bounds(const Node& node, const std::set<std::string>& file_columns,
   }
 }
 
-// Whether a comparison is true of one value of the column.
+// Whether a comparison holds for one value of the column.
 bool holds(const ExpressionNode& comparison, ExpressionOp op, const std::string& column,
            const arrow::Scalar& value) {
   auto node = std::make_shared<ExpressionNode>(comparison);
@@ -86,8 +86,8 @@ bool none_holds(const Bound& bound, const arrow::Scalar& smallest, const arrow::
   return !at(node.op, wants_small ? smallest : largest);
 }
 
-// Whether the two can be the ends of what is in the column: not if one of them is NaN, or if they
-// were found in another order than the one in which we compare.
+// Whether the two can be the smallest and largest value of the column: not if one of them is NaN,
+// or if the writer used another order than our comparisons.
 bool in_order(const arrow::Scalar& smallest, const arrow::Scalar& largest) {
   auto first = check(arrow::MakeArrayFromScalar(smallest, 1), "reading statistics");
   auto second = check(arrow::MakeArrayFromScalar(largest, 1), "reading statistics");
@@ -136,7 +136,7 @@ bool excluded(const std::vector<Bound>& bounds, const parquet::FileMetaData& foo
       auto statistics = chunk->is_stats_set() ? chunk->statistics() : nullptr;
       if (statistics && excludes(bound, *statistics)) return true;
     } catch (const parquet::ParquetException&) {
-      continue;  // damaged ones: reading the rows will tell
+      continue;  // damaged statistics: reading the rows will find the error
     }
   }
   return false;

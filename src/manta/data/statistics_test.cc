@@ -1,4 +1,4 @@
-// Row groups are left out by their statistics: never one that has a row which the filter keeps.
+// Row groups are left out by their statistics, but never one with a row that the filter keeps.
 
 #include <gmock/gmock.h>
 #include <parquet/arrow/writer.h>
@@ -29,7 +29,7 @@ std::vector<std::optional<std::partial_ordering>> orders_with(const KnownColumn&
   return orders;
 }
 
-/// All columns that Parquet has, in one file of small row groups, each in an order of its own.
+/// All columns that Parquet has, in one file of small row groups, each in a different order.
 class StatisticsTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -104,8 +104,9 @@ TEST_F(StatisticsTest, NoRowGroupWithAMatchingRowIsLeftOut) {
         }
       }
     }
-    // Parquet has durations as plain integers, which are not compared with durations, and Arrow
-    // does not read statistics of half floats; all others must be good for something.
+    // Parquet stores durations as plain integers, which are not compared with durations, and Arrow
+    // does not read statistics of half floats. The statistics of all other types must rule out
+    // something.
     if (column.family != "duration" && type != "halffloat") {
       EXPECT_GT(left_out, 0) << type;
     }
@@ -167,7 +168,7 @@ TEST_P(FilterTest, KeepsTheSameRowsWithAndWithoutStatistics) {
       }
       auto condition = condition_of(col(column.name));
       std::vector<Dataset> filtered = {with.filter(condition)};
-      // What is compared where nothing is left out, compare_test.cc has for all of them.
+      // Comparisons where nothing is left out are tested, for all types, by compare_test.cc.
       if (number % 4 == 0) filtered.push_back(without.filter(condition));
       if (number % 8 == 0) {
         filtered.push_back(
@@ -188,7 +189,7 @@ std::string name_of(const testing::TestParamInfo<ExpressionOp>& each) {
 }
 INSTANTIATE_TEST_SUITE_P(With, FilterTest, testing::ValuesIn(kComparisons), name_of);
 
-// Statistics as other writers make them, which Arrow's does not.
+// Statistics that other writers make, but Arrow's writer does not.
 struct StatisticsCase {
   const char* what;
   parquet::schema::NodePtr node;

@@ -86,7 +86,7 @@ TEST(ProgressTest, IsShownOnATerminalIfItTakesLongerThanASecond) {
   }
   EXPECT_THAT(text, AllOf(HasSubstr("count: "), HasSubstr(" rows/s, ")));
   EXPECT_THAT(text, testing::Not(HasSubstr("reading rows")));
-  EXPECT_TRUE(text.ends_with("\r\033[K")) << text;  // gone in the end
+  EXPECT_TRUE(text.ends_with("\r\033[K")) << text;  // the line is removed in the end
 }
 
 TEST(ProgressTest, OfWhatReadsAllRowsByAnotherName) {
@@ -105,7 +105,7 @@ TEST(ProgressTest, OfWhatReadsAllRowsByAnotherName) {
   EXPECT_THAT(text, AllOf(HasSubstr("size_bytes: "), HasSubstr("to_arrow_stream: ")));
 }
 
-// Rows that never leave the threads that made them count as others do.
+// Rows that never leave the threads that made them are counted, too.
 TEST(ProgressTest, OfRowsThatAreConsumedWhereTheyAreMade) {
   ParquetFolder folder;
   std::string text;

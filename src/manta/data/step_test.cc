@@ -14,7 +14,8 @@ using testing::HasSubstr;
 
 constexpr const char* kName = "train";
 
-// From `position` to the end of an epoch of `total` rows, each told as soon as it can be.
+// The steps from `position` to the end of an epoch of `total` rows, each determined as soon as
+// possible.
 std::vector<Rows> steps_from(const StepRule& rule, int64_t position, int64_t total) {
   std::vector<Rows> steps;
   while (true) {
@@ -67,7 +68,7 @@ TEST(StepTest, AGlobalBatchMakesTheSameStepsForAnyNumberOfWorkers) {
             ASSERT_GE(slice.rows, 1);
             row += slice.rows;
           }
-          // Whoever goes on from here takes the rest of the same steps.
+          // A run that resumes here takes the rest of the same steps.
           std::vector<Rows> rest(steps.begin() + static_cast<std::ptrdiff_t>(i) + 1, steps.end());
           ASSERT_EQ(steps_from(rule, row, total), rest);
         }
@@ -94,8 +95,8 @@ TEST(StepTest, ABatchForEachWorkerLeavesNoRankWithASingleRow) {
   }
 }
 
-// A batch for each worker makes other steps with another number of workers; a rest that they
-// cannot share is an error, before any row of it is taken.
+// With `batch_size`, another number of workers means other steps. A rest that the workers cannot
+// share is an error, before any row of it is taken.
 TEST(StepTest, ARestThatIsTooShortForTheWorkersIsAnError) {
   for (int world = 1; world <= 16; ++world) {
     StepRule rule = make_step_rule(8, 0, false, world, kName);

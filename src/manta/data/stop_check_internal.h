@@ -4,9 +4,9 @@
 
 namespace manta::data {
 
-/// While one lives, code that this thread runs can ask whether its result is wanted still, however
-/// deep below it is: a source that has no end of its own to wait for, such as a query, asks now and
-/// then. Whoever begins threads for such work hands `current` on to them.
+/// While a StopCheck lives, code that this thread runs, at any depth, can ask whether its result is
+/// still wanted. Work without a bounded duration, such as a query, asks now and then. Code that
+/// starts threads for such work must hand `current` on to them.
 class StopCheck {
  public:
   explicit StopCheck(std::function<bool()> stopping);
@@ -14,9 +14,9 @@ class StopCheck {
   StopCheck(const StopCheck&) = delete;
   StopCheck& operator=(const StopCheck&) = delete;
 
-  /// Whether nobody wants what this thread works on; false if there is no check.
+  /// Whether the result of this thread's work is no longer wanted; false if there is no check.
   static bool stopping();
-  /// This thread's; empty if there is none. It is valid for as long as the check lives.
+  /// This thread's check; empty if there is none. It is valid for as long as the StopCheck lives.
   static std::function<bool()> current();
 
  private:

@@ -15,14 +15,14 @@ class StoredReader {
 
   /// As AllRows::next.
   BatchPtr next();
-  /// So many, or what is left.
+  /// The next `rows` rows, or fewer at the end.
   BatchPtr next(int64_t rows);
 
  private:
   const std::shared_ptr<const StoredRows> rows_;
   const std::vector<std::string> columns_;
   size_t next_fragment_ = 0;
-  Batches waiting_;  ///< Of the last fragment, in reverse order.
+  Batches waiting_;  ///< Batches of the last fragment, in reverse order.
 };
 
 }  // namespace manta::data

@@ -28,7 +28,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kBetweenUpdates{100};
 
-// Nobody wants what a thread makes any more.
+// Thrown when a thread's result is not wanted any more.
 struct Stopped : std::exception {};
 
 // A window that threads have begun, up to the moment when its last block is taken.
@@ -41,11 +41,11 @@ struct Window {
   int64_t guess = 0;  // of the bytes of all its blocks, until it is done
   int64_t made = 0, taken = 0;
 
-  // In the budget.
+  // How many bytes it counts in the budget.
   int64_t counted() const { return (done ? made : std::max(guess, made)) - taken; }
 };
 
-// Halves what has too many bytes, unless they are those of a few rows, or of something that all
+// Halves a batch with too many bytes, unless they belong to a few rows, or to something that all
 // rows share.
 template <class Take>
 void cut_by_bytes(std::shared_ptr<arrow::RecordBatch> block, int64_t bytes, int64_t most_bytes,
@@ -59,7 +59,8 @@ void cut_by_bytes(std::shared_ptr<arrow::RecordBatch> block, int64_t bytes, int6
   cut_by_bytes(std::move(second), second_bytes, most_bytes, take);
 }
 
-// By the types of what is read, or of what comes out if that is known and wider.
+// Guesses by the types of the columns that are read, or of those that come out if these are known
+// and wider.
 int64_t guess_row_bytes(const Pipeline& pipeline) {
   auto schema = pipeline.plan().source->schema();
   int64_t read = 0;
@@ -193,14 +194,15 @@ struct Stream::Impl {
     return too_many ? INT64_MAX / 4 : bytes;
   }
 
-  // The types say little of strings and lists, and nothing of what a function gives: windows that
-  // are begun later are taken to be as large as the largest one so far.
+  // Types say little about strings and lists, and nothing about the results of functions. So
+  // windows that are begun later count as large as the largest one so far.
   void learn_row_bytes(int64_t window, int64_t bytes) {
     int64_t rows = std::max<int64_t>(expected_rows(window), 1);
     row_bytes = std::max(row_bytes, (bytes + rows - 1) / rows);
   }
 
-  // The window whose turn it is always may, whatever it needs: else nothing would move again.
+  // The window whose turn it is may always begin, whatever it needs: otherwise nothing would move
+  // again.
   bool may_begin(int64_t window) const {
     if (!options.read_ahead) return waiting && window == next_to_give;
     if (window == next_to_give) return true;
@@ -219,7 +221,8 @@ struct Stream::Impl {
       if (stopping || next_to_read >= window_count()) return;
       int64_t index = next_to_read;
       next_to_read += options.parts;
-      Window& window = begun[index];  // stays: it is done before it goes
+      Window& window = begun[index];  // the reference stays valid: the window is done before it is
+                                      // removed
       window.guess = guess_bytes(index);
       bytes_held += window.counted();
       lock.unlock();
@@ -260,7 +263,8 @@ struct Stream::Impl {
     pipeline.run(fragments_of_window, start.epoch, index, rows_decoded, take);
   }
 
-  // In blocks of so many rows at most. `to_finish`: of rows of which Pipeline::finish makes others.
+  // Adds rows in blocks with a limited number of rows. `to_finish`: Pipeline::finish will make
+  // other rows of these.
   void add(Window& window, int64_t index, const std::shared_ptr<arrow::RecordBatch>& batch,
            int64_t most, bool to_finish) {
     if (options.consume) {
@@ -284,8 +288,8 @@ struct Stream::Impl {
     }
   }
 
-  // Waits until there is room for more, so that a window of many rows need not be there as a whole.
-  // The window whose turn it is always gives something.
+  // Waits until there is room for more, so that a large window need not be in memory as a whole.
+  // The window whose turn it is can always give something.
   void add_block(Window& window, int64_t index, std::shared_ptr<arrow::RecordBatch> block,
                  int64_t bytes, bool to_finish) {
     std::unique_lock lock(mutex);
@@ -297,7 +301,7 @@ struct Stream::Impl {
     window.made += bytes;
     bytes_made += bytes;
     bytes_held += window.counted();
-    if (options.by_window) return;  // whoever takes it needs all of it
+    if (options.by_window) return;  // the caller needs the whole window
     if (index == next_to_give && window.blocks.size() == 1) {
       changed.notify_all();
       if (on_ready) {
@@ -312,7 +316,7 @@ struct Stream::Impl {
     });
   }
 
-  // A block is cut so that this makes one batch of it.
+  // Blocks are cut so that this makes one batch from a block.
   void finish(StreamBlock& block) const {
     auto rows = std::move(block.batch);
     pipeline.finish(*rows, windows[static_cast<size_t>(block.window)],
@@ -320,7 +324,7 @@ struct Stream::Impl {
     block.bytes = bytes_of_batch(*block.batch);
   }
 
-  // So that `next_to_give` is a window with something to give, or one to wait for.
+  // Advances `next_to_give` to a window with something to give, or to one to wait for.
   void pass_over_empty() {
     if (options.by_window) return;
     for (auto found = begun.find(next_to_give);
@@ -397,7 +401,7 @@ struct Stream::Impl {
     auto begin = PassClock::now();
     waiting = true;
     changed.notify_all();
-    // Without a deadline: whoever reads has one, and ends with an error.
+    // No deadline here: the source that reads has one, and ends with an error.
     while (!is_ready()) {
       if (!progress) {
         changed.wait(lock);
@@ -416,7 +420,7 @@ struct Stream::Impl {
     return static_cast<double>(expected_given) / static_cast<double>(all_expected);
   }
 
-  // Whoever takes the blocks puts them together, by the first one's columns.
+  // Callers put the blocks together, by the first block's columns.
   void require_same_columns(const arrow::RecordBatch& batch, int64_t window) {
     if (!columns) {
       columns = batch.schema();
@@ -456,13 +460,13 @@ struct Stream::Impl {
   const StreamStart start;
   const StreamOptions options;
   const std::function<void()> on_ready;
-  // Of whoever made this, who owns it and has a reason to stop of his own.
+  // The check of the code that made this stream: its owner may have another reason to stop.
   const std::function<bool()> outer_stopping = StopCheck::current();
   const std::vector<Fragment>& fragments;
   const std::vector<std::vector<size_t>> windows;
   std::atomic<int64_t> rows_decoded = 0;
-  // Of the first block, and the window that it was of: for next() only; or, if the blocks are
-  // consumed, with the lock.
+  // The columns of the first block, and its window. Only for next(); if the blocks are consumed,
+  // guarded by the lock.
   std::shared_ptr<arrow::Schema> columns;
   int64_t columns_of = 0;
   std::optional<PassProgress> progress;  // for next() only
@@ -471,16 +475,16 @@ struct Stream::Impl {
   std::mutex mutex;  // of everything below
   std::condition_variable changed;
   std::map<int64_t, Window> begun;
-  int64_t row_bytes = 0;  // of a row that is expected, about
+  int64_t row_bytes = 0;  // about how many bytes a row is expected to have
   int64_t next_to_read = 0;
   int64_t next_to_give = 0;
   int64_t first_row = 0;
   int64_t window_first_row = 0;
   int64_t bytes_held = 0;                         // with those that windows are expected to have
-  int64_t bytes_made = 0;                         // of blocks that were not taken
+  int64_t bytes_made = 0;                         // of blocks that are not yet taken
   int64_t expected_given = 0;                     // rows, of the windows before next_to_give
-  int64_t consumed_rows = 0, consumed_bytes = 0;  // that `progress` has not been told of
-  bool waiting = false;                           // somebody, in next()
+  int64_t consumed_rows = 0, consumed_bytes = 0;  // not yet reported to `progress`
+  bool waiting = false;                           // whether a caller waits in next()
   std::atomic<bool> stopping = false;             // written with the lock
 
   std::vector<std::thread> threads;

@@ -45,7 +45,7 @@ Dataset several_files(ParquetFolder& folder) {
   return read_parquet(folder.path());
 }
 
-// What a user may do with batches: more rows, fewer rows, another column.
+// A user's function may make more rows, fewer rows, or another column.
 Batch twice_without_threes(const Batch& batch) {
   arrow::Int64Builder id, batch_rows;
   for (int64_t value : ints(*batch, "id")) {
@@ -125,7 +125,7 @@ TEST(StreamTest, AShuffleKeepsEveryRowOnceAndDependsOnSeedAndEpoch) {
   EXPECT_EQ(orders.size(), 7u);
 }
 
-// Runs that were stopped must be able to go on with the next release.
+// Stopped runs must be able to resume with the next release.
 TEST(StreamTest, TheOrderOfAShuffleNeverChanges) {
   ParquetFolder folder;
   auto dataset = read_parquet(folder.write_rows("a.parquet", 0, 12, 3));
@@ -305,7 +305,7 @@ TEST(StreamTest, ADamagedFileIsNamed) {
   EXPECT_THAT(message, HasSubstr(folder.file("d.parquet")));
 }
 
-TEST(StreamTest, ItStopsWhenNobodyWantsMore) {
+TEST(StreamTest, ItStopsWhenNoMoreRowsAreWanted) {
   ParquetFolder folder;
   auto dataset = several_files(folder);
   for (int i = 0; i < 20; ++i) {
@@ -338,7 +338,7 @@ TEST(StreamTest, ReadingStopsWhereThereIsEnough) {
   }
 }
 
-TEST(StreamTest, ThoseWhoReadMayConsume) {
+TEST(StreamTest, ReadingThreadsMayConsume) {
   ParquetFolder folder;
   auto files = several_files(folder);
   for (const auto& dataset :
@@ -363,7 +363,7 @@ TEST(StreamTest, ThoseWhoReadMayConsume) {
     failing.next();
     FAIL() << "it gave rows";
   } catch (const std::runtime_error& error) {
-    // That of the first rows, of those that were read.
+    // The error of the first rows among those that were read.
     EXPECT_EQ(std::string(error.what()), "500");
   }
 }
@@ -374,8 +374,8 @@ TEST(StreamTest, TheBudgetBoundsWhatAFunctionMakesOfFewColumns) {
                      .map_batches(widened);
   Stream stream(dataset.plan(), {}, {.threads = 8, .byte_budget = 5 * 100 * 800});
   for (int64_t taken = 1; auto block = stream.next(); ++taken) {
-    if (taken < 20 || taken % 10 != 0) continue;  // the first ones are begun before anybody knows
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // for whoever reads too much
+    if (taken < 20 || taken % 10 != 0) continue;                 // begun before their size is known
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // time to read too much
     EXPECT_LE(stream.rows_decoded(), (taken + 7) * 100);
   }
   EXPECT_EQ(stream.rows_decoded(), 10000);

@@ -13,7 +13,7 @@
 
 namespace manta::data {
 
-/// For tests: a folder that goes away, with files of any content in it.
+/// For tests: a temporary folder with files of any content in it.
 class TextFolder : public TemporaryFolder {
  public:
   /// Makes the folders of the name, too.

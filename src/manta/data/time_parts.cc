@@ -8,8 +8,8 @@
 namespace manta::data {
 namespace {
 
-// From begin to end without whole days. Both are cut to their times of day before they are brought
-// to the finer of their units, so that nothing can overflow.
+// The seconds from begin to end, without whole days. Both are cut to their times of day before they
+// are brought to the finer of their units, so that nothing can overflow.
 template <class Begin, class End>
 int32_t seconds_without_days(int64_t begin, int64_t end) {
   using Fine = std::conditional_t<(Begin::kOfSecond > End::kOfSecond), Begin, End>;
@@ -19,7 +19,7 @@ int32_t seconds_without_days(int64_t begin, int64_t end) {
                               Fine::kOfSecond);
 }
 
-// The same for one unit, with one division less.
+// The same if both have one unit, with one division less.
 template <class Both>
 int32_t seconds_without_days(int64_t begin, int64_t end) {
   int64_t difference = 0;

@@ -8,7 +8,7 @@ class RandomAccessFile;
 
 namespace manta::data {
 
-/// The same file; what reading takes is added to `file_nanoseconds` of the thread that reads.
+/// The same file; the time of each read is added to `file_nanoseconds` of the thread that reads.
 std::shared_ptr<arrow::io::RandomAccessFile> timed_file(
     std::shared_ptr<arrow::io::RandomAccessFile> file);
 

@@ -83,7 +83,7 @@ class ToySort final : public MaterialisingOperation {
   const bool lets_bounds_through_;
 };
 
-/// Gives the rows as they are, after a while: one at a time, or never.
+/// Gives the rows unchanged, after a while: one at a time, or never.
 class ToySlow final : public MaterialisingOperation {
  public:
   explicit ToySlow(std::chrono::milliseconds pause, bool hangs = false)
@@ -176,7 +176,7 @@ TEST_F(ToyMaterialisingTest, OperationsAfterItSeeItsRows) {
   EXPECT_EQ(ids(all.drop_columns({"key", "text"})), count_down(99, 0));
   EXPECT_EQ(all.drop_columns({"key", "text"}).columns(), (std::vector<std::string>{"id", "half"}));
   EXPECT_EQ(ids(all.drop_na()).size(), 86u);  // of 100, 14 have no half
-  // Twice, and after functions whose columns nobody knows.
+  // Sorts twice, and after functions whose columns are unknown.
   auto upwards = count_down(99, 0);
   std::reverse(upwards.begin(), upwards.end());
   EXPECT_EQ(ids(then(all, std::make_shared<ToySort>("id"))), upwards);
@@ -286,7 +286,7 @@ TEST_F(ToyMaterialisingTest, TwoWorkersTrainOnItAndGoOnInTheMiddle) {
   }
 }
 
-// The first row comes after longer than workers wait for a sign of the reader.
+// The first row takes longer than workers wait for a message of the reader.
 TEST_F(ToyMaterialisingTest, WorkersWaitForAsLongAsTheReaderIsAtWork) {
   using std::chrono::milliseconds;
   Walk options;
@@ -302,7 +302,7 @@ TEST_F(ToyMaterialisingTest, WorkersWaitForAsLongAsTheReaderIsAtWork) {
   };
   Dataset mapped = one_window.map_batches(+pause, {.batch_size = 1});
   EXPECT_EQ(all_of(walk(mapped, 2, options).steps).size(), 100u);
-  // One of groups, whose rows come together at the end.
+  // A function of groups, whose rows all come at the end.
   Dataset grouped = one_window.groupby("id").map_groups(pause);
   EXPECT_EQ(all_of(walk(grouped, 2, options).steps).size(), 100u);
 }
@@ -325,7 +325,7 @@ TEST_F(ToyMaterialisingTest, WhatGoesWrongReachesTheWorkers) {
   elsewhere.from = {0, 60, 50, 55};
   EXPECT_THAT(message_of(ErrorKind::kCorrupt, [&] { walk(sorted(rows()), 2, elsewhere); }),
               AllOf(HasSubstr("cannot go on at the position"), HasSubstr("no window 50")));
-  // Damage is not the position's fault, wherever a run goes on.
+  // Damage is not the position's fault, wherever a run resumes.
   Dataset damaged = sorted(rows());
   damaged.count();
   folder_.write_rows("a.parquet", 0, 3, 3);

@@ -1,4 +1,4 @@
-// An operation of another kind, in one file.
+// Another kind of operation, in one file.
 
 #include <arrow/api.h>
 #include <gmock/gmock.h>

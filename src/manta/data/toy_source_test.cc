@@ -1,5 +1,5 @@
-// A source of another kind, in one file: it does not know how many rows its fragments have, and
-// fails now and then.
+// Another kind of source, in one file: it does not know how many rows its fragments have, and fails
+// now and then.
 
 #include <arrow/api.h>
 #include <gmock/gmock.h>

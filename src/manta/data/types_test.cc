@@ -1,5 +1,5 @@
-// Columns of every Arrow type through everything that happens to rows: the values, and which of
-// them are null, must be those that Arrow itself gives for the whole table.
+// Passes columns of every Arrow type through everything that happens to rows. The values, and which
+// of them are null, must equal what Arrow itself gives for the whole table.
 
 #include <arrow/compute/api.h>
 #include <arrow/extension/uuid.h>
@@ -43,8 +43,8 @@ ArrayPtr decoded(const ArrayPtr& column) {
       ->column(0);
 }
 
-// Cycles through the given values, one of which is null; a few rows before and behind are cut off,
-// so that the column begins and ends inside of its buffers.
+// Cycles through the given values, one of which is null; a few rows at both ends are cut off, so
+// that the column begins and ends inside its buffers.
 ArrayPtr cycle(const TypePtr& type, const Json& values) {
   Json rows = Json::array();
   for (size_t i = 0; i < kTypeRows + 5; ++i) rows.push_back(values[(i * 3) % values.size()]);
@@ -177,7 +177,7 @@ std::shared_ptr<arrow::RecordBatch> hand_on(const std::shared_ptr<arrow::RecordB
   return batch;
 }
 
-// What a worker gets in training.
+// The rows that a worker gets in training.
 std::shared_ptr<arrow::Table> through_the_feed(const Dataset& dataset) {
   auto [mine, other] = socket_pair();
   auto client = std::make_shared<FeedClient>(std::move(mine), 0, 1, std::chrono::seconds(60));
@@ -191,7 +191,7 @@ std::shared_ptr<arrow::Table> through_the_feed(const Dataset& dataset) {
   try {
     DataShard shard(std::make_shared<ShardState>(client, "train", Position{}));
     for (const auto& batch : shard.iter_batches({.batch_size = 4})) batches.push_back(batch);
-    // They lie in the reader's memory, which is its own as long as somebody holds it.
+    // The rows lie in the reader's memory, which is not reused while a batch is held.
     for (auto& batch : batches)
       batch = check(batch->CopyTo(arrow::default_cpu_memory_manager()), "");
   } catch (...) {
@@ -272,8 +272,8 @@ std::optional<Expression> constant_for(const arrow::DataType& type) {
   }
 }
 
-// What functions give that choose among values: those of the type, or an error that names the
-// column; never other values.
+// Functions that choose among values give values of the type, or an error that names the column;
+// never other values.
 void walk_choices(const Dataset& dataset, const TypeCase& test, const std::string& where) {
   auto plain = plain_column(test.column);
   TypeCase bare = test;
@@ -312,7 +312,7 @@ void walk_choices(const Dataset& dataset, const TypeCase& test, const std::strin
               static_cast<int64_t>(holes.size()) + dataset.filter(col("x") == *constant).count())
         << what;
   }
-  TypeCase same = test;  // but for the dictionary, which has one value more
+  TypeCase same = test;  // except for the dictionary, which has one value more
   same.column = decoded(test.column);
   same.compare_decoded = true;
   for (const auto& options : {FillNaOptions{}, FillNaOptions{.columns = {"x"}}}) {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMostSuggestions = 3;
 constexpr size_t kMostListed = 20;
-constexpr size_t kLongestCompared = 200;  // the cost of a comparison is the square of it
+constexpr size_t kLongestCompared = 200;  // a comparison costs the square of the length
 
 std::string in_lower_case(const std::string& text) {
   std::string lower = text;
@@ -21,7 +21,7 @@ std::string in_lower_case(const std::string& text) {
   return lower;
 }
 
-// How many letters to insert, delete, replace or swap with the next one.
+// The number of letters to insert, delete, replace or swap with the next one.
 size_t edits_between(std::string_view a, std::string_view b) {
   std::vector<size_t> before_last, last(b.size() + 1), row(b.size() + 1);
   std::iota(last.begin(), last.end(), size_t{0});

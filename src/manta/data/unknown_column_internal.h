@@ -5,13 +5,13 @@
 
 namespace manta::data {
 
-/// What every error about a column that is not there says: "there is no column 'fair'; did you mean
-/// 'fare'? There are 'fare', 'tip'". At most three names that are like it, ignoring case, and at
-/// most 20 of those that there are.
+/// The text in every error about a missing column: "there is no column 'fair'; did you mean 'fare'?
+/// There are 'fare', 'tip'". It has at most three names that are similar, ignoring case, and at
+/// most 20 of the existing names.
 std::string no_such_column(const std::string& name, const std::vector<std::string>& there);
 
-/// The names that a misspelt one may have meant, nearest first, at most three: the same but for
-/// case, a third of its letters changed, or one inside the other.
+/// At most three existing names that a misspelt name may have meant, nearest first: names that
+/// differ only in case, in a third of their letters, or of which one contains the other.
 std::vector<std::string> near_matches(const std::string& name,
                                       const std::vector<std::string>& there);
 

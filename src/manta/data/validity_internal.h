@@ -9,8 +9,8 @@ class Buffer;
 
 namespace manta::data {
 
-/// The bitmap, without an offset, of the rows that are null in neither column; null if that is all
-/// of them. For columns that have a bitmap if they have nulls (no union, dictionary and the like).
+/// The bitmap, without an offset, of the rows that are null in neither column; nullptr if no row is
+/// null. For columns that have a bitmap if they have nulls (no union, dictionary and the like).
 std::shared_ptr<arrow::Buffer> valid_in_both(const arrow::Array& a, const arrow::Array& b);
 
 }  // namespace manta::data

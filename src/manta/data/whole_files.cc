@@ -19,7 +19,7 @@ std::string WholeFiles::why_not_stored() const { return data::why_not_stored(pat
 std::shared_ptr<arrow::io::RandomAccessFile> WholeFiles::open(size_t index) const {
   const FoundFile& file = files_[index];
   DataFile opened = open_data_file(kind_, file.path);
-  // A listing of S3, and the headers of a file, know the time to the second only.
+  // A listing of S3, and the headers of a file, have the time only to the second.
   auto modified = file.modified;
   if (is_remote(file.path)) modified = std::chrono::floor<std::chrono::seconds>(modified);
   if (opened.stamp.size == file.size && opened.stamp.modified == modified) return opened.file;

@@ -6,10 +6,10 @@
 
 namespace manta::data {
 
-/// Signs that a pass gets on, before it gives rows: counted wherever a bounded part of the work is
-/// done (rows of a file are decoded, a function has returned, DuckDB has run a task, a part of
-/// the rows is sorted, rows are stored). Whoever waits for the pass tells work that takes long from
-/// a hang by whether it grows. Any thread may use it.
+/// A count that shows that a pass makes progress, before it gives rows. It grows wherever a bounded
+/// part of the work is done (rows of a file are decoded, a function has returned, DuckDB has run a
+/// task, a part of the rows is sorted, rows are stored). While it grows, the pass is slow, but does
+/// not hang. Any thread may use it.
 class WorkCount {
  public:
   void add() { ++done_; }
@@ -20,7 +20,7 @@ class WorkCount {
 };
 using WorkCountPtr = std::shared_ptr<WorkCount>;
 
-/// Null: nobody counts.
+/// Null: does nothing.
 inline void count_work(const WorkCountPtr& work) {
   if (work) work->add();
 }

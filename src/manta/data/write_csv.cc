@@ -17,7 +17,7 @@ namespace data {
 namespace {
 
 constexpr const char* kAsCsv = "as CSV";
-// What values that are not in quotes may consist of: numbers, booleans, dates, times.
+// Characters of values that are not in quotes: numbers, booleans, dates, times.
 constexpr std::string_view kOfValues = "+-.: ";
 constexpr std::string_view kNeedQuotes = "\"\r\n";
 
@@ -42,7 +42,7 @@ void check_options(const WriteCsvOptions& options) {
   }
 }
 
-// Of types that Arrow's writer knows.
+// The batch with types that Arrow's writer knows.
 std::shared_ptr<arrow::RecordBatch> plain_batch(const arrow::RecordBatch& batch) {
   arrow::FieldVector fields;
   arrow::ArrayVector columns;

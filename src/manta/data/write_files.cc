@@ -13,7 +13,7 @@
 namespace manta::data {
 namespace {
 
-// In names, so that files are in the order of their rows when they are sorted.
+// Digits in names, so that sorted files are in the order of their rows.
 constexpr size_t kDigits = 5;
 
 /// One call of write_files.
@@ -74,7 +74,7 @@ class FilesInProgress {
     }
   }
 
-  // The files that whoever reads the folder would read, too.
+  // Finds the files that a reader of the folder would read, too.
   void find_existing() {
     naming_writer([&] { existing_ = folder_->existing(files_.extensions); });
     for (const auto& name : existing_) {
@@ -88,7 +88,7 @@ class FilesInProgress {
                       extension(), " already, first '", existing_[0],
                       "'; choose another folder, or set .overwrite to have them replaced"));
     }
-    // Other names than those that are there, which may be what is being read.
+    // The new names must differ from those of existing files, which may be read at the moment.
     std::random_device random;
     prefix_ = str("part-", std::hex, random(), "-");
   }
@@ -118,14 +118,14 @@ class FilesInProgress {
   void end_file() {
     writing([&] { writer_->finish(); });
     writer_.reset();
-    // Once the old files are gone, there is nothing else.
+    // The new files must be on the disk: once the old files are gone, there is nothing else.
     writing([&] { file_->publish(!existing_.empty()); });
     written_.push_back(std::move(name_));
     file_.reset();
     rows_in_file_ = 0;
   }
 
-  // That files are written with: the first of those that readers know.
+  // The extension of new files: the first that readers know.
   std::string extension() const {
     std::string_view all = files_.extensions;
     return std::string(all.substr(0, all.find(' ')));

@@ -18,7 +18,7 @@ class FileWriter {
  public:
   virtual ~FileWriter() = default;
   virtual void write(const std::shared_ptr<arrow::RecordBatch>& batch) = 0;
-  /// What comes last. Does not close the stream.
+  /// Writes the end of the file. Does not close the stream.
   virtual void finish() = 0;
 };
 using MakeWriter = std::function<std::unique_ptr<FileWriter>(
@@ -27,16 +27,18 @@ using MakeWriter = std::function<std::unique_ptr<FileWriter>(
 struct FilesToWrite {
   std::string folder;
   const char* writer = "";  ///< How messages begin: "write_parquet".
-  /// That readers of the folder know: ".json .jsonl". Files are written with the first.
+  /// The extensions that readers of the folder know: ".json .jsonl". Files are written with the
+  /// first.
   const char* extensions = "";
   int64_t rows_per_file = 0;
   bool overwrite = false;
-  /// As many as have names that sort as their rows do.
+  /// Up to this number, the names of the files sort in the order of their rows.
   int64_t most_files = 100'000;
 };
 
-/// All rows of the data set to new files in the folder, in order; returns how many rows. Each file
-/// appears with all its content. If it fails, the files that it has written are removed.
+/// Writes all rows of the data set to new files in the folder, in order; returns the number of
+/// rows. Each file appears with all its content. If it fails, the files that it has written are
+/// removed.
 int64_t write_files(const Dataset& dataset, const FilesToWrite& files, const MakeWriter& make);
 
 }  // namespace manta::data

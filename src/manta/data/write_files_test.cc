@@ -129,7 +129,7 @@ TEST(WriteFilesTest, ExistingFilesAreReplacedOnlyIfAsked) {
   EXPECT_THAT(error.what(), AllOf(HasSubstr("10 files *.parquet"), HasSubstr(".overwrite")));
   EXPECT_EQ(dataset.write_csv(out), 100) << "other files are not in its way";
 
-  // Also if they are what it reads.
+  // Also if it reads the files that it replaces.
   Dataset same = read_parquet(out).filter(col("id") < 5);
   EXPECT_EQ(same.write_parquet(out, {.overwrite = true}), 5);
   EXPECT_THAT(ints(*read_parquet(out).to_table(), "id"), ElementsAre(0, 1, 2, 3, 4));
@@ -157,7 +157,7 @@ TEST(WriteFilesTest, AnOldFileThatCannotBeRemovedIsAnError) {
   ParquetFolder folder;
   Dataset dataset = hundred_rows(folder);
   dataset.write_csv(folder / "out");
-  // As another program may: a folder that is not empty takes the place of the old file.
+  // As another program may do: puts a folder that is not empty in the place of the old file.
   Dataset meddling = dataset.map_batches(put_a_folder_there, folder / "out/part-00000.csv");
   EXPECT_THAT(
       message_of(ErrorKind::kIo, [&] { meddling.write_csv(folder / "out", {.overwrite = true}); }),

@@ -51,7 +51,7 @@ void append_number(T value, std::string& out) {
   char text[64];
   auto end = std::to_chars(text, text + sizeof text, value).ptr;
   out.append(text, end);
-  // A number without a point would be read as an integer.
+  // A number without a decimal point would be read as an integer.
   if constexpr (std::is_floating_point_v<T>) {
     if (std::string_view(text, static_cast<size_t>(end - text)).find_first_of(".e") ==
         std::string_view::npos) {
@@ -249,7 +249,7 @@ class JsonColumn {
   const std::string name_;
   const bool nan_as_null_;
   std::shared_ptr<arrow::Array> array_;
-  bool decimal_ = false;                 // as texts that are numbers
+  bool decimal_ = false;                 // as numbers in quotes
   std::vector<std::string> names_ = {};  // of a struct, in quotes
   std::vector<JsonColumn> children_ = {};
 };
@@ -259,7 +259,7 @@ class JsonWriter final : public FileWriter {
   JsonWriter(std::shared_ptr<arrow::io::OutputStream> to,
              const std::shared_ptr<arrow::Schema>& schema, const WriteJsonOptions& options)
       : to_(std::move(to)), options_(options) {
-    lines(*check(arrow::RecordBatch::MakeEmpty(schema), kAsJson));  // refuses what it cannot write
+    lines(*check(arrow::RecordBatch::MakeEmpty(schema), kAsJson));  // refuses unsupported types
   }
   void write(const std::shared_ptr<arrow::RecordBatch>& batch) override {
     auto text = lines(*batch);

@@ -44,7 +44,7 @@ TEST(WriteJsonTest, WhatIsWrittenIsReadAgain) {
   EXPECT_EQ(text_of(folder / "none/part-00000.jsonl"), "");
 }
 
-// With .column_types, what is written comes back as it was.
+// With .column_types, written values come back unchanged.
 TEST(WriteJsonTest, EveryTypeThatHasANameIsReadAgainAlsoFromCsv) {
   struct {
     const char* type;
@@ -96,7 +96,7 @@ TEST(WriteJsonTest, EveryTypeThatHasANameIsReadAgainAlsoFromCsv) {
     EXPECT_TRUE(records.to_table()->Equals(*table)) << records.to_table()->ToString();
     EXPECT_TRUE(Dataset::from_json(records.to_json()).to_table()->Equals(*table));
   }
-  // What does not fit is not rounded.
+  // A value that does not fit is not rounded.
   const std::pair<const char*, const char*> bad[] = {
       {"decimal128(5, 2)", "1.505"}, {"decimal128(5, 2)", "1000"}, {"float16", "70000"},
       {"decimal256(50, 1)", "0.25"}, {"duration[s]", "1.5"},       {"time32[ms]", "0.5"}};

@@ -22,8 +22,8 @@ namespace {
 constexpr const char* kAsNumpy = "as .npy";
 constexpr size_t kCopyBytes = 1 << 20;
 
-/// The number of rows stands before them, and is known after them: meanwhile they are in a file
-/// without a name.
+/// The number of rows is written before the rows, but is known only after them: meanwhile the rows
+/// are in a file without a name.
 class NumpyWriter final : public FileWriter {
  public:
   NumpyWriter(std::shared_ptr<arrow::io::OutputStream> to,

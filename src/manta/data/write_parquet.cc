@@ -12,7 +12,7 @@ namespace manta {
 namespace data {
 namespace {
 
-// So many rows are decoded together, and shuffled together at least.
+// This many rows are decoded together; a shuffle's window has at least as many.
 constexpr int64_t kRowGroupRows = 128 << 10;
 
 parquet::Compression::type compression_named(const std::string& name) {

@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kHugePage = 2 << 20;
 constexpr int64_t kLeastMapped = 2 * kHugePage;
 
-// Whether the kernel gives such pages to who asks for them.
+// Whether the kernel gives large pages on request.
 bool has_huge_pages() {
   std::string modes;
   std::ifstream file("/sys/kernel/mm/transparent_hugepage/enabled");
@@ -25,7 +25,7 @@ bool has_huge_pages() {
          modes.find("[madvise]") != std::string::npos;
 }
 
-/// Memory of its own, which the kernel has zeroed.
+/// Memory mapped for this buffer alone, which the kernel has zeroed.
 class MappedZeros final : public arrow::MutableBuffer {
  public:
   static std::shared_ptr<arrow::Buffer> make(int64_t bytes, const char* doing) {
@@ -57,7 +57,7 @@ class MappedZeros final : public arrow::MutableBuffer {
 std::shared_ptr<arrow::Buffer> zeroed_buffer(int64_t bytes, const char* doing) {
   static const bool kHugePages = has_huge_pages();
   if (kHugePages && bytes >= kLeastMapped) return MappedZeros::make(bytes, doing);
-  // Memory that the pool has from batches before takes a fifth of the time that new pages take.
+  // Memory that the pool kept from earlier batches takes a fifth of the time of new pages.
   std::shared_ptr<arrow::Buffer> buffer = check(arrow::AllocateBuffer(bytes), doing);
   if (bytes > 0) std::memset(buffer->mutable_data(), 0, static_cast<size_t>(bytes));
   return buffer;

@@ -9,9 +9,9 @@ class Buffer;
 
 namespace manta::data {
 
-/// Memory of zeros that may be written. From 4 MiB on in pages of 2 MiB, where the kernel has them:
-/// new ones take a fraction of the time of pages of 4 KiB, and so does access in no order. Throws
-/// Error(kResources) if there is not enough; `doing` says what for.
+/// Memory of zeros that may be written. From 4 MiB on it uses pages of 2 MiB, if the kernel has
+/// them: compared with pages of 4 KiB, new pages and random access take a fraction of the time.
+/// Throws Error(kResources) if there is not enough memory; `doing` says for which purpose.
 std::shared_ptr<arrow::Buffer> zeroed_buffer(int64_t bytes, const char* doing);
 
 }  // namespace manta::data

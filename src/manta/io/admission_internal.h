@@ -12,25 +12,26 @@
 
 namespace manta {
 
-/// How many strangers a listener deals with, and how long: connections whose first frame has not
-/// been taken.
+/// How many strangers a listener serves, and for how long. A stranger is a connection whose first
+/// frame has not been taken.
 struct AdmissionLimits {
-  size_t max_strangers = 64;                  ///< Of all sources together.
-  size_t max_per_source = 16;                 ///< Of one source (the address of a host).
-  size_t max_waiting = 256;                   ///< Accepted, and waiting for one of those places.
-  std::chrono::milliseconds stay{10'000};     ///< Of one stranger, from its place to its frame.
-  std::chrono::milliseconds patience{2'000};  ///< Of the queue, when it is full.
-  std::chrono::milliseconds penalty{10'000};  ///< For a source that has kept it full so long.
+  size_t max_strangers = 64;                  ///< Strangers of all sources together.
+  size_t max_per_source = 16;                 ///< Strangers of one source (the address of a host).
+  size_t max_waiting = 256;                   ///< Accepted connections that wait for a place.
+  std::chrono::milliseconds stay{10'000};     ///< How long one stranger may hold its place without
+                                              ///< a frame.
+  std::chrono::milliseconds patience{2'000};  ///< How long the queue may stay full.
+  std::chrono::milliseconds penalty{10'000};  ///< How long a source that kept it full may not wait.
 };
 
-/// Decides which connections a listener deals with, without I/O.
+/// Decides which connections a listener serves. Does no I/O.
 ///
-/// Peers that are expected may come in hundreds at once, also from one address: each needs a place
-/// for a few milliseconds, so they wait for one, in order. A source that holds its places without
-/// getting anywhere keeps nobody else out: it has a quarter of the places, and once the queue has
-/// been full for `patience`, the source with most of it loses its part, and may not wait for
-/// `penalty`: what it opens beyond its places is closed at once. (An expected peer behind the same
-/// address then has to connect again.)
+/// Expected peers may come in hundreds at once, even from one address. Each needs a place for a few
+/// milliseconds, so they wait for one, in order. A source that holds its places without progress
+/// does not keep other sources out: it gets at most a quarter of the places. Once the queue has
+/// been full for `patience`, the source with most of the waiting connections loses them, and for
+/// the time of `penalty` its connections may not wait: those beyond its places are closed at once.
+/// (An expected peer behind the same address then has to connect again.)
 class Admission {
  public:
   using Id = uint64_t;
@@ -45,11 +46,11 @@ class Admission {
                                    : strangers_ < limits_.max_strangers;
   }
   Verdict arrive(Id id, const std::string& source, Clock::time_point now);
-  /// An admitted connection is a stranger no longer, or is closed.
+  /// Call it when an admitted connection is no longer a stranger, or is closed.
   void leave(const std::string& source);
-  /// A waiting connection that is admitted now, if there is a place for one.
+  /// Admits a waiting connection, if there is a place for one.
   std::optional<Id> next();
-  /// Those that lose their place in a queue that is full.
+  /// The waiting connections to close because the queue has been full for too long.
   std::vector<Id> shed(Clock::time_point now);
   /// When `shed` should be called next, while the queue is full.
   std::optional<Clock::time_point> shed_at() const;
@@ -65,7 +66,7 @@ class Admission {
 
   const AdmissionLimits limits_;
   size_t strangers_ = 0;
-  std::map<std::string, size_t> admitted_;  // of each source that has some
+  std::map<std::string, size_t> admitted_;  // strangers of each source that has any
   std::deque<Waiting> waiting_;
   std::map<std::string, Clock::time_point> penalised_;  // until when
 };

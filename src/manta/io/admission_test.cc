@@ -30,7 +30,7 @@ TEST_F(AdmissionTest, ASourceHasItsPartOfThePlaces) {
   EXPECT_EQ(admission_.next(), std::nullopt);
 }
 
-TEST_F(AdmissionTest, WhoWaitsComesInOrderWhereItsSourceHasAPlace) {
+TEST_F(AdmissionTest, WaitingPeersComeInOrderIfTheirSourceHasAPlace) {
   arrive("a", 2);
   arrive("b", 2);
   arrive("a");  // 5
@@ -43,14 +43,14 @@ TEST_F(AdmissionTest, WhoWaitsComesInOrderWhereItsSourceHasAPlace) {
   EXPECT_EQ(admission_.next(), std::nullopt);
 }
 
-TEST_F(AdmissionTest, NobodyOvertakesAPeerOfItsOwnSource) {
+TEST_F(AdmissionTest, NoPeerOvertakesAnotherOfItsSource) {
   arrive("a", 3);
   admission_.leave("a");
   EXPECT_EQ(arrive("a"), Verdict::kWait);
   EXPECT_EQ(admission_.next(), 3u);
 }
 
-TEST_F(AdmissionTest, AFullQueueAcceptsNobodyUntilItsPatienceEnds) {
+TEST_F(AdmissionTest, AFullQueueAcceptsNoPeerUntilItsPatienceEnds) {
   arrive("a", 4);
   EXPECT_TRUE(admission_.may_accept());
   arrive("a");
@@ -70,12 +70,12 @@ TEST_F(AdmissionTest, ASourceThatLostItsPartMayNotWaitForAWhile) {
   EXPECT_EQ(arrive("a"), Verdict::kRefuse);
   EXPECT_EQ(arrive("b"), Verdict::kAdmit);
   admission_.leave("a");
-  EXPECT_EQ(arrive("a"), Verdict::kAdmit);  // a place of its own is free
+  EXPECT_EQ(arrive("a"), Verdict::kAdmit);  // one of its places is free
   now_ += 10s;
   EXPECT_EQ(arrive("a"), Verdict::kWait);
 }
 
-TEST_F(AdmissionTest, WhoHasMostOfTheQueueLosesIt) {
+TEST_F(AdmissionTest, TheSourceWithMostOfTheQueueLosesItsPlaces) {
   arrive("a", 2);
   arrive("b", 2);
   arrive("c");     // 5

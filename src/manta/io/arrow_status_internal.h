@@ -9,17 +9,18 @@
 namespace manta {
 
 /// Throws a failed Arrow status as an Error of the matching kind. `doing` says what was attempted,
-/// on what.
+/// and on which object.
 [[noreturn]] void throw_status(const arrow::Status& status, std::string_view doing);
 
-/// The same if it has failed. Costs nothing to speak of otherwise: it is called for each value.
+/// Throws if the status is a failure. Otherwise it costs next to nothing: it is called for each
+/// value.
 inline void check(const arrow::Status& status, std::string_view doing) {
   if (!status.ok()) [[unlikely]] {
     throw_status(status, doing);
   }
 }
 
-/// Its message, with what the operating system said if it failed there.
+/// The status's message, with the operating system's error if there was one.
 std::string status_text(const arrow::Status& status);
 
 template <class T>

@@ -45,7 +45,7 @@ TEST(ArrowStatusTest, FailuresBecomeErrorsOfTheFittingKind) {
   }
 }
 
-TEST(ArrowStatusTest, WhoHasNoMemoryIsToldTheLimits) {
+TEST(ArrowStatusTest, OutOfMemoryNamesTheLimits) {
   try {
     check(Status::OutOfMemory("malloc of size 7 failed"), "sorting rows");
     ADD_FAILURE() << "threw nothing";

@@ -75,7 +75,7 @@ void AsyncChannel::flush_and_close() {
 
 void AsyncChannel::wait_readable() {
   waiting_readable_ = true;
-  if (transport_->has_more()) {  // the socket would not tell
+  if (transport_->has_more()) {  // poll(2) does not see it
     loop_.post([self = shared_from_this()] {
       if (self->socket_.is_open()) self->on_readable();
     });
@@ -125,7 +125,7 @@ void AsyncChannel::drain() {
 bool AsyncChannel::hand_out() {
   Frame frame;
   while (socket_.is_open() && (!paused_ || draining_) && decoder_.next(&frame)) {
-    auto handler = on_frame_;  // may be replaced or dropped by what it does
+    auto handler = on_frame_;  // the handler may replace or drop on_frame_
     handler(frame);
   }
   return socket_.is_open();
@@ -136,7 +136,7 @@ bool AsyncChannel::read_frames(int max_reads) {
   auto self = shared_from_this();  // a handler may drop the last other reference
   try {
     drained_ = false;
-    if (!hand_out()) return false;  // what a pause has left
+    if (!hand_out()) return false;  // frames that a pause has left
     for (int i = 0; i < max_reads && (!paused_ || draining_); ++i) {
       IoStatus status = decoder_.receive(*transport_, Blocking::kNo);
       if (status == IoStatus::kClosed) {
@@ -149,7 +149,7 @@ bool AsyncChannel::read_frames(int max_reads) {
       }
       if (!hand_out()) return false;
     }
-  } catch (const std::exception& error) {  // whatever it was: this peer's message brought it on
+  } catch (const std::exception& error) {  // of any kind: this peer's message caused it
     fail(error.what());
     return false;
   }
@@ -163,15 +163,14 @@ void AsyncChannel::flush() {
     IoStatus status = out_.flush(*transport_);
     if (status == IoStatus::kDone) tell_sent();
     if (status == IoStatus::kClosed)
-      broken_ = true;  // the reading side reports it, after what the
-                       // peer still said
+      broken_ = true;  // the reading side reports it, after the peer's last frames
     if (status == IoStatus::kWouldBlock) wait_writable();
   } catch (const Error& error) {
     fail(error.what());
   }
 }
 
-// Not from here: whoever flushes may be in the middle of something.
+// Does not call it from here: the thread that flushes may be in the middle of something.
 void AsyncChannel::tell_sent() {
   if (!when_sent_) return;
   loop_.post([self = shared_from_this(), then = std::exchange(when_sent_, nullptr)] {

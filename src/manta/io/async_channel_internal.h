@@ -12,8 +12,8 @@
 
 namespace manta {
 
-/// A framed connection of an event loop. All calls and all callbacks come with its mutex
-/// held. What is sent during one turn of the loop leaves in one system call.
+/// A framed connection of an event loop. All calls and all callbacks are made with the loop's mutex
+/// held. Everything sent during one turn of the loop leaves in one system call.
 class AsyncChannel : public std::enable_shared_from_this<AsyncChannel> {
  public:
   using OnFrame = std::function<void(Frame&)>;
@@ -33,20 +33,20 @@ class AsyncChannel : public std::enable_shared_from_this<AsyncChannel> {
   OutBuffer& out();
   /// The same, for a caller that calls `flush` itself when it has filled it.
   OutBuffer& out_to_flush() { return out_; }
-  /// Writes what is pending now, for a peer that waits for it, as far as the socket takes it. The
-  /// rest follows from the loop's thread. Never waits.
+  /// Writes now as much of the pending bytes as the socket takes, for a peer that waits for them.
+  /// The loop's thread sends the rest. Never waits.
   void flush();
-  /// Calls `then` once, from the loop, when everything that is pending has been given to the
-  /// socket: how whoever sends much knows when to go on. Not if the connection closes before. A
-  /// second call replaces the first.
+  /// Calls `then` once, from the loop, when the socket has taken everything that is pending: a
+  /// sender of much data learns from it when to go on. `then` is not called if the connection
+  /// closes before. A second call replaces the first.
   void when_sent(std::function<void()> then);
   /// The peer takes nothing any more: what was not flushed will never reach it.
   bool broken() const { return broken_ || !socket_.is_open(); }
-  /// From here on it hands out no frame, not even one that it has received, and reads nothing, so
-  /// that the peer has to wait; until `resume`.
+  /// Until `resume`, the channel hands out no frame, not even one that it has received, and reads
+  /// nothing, so that the peer has to wait.
   void pause() { paused_ = true; }
   void resume();
-  /// Handles at once everything that has arrived, also if it is paused. For a peer that is known to
+  /// Handles at once everything that has arrived, even while paused. For a peer that is known to
   /// have ended.
   void drain();
   /// Drops the connection; no callback comes after it.
@@ -54,8 +54,9 @@ class AsyncChannel : public std::enable_shared_from_this<AsyncChannel> {
   /// Writes what is pending, as far as the socket takes it, then closes.
   void flush_and_close();
   void trust() { decoder_.trust(); }
-  /// Gives the connection to a thread that goes on without frames (see `bulk_internal.h`), and is
-  /// closed without a callback. Throws Error(kCorrupt) if the peer has already said more.
+  /// Gives the connection to a thread that goes on without frames (see `bulk_internal.h`), and
+  /// closes the channel without a callback. Throws Error(kCorrupt) if the peer has already sent
+  /// more.
   std::unique_ptr<Transport> take_transport();
   /// The other end, as Transport::peer, also once it is closed.
   const std::string& peer() const { return peer_; }

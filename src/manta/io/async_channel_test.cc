@@ -59,7 +59,7 @@ class AsyncChannelTest : public testing::TestWithParam<TransportKind> {
     if (why.wait_for(10s) != std::future_status::ready) return "(not closed)";
     return why.get();
   }
-  // Once all that was posted before has been done.
+  // Returns when everything posted before has been done.
   void settle() {
     std::promise<void> done;
     loop_.post([&] { done.set_value(); });
@@ -139,7 +139,7 @@ TEST_P(AsyncChannelTest, GarbageIsToldOnceWithTheReason) {
                                                                        : "wrong magic number"));
   settle();
   EXPECT_EQ(closed_, 1);
-  // And the peer is let go: it sees the end, or the alert before it.
+  // The peer is disconnected: it sees the end, or the alert before it.
   try {
     Frame frame;
     EXPECT_FALSE(peer_->receive(&frame, Deadline::after(10s)));
@@ -221,7 +221,7 @@ TEST_P(AsyncChannelTest, APausedChannelHandsOutNothingUntilItGoesOn) {
   settle();
   settle();
   EXPECT_EQ(frames, 10);
-  peer_.reset();  // seen after what it has said
+  peer_.reset();  // seen after its frames
   {
     std::lock_guard lock(loop_.mutex);
     async_->resume();
@@ -247,7 +247,7 @@ TEST_P(AsyncChannelTest, APausedChannelCanBeDrained) {
   EXPECT_EQ(frames, 100);
 }
 
-TEST_P(AsyncChannelTest, WhoSendsMuchIsToldWhenItHasBeenSent) {
+TEST_P(AsyncChannelTest, ASenderOfMuchDataIsToldWhenItHasBeenSent) {
   start([](Frame&) {});
   std::atomic<int> sent = 0;
   constexpr int kFrames = 30;
@@ -257,7 +257,7 @@ TEST_P(AsyncChannelTest, WhoSendsMuchIsToldWhenItHasBeenSent) {
     async_->when_sent([&] { ++sent; });
   }
   settle();
-  EXPECT_EQ(sent, 0);  // more than the socket takes while nobody reads
+  EXPECT_EQ(sent, 0);  // more than the socket takes unread
   Frame frame;
   for (int i = 0; i < kFrames; ++i) ASSERT_TRUE(peer_->receive(&frame, Deadline::after(30s)));
   EXPECT_TRUE(eventually([&] { return sent == 1; }));
@@ -320,7 +320,7 @@ TEST_P(AsyncChannelTest, AThreadGoesOnWithTheConnection) {
   EXPECT_EQ(closed_, 0);
 }
 
-TEST_P(AsyncChannelTest, WhoSaysMoreThanOneFrameKeepsItsChannel) {
+TEST_P(AsyncChannelTest, APeerThatSendsSeveralFramesKeepsItsChannel) {
   start([&](Frame&) { async_->take_transport(); });
   ASSERT_TRUE(peer_->send([](OutBuffer& out) {
     out.push(1, "send me the rest");

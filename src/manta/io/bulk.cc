@@ -64,7 +64,7 @@ std::shared_ptr<SharedMemory> receive_bulk(Transport& from, size_t size,
   Checksum checksum;
   std::deque<UniqueFd> none;
   size_t done = 0;
-  // Fills so many bytes of the buffer.
+  // Fills the first `wanted` bytes of the buffer.
   auto receive = [&](size_t wanted) {
     for (size_t held = 0; held < wanted;) {
       auto [status, moved] = from.read({buffer.data() + held, wanted - held}, none, Blocking::kNo);

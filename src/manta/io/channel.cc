@@ -19,7 +19,7 @@ constexpr std::chrono::seconds kSendDeadline{60};
 constexpr size_t kMaxSocketName = 80;
 
 // The system takes no more than 107 characters. So a socket is named by a descriptor of its folder,
-// whose path may be as long as it likes.
+// whose path may be of any length.
 class UnixAddress {
  public:
   UnixAddress(const std::string& path, const std::string& what) {
@@ -65,7 +65,7 @@ Channel::Channel(UniqueFd socket, size_t max_body)
 
 bool Channel::wait_readable(Deadline deadline) {
   if (transport_->has_more()) return true;
-  // What a read has left to send is sent by the next one.
+  // The next read sends the bytes that a read has left to send.
   short events = static_cast<short>(transport_->has_unsent() ? POLLIN | POLLOUT : POLLIN);
   return poll_until(fd(), events, deadline);
 }

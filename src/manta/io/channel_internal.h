@@ -26,7 +26,7 @@ class Channel {
   /// The next frame; false if the peer has closed. Throws Error(kTimeout) once the deadline has
   /// passed, Error(kCorrupt) on malformed bytes. One thread at a time.
   bool receive(Frame* frame, Deadline deadline);
-  /// Likewise, but takes only a frame that is already there: kWouldBlock if there is none.
+  /// Like receive, but takes only a frame that is already there: kWouldBlock if there is none.
   IoStatus try_receive(Frame* frame);
   /// Waits until `try_receive` may have something. False once the deadline has passed.
   bool wait_readable(Deadline deadline);
@@ -36,9 +36,9 @@ class Channel {
   /// Lets `fill` add frames, and writes them before it returns. False if the peer has closed. A
   /// peer that takes nothing for 60 s counts as closed.
   bool send(const std::function<void(OutBuffer&)>& fill);
-  /// Likewise, but never waits: false, and nothing is added, if another thread is sending or the
-  /// peer has not taken what was sent before. What the socket does not take of the frames is sent
-  /// by the next call of either.
+  /// Like send, but never waits. If another thread is sending, or the peer has not taken what was
+  /// sent before, it returns false and adds nothing. The next call of `send` or `try_send` sends
+  /// what the socket does not take now.
   bool try_send(const std::function<void(OutBuffer&)>& fill);
 
  private:

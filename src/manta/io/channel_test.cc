@@ -42,7 +42,7 @@ TEST_F(ChannelTest, ASilentPeerTimesOut) {
   EXPECT_EQ(channel.try_receive(&frame), IoStatus::kWouldBlock);
 }
 
-// What the socket takes of a frame is sent, and the rest by whoever sends next.
+// The part of a frame that the socket takes is sent at once; the next send sends the rest.
 TEST_F(ChannelTest, ATryToSendDoesNotWait) {
   auto [left, right] = socket_pair();
   Channel channel(std::move(left)), peer(std::move(right));
@@ -134,7 +134,7 @@ TEST_F(ChannelTest, ThreadsThatSendAtOnceDoNotMixFrames) {
   for (auto& thread : threads) thread.join();
 }
 
-TEST_F(ChannelTest, ConnectsToWhoListens) {
+TEST_F(ChannelTest, ConnectsToAListener) {
   UniqueFd server = listen_unix(path("socket"));
   Channel client(connect_unix(path("socket")));
   Channel accepted(UniqueFd(::accept4(server.get(), nullptr, nullptr, SOCK_CLOEXEC)));

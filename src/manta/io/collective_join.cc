@@ -21,8 +21,7 @@ CollectiveMember::CollectiveMember(UniqueFd region, int rank, int size,
                 str("rank ", rank, " of a group of ", size, ": there must be 1 to ",
                     kMaxCollectiveRanks, " ranks, counted from 0"));
   }
-  // A rank that spins where there are fewer cores than ranks keeps the one it waits for from
-  // running.
+  // With fewer cores than ranks, a rank that spins keeps the rank it waits for from running.
   cpu_set_t allowed;
   bool known = ::sched_getaffinity(0, sizeof(allowed), &allowed) == 0;
   may_spin_ = (known ? CPU_COUNT(&allowed) : ::sysconf(_SC_NPROCESSORS_ONLN)) >= size;
@@ -48,8 +47,8 @@ CollectiveMember::CollectiveMember(UniqueFd region, int rank, int size,
   for (int peer = 0; peer < size_; ++peer) {
     if (peer != rank_) watch(peer);
   }
-  // Once everybody watches everybody, a further sign of life proves that the process watched is the
-  // one that announced itself, and not another that inherited its number.
+  // Once every rank watches every other, one more sign of life proves that the process watched is
+  // the one that announced itself, and not a later process with the same id.
   enter(JoinPhase::kWatching, deadline);
   enter(JoinPhase::kReady, deadline);
 }

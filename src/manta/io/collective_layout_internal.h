@@ -7,8 +7,8 @@
 #include "manta/io/collective_region_internal.h"
 #include "manta/io/reduce_internal.h"
 
-// What lies in the shared memory of a group: a RegionHeader, one RankHeader per rank, then two
-// slots per rank, from the next page on. Every rank writes only its own header and slots, and the
+// The layout of a group's shared memory: a RegionHeader, one RankHeader per rank, then two slots
+// per rank, from the next page on. Every rank writes only its own header and slots, and the group's
 // first failure.
 
 namespace manta {
@@ -28,12 +28,12 @@ enum class CollectiveKind : uint8_t {
   kAlltoall,
 };
 
-/// What a rank calls. All ranks must publish the same one.
+/// A call of a rank. All ranks must publish the same call.
 struct CollectiveCall {
-  uint64_t bytes = 0;     ///< Of one rank's part.
-  uint32_t sequence = 0;  ///< How many calls were before it in this group, modulo 2^32.
-  int32_t step = -1;      ///< That what is exchanged is of; -1: of none, or it is not known.
-  int16_t root = -1;      ///< -1 where there is none.
+  uint64_t bytes = 0;     ///< Bytes of one rank's part.
+  uint32_t sequence = 0;  ///< The number of calls before it in this group, modulo 2^32.
+  int32_t step = -1;      ///< The training step it belongs to; -1: none, or unknown.
+  int16_t root = -1;      ///< -1 if the call has none.
   CollectiveKind kind = CollectiveKind::kBarrier;
   ElementType type = ElementType::kOther;
   ReduceKind reduce = ReduceKind::kSum;
@@ -54,12 +54,12 @@ struct alignas(64) RegionHeader {
 enum class JoinPhase : uint32_t { kAbsent, kClaimed, kAnnounced, kWatching, kReady, kLeft };
 
 struct RankHeader {
-  /// Steps that the rank has published, modulo 2^32. Others sleep on it. It shares a cache line
-  /// with the calls, so that one transfer brings both.
+  /// Steps that the rank has published, modulo 2^32. Other ranks sleep on it. It shares a cache
+  /// line with the calls, so that one transfer brings both.
   alignas(64) std::atomic<uint32_t> published;
-  std::atomic<int32_t> cpu;  ///< On which it last published: a hint.
-  CollectiveCall calls[2];   ///< By the parity of the step that began them.
-  /// How many sleep on `published`: without any, publishing makes no system call.
+  std::atomic<int32_t> cpu;  ///< The core on which the rank last published: a hint.
+  CollectiveCall calls[2];   ///< Indexed by the parity of the step that began the call.
+  /// The number of ranks that sleep on `published`. While it is 0, publishing makes no system call.
   alignas(64) std::atomic<uint32_t> sleepers;
   std::atomic<JoinPhase> phase;
   int32_t pid;

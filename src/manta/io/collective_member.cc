@@ -12,13 +12,14 @@ namespace manta {
 namespace {
 
 constexpr int kYields = 20;
-// How long a rank spins before it sleeps, where its waits are usually long, and where they are not.
+// How long a rank spins before it sleeps: the first where its waits are usually long, the second
+// where they are not.
 constexpr std::chrono::microseconds kLeastSpin{50};
 constexpr std::chrono::microseconds kMostSpin{1000};
-// From then on it gives way between two looks: more processes than processors may be at work here,
-// e.g. the ranks of another group, or those of another host in a test.
+// After this time it yields the processor between two looks: there may be more processes at work
+// than processors, e.g. the ranks of another group, or those of another host in a test.
 constexpr std::chrono::microseconds kSpinAlone{5};
-// If giving way takes so long, others need the processor for work of their own.
+// If a yield takes this long, other processes need the processor for their work.
 constexpr std::chrono::microseconds kOthersRan{250};
 
 inline void pause_cpu() {
@@ -90,8 +91,8 @@ void CollectiveMember::publish(const CollectiveCall* call) {
   if (call) own.calls[step_ % 2] = *call;
   own.cpu.store(::sched_getcpu(), std::memory_order_relaxed);
   ++step_;
-  // Sequentially consistent, as the increment in sleep(): either the sleeper sees this step, or
-  // this sees the sleeper.
+  // Sequentially consistent, like the increment in sleep(): either the sleeper sees this step, or
+  // this thread sees the sleeper.
   own.published.store(step_);
   if (own.sleepers.load() != 0) futex_wake(own.published);
 }
@@ -128,9 +129,9 @@ void CollectiveMember::wait_for(int peer, uint32_t steps, const CollectiveCall& 
   }
 }
 
-// To fall asleep and be woken costs more than most waits for ranks that take the same short steps:
-// sleepers lost up to a third of them. Where waits are long, a core that spins is only taken from
-// others.
+// Falling asleep and being woken costs more than most waits for ranks that take the same short
+// steps: with sleep, up to a third of the steps were lost. Where waits are long, spinning only
+// takes a core from other threads.
 std::chrono::nanoseconds CollectiveMember::spin_time() const {
   return usual_wait_ < kMostSpin ? kMostSpin : kLeastSpin;
 }
@@ -143,7 +144,7 @@ bool CollectiveMember::spin(int rank, uint32_t steps) {
     }
     return false;
   }
-  // To spin on the core that the other rank needs is in vain.
+  // Spinning on the core that the other rank needs is pointless.
   bool same_core = header(rank).cpu.load(std::memory_order_relaxed) == ::sched_getcpu();
   if (same_core && !leave_core(steps)) return false;
   auto begin = Clock::now();
@@ -191,8 +192,9 @@ void CollectiveMember::check_peers(const CollectiveCall& call, uint32_t steps) {
   for (int peer = 0; peer < size_; ++peer) {
     if (header(peer).phase.load() == JoinPhase::kLeft) left = peer;
   }
-  // A rank that ends or leaves after its last call has seen everybody publish, and so does this one
-  // now. Hence the order: first who is gone, then who has published, then what others failed of.
+  // If a rank ends or leaves after its last call, all ranks have published, and this rank sees that
+  // now. Hence the order: first who is gone, then who has published, then whether the group has
+  // failed.
   if (all_published(steps)) return;
   throw_if_failed();
   if (dead) {
@@ -257,7 +259,7 @@ void CollectiveMember::fail(ErrorKind kind, const std::string& message) {
 void CollectiveMember::throw_if_failed() {
   if (failure_) throw *failure_;
   if (region_->failed.load(std::memory_order_acquire) == FailureState::kNone) return;
-  // Whoever writes the message takes microseconds, unless it is killed at this very moment.
+  // The rank that writes the message takes microseconds, unless it is killed at this very moment.
   auto deadline = Deadline::after(kSlice);
   while (region_->failed.load() != FailureState::kWritten && !deadline.passed()) ::sched_yield();
   if (region_->failed.load() == FailureState::kWritten) {

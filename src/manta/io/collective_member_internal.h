@@ -30,9 +30,9 @@ std::string in_seconds(std::chrono::nanoseconds time);
 /// One process's seat in a group: it joins, publishes steps, waits for the others, and learns of
 /// their death. Not thread-safe.
 ///
-/// A step is a barrier: fill the own slot, publish, wait until everybody has published. There are
-/// two slots, used in turn. Whoever publishes step k has finished reading the slots of step k-1, so
-/// after the wait of step k the slot of step k-1 is free to be filled for step k+1.
+/// A step is a barrier: fill the own slot, publish, wait until every rank has published. There are
+/// two slots, used in turn. A rank that publishes step k has finished reading the slots of step
+/// k-1. So after the wait of step k, the slot of step k-1 may be filled for step k+1.
 class CollectiveMember {
  public:
   /// Takes the seat and waits for all others. A second and a third announcement make sure that the
@@ -53,13 +53,13 @@ class CollectiveMember {
     return slots_ + (2 * static_cast<size_t>(rank) + step % 2) * kCollectiveSlotBytes;
   }
 
-  /// Publishes the current step, with what was called if it is the call's first.
+  /// Publishes the current step. `call` is set if this is the call's first step.
   void publish(const CollectiveCall* call);
-  /// Waits until every rank has published the step that this one has published last. Errors name
+  /// Waits until every rank has published the step that this rank published last. Errors name
   /// `call`.
   void wait(const CollectiveCall& call, const Deadline& deadline);
-  /// Throws unless every rank published the same call at this step, about the same step of the
-  /// training. The error is the same on all.
+  /// Throws unless every rank published the same call at this step, for the same training step. The
+  /// error is the same on all.
   void check_calls(uint32_t step);
 
   /// Makes the group fail everywhere, with this cause unless there is one already.
@@ -69,7 +69,8 @@ class CollectiveMember {
 
  private:
   RankHeader& header(int rank) const { return headers_[rank]; }
-  /// How long a rank sleeps before it looks after the others: how late a death may be noticed.
+  /// How long a rank sleeps before it checks on the others: a death is noticed after at most this
+  /// time.
   static constexpr std::chrono::milliseconds kSlice{5};
 
   bool has_published(int rank, uint32_t steps) const;

@@ -8,8 +8,8 @@
 namespace manta {
 namespace {
 
-/// Up to here every rank reduces everything, in one step. Above, each reduces its share, and a
-/// second step spreads the results.
+/// Up to this size every rank reduces everything, in one step. Above it, each rank reduces its
+/// share, and a second step spreads the results.
 constexpr size_t kWholeBytes = 64 * 1024;
 
 size_t divide_up(size_t a, size_t b) { return (a + b - 1) / b; }
@@ -59,7 +59,7 @@ uint64_t Collectives::calls() const {
 
 /// One call: at least one step, so that every call is compared with those of the others. Before
 /// step i is published, fill(i, step) puts this rank's data into its slot; it may still read the
-/// slots of the step before. After all have published, read(i, step) takes what others wrote.
+/// slots of the step before. After all have published, read(i, step) takes what the others wrote.
 template <class Fill, class Read>
 void Collectives::run(CollectiveCall call, size_t steps, Timeout timeout, Fill fill, Read read) {
   std::lock_guard lock(mutex_);
@@ -331,7 +331,7 @@ void Collectives::alltoall(std::span<const std::span<std::byte>> outputs,
   std::lock_guard lock(mutex_);
   CollectiveCall call{.kind = CollectiveKind::kAlltoall, .type = type};
 
-  // Everybody tells everybody what it sends and what it expects.
+  // Each rank tells every other what it sends and what it expects.
   struct Sizes {
     uint64_t sent;
     uint64_t expected;
@@ -385,7 +385,7 @@ void Collectives::abort(const std::string& why) {
        str("rank ", rank(), " of a group of ", size(), " ranks ended it: ", why));
 }
 
-// Without the lock: the call that is to be ended may hold it.
+// Takes no lock: the call that is to be ended may hold it.
 void Collectives::fail(ErrorKind kind, const std::string& why) { member_.fail(kind, why); }
 
 }  // namespace manta

@@ -16,12 +16,12 @@ namespace manta {
 
 /// How a group behaves.
 struct GroupOptions {
-  /// How long a rank waits for the others, when the group forms and in every call. A rank that is
-  /// dead is noticed at once, so this is for those that are stopped or do something else.
+  /// How long a rank waits for the others, when the group forms and in every call. A dead rank is
+  /// noticed at once, so the timeout is for ranks that are stopped or busy with something else.
   std::chrono::nanoseconds timeout = std::chrono::seconds(60);
-  /// Is told of every call. Must outlive the group, as the next.
+  /// Is told of every call. It must outlive the group, and so must `steps`.
   WaitWatch* watch = nullptr;
-  /// Says which step a call is of, for the ranks to compare. Default: `watch`.
+  /// Says to which step a call belongs, for the ranks to compare. Default: `watch`.
   const WaitWatch* steps = nullptr;
 };
 
@@ -43,7 +43,8 @@ struct Elements {
 /// Every call throws Error: kInvalidArgument, on all ranks, if they called different things;
 /// kWorkerLost, within milliseconds, if a rank's process ended or left; kTimeout if one did not
 /// arrive. Each names the ranks. After a failure every later call on every rank throws the same.
-/// Thread-safe, one call at a time. A `timeout` that is given replaces the group's for that call.
+/// Thread-safe, one call at a time. A `timeout` argument replaces the group's timeout for that
+/// call.
 class Collectives {
  public:
   using Timeout = std::optional<std::chrono::nanoseconds>;
@@ -53,37 +54,37 @@ class Collectives {
 
   int rank() const { return member_.rank(); }
   int size() const { return member_.size(); }
-  /// How many calls there were.
+  /// The number of calls so far.
   uint64_t calls() const;
 
   void barrier(Timeout timeout = {});
-  /// In place: the root's data to all.
+  /// In place: copies the root's data to all ranks.
   void broadcast(void* data, const Elements& elements, int root, Timeout timeout = {});
   /// In place. Throws Error(kInvalidArgument) at once where find_reduce has no function.
   void allreduce(void* data, const Elements& elements, ReduceKind kind, Timeout timeout = {});
   /// In place on the root; the others keep their data.
   void reduce(void* data, const Elements& elements, ReduceKind kind, int root,
               Timeout timeout = {});
-  /// Rank r's input to outputs[r] of every rank; an input may be its own output.
+  /// Copies rank r's input to outputs[r] of every rank; a rank's input may be its own output.
   void allgather(std::span<void* const> outputs, const void* input, const Elements& elements,
                  Timeout timeout = {});
   /// The same, to the root only; the others pass no outputs.
   void gather(std::span<void* const> outputs, const void* input, const Elements& elements, int root,
               Timeout timeout = {});
-  /// The root's inputs[r] to rank r; the others pass no inputs.
+  /// Sends the root's inputs[r] to rank r; the other ranks pass no inputs.
   void scatter(void* output, std::span<const void* const> inputs, const Elements& elements,
                int root, Timeout timeout = {});
-  /// All ranks' inputs[r], reduced, to rank r. `elements` is one output.
+  /// Reduces all ranks' inputs[r] and gives the result to rank r. `elements` describes one output.
   void reduce_scatter(void* output, std::span<const void* const> inputs, const Elements& elements,
                       ReduceKind kind, Timeout timeout = {});
-  /// inputs[r] to rank r, where it arrives as outputs[this rank]. Sizes may differ, but what is
-  /// sent must be what is expected.
+  /// Sends inputs[r] to rank r, where it arrives as outputs[this rank]. Sizes may differ, but each
+  /// must be the size that the receiver expects.
   void alltoall(std::span<const std::span<std::byte>> outputs,
                 std::span<const std::span<const std::byte>> inputs, ElementType type,
                 Timeout timeout = {});
 
-  /// Makes the group fail on every rank, now: with Error(kCancelled), or with what is known to be
-  /// the cause.
+  /// Makes the group fail on every rank, now: with Error(kCancelled), or with the cause if it is
+  /// known.
   void abort(const std::string& why);
   void fail(ErrorKind kind, const std::string& why);
 

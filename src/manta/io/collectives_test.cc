@@ -1,5 +1,5 @@
-// What ranks hear when they have parted. Ranks are threads here; torch/collectives_test.cc runs
-// every operation between processes.
+// The errors that ranks get when they no longer make the same calls. Ranks are threads here;
+// torch/collectives_test.cc runs every operation between processes.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 using testing::AllOf;
 using testing::HasSubstr;
 
-// Runs `body` as each of two ranks; what each threw, or "".
+// Runs `body` as each of two ranks, and returns what each threw, or "".
 std::vector<std::string> run_ranks(const std::function<void(Collectives&, WaitWatch&)>& body) {
   UniqueFd region = create_shm_region(2);
   std::vector<std::string> outcomes(2);
@@ -69,7 +69,7 @@ TEST(CollectivesTest, AStepThatIsNotKnownFitsAny) {
   EXPECT_EQ(outcomes, std::vector<std::string>(2));
 }
 
-TEST(CollectivesTest, WhoWaitsIsSeenToWait) {
+TEST(CollectivesTest, AWaitingRankIsSeenToWait) {
   std::atomic<WaitWatch*> waiting{nullptr};
   std::string seen;
   auto outcomes = run_ranks([&](Collectives& group, WaitWatch& watch) {

@@ -27,8 +27,8 @@ bool move_to_core(const cpu_set_t& cores) {
   cpu_set_t allowed, all, now;
   if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return false;
   if (::sched_setaffinity(0, sizeof(cores), &cores) != 0) return false;
-  // What a thread asks for outlasts what its cpuset allows now: it asks for all cores, unless that
-  // gives it more than it had.
+  // Linux remembers the cores that a thread asks for, even those that its cpuset does not allow
+  // now. So the thread asks for all cores, unless that gives it more than it had.
   std::memset(&all, 0xff, sizeof(all));
   bool free = ::sched_setaffinity(0, sizeof(all), &all) == 0 &&
               ::sched_getaffinity(0, sizeof(now), &now) == 0 && CPU_EQUAL(&now, &allowed);

@@ -28,7 +28,8 @@ std::vector<int> allowed() {
   return numbers(set);
 }
 
-// The steps of the group at which a rank waits for one on its core; at which of them it leaves.
+// Each case: the steps of the group at which a rank waits for a rank on its core, then the steps at
+// which it leaves.
 TEST(CoreChoiceTest, ARankLeavesAtTheSecondStepInARow) {
   struct Case {
     std::vector<uint32_t> waits, leaves;
@@ -80,7 +81,7 @@ TEST(CoreChoiceTest, AThreadMovesAndMayStillRunWhereItMight) {
   EXPECT_FALSE(move_to_core(cores({})));
   EXPECT_EQ(allowed(), before);
 
-  // As somebody has asked with taskset.
+  // As a user may ask with taskset.
   cpu_set_t last = cores({before.back()});
   ASSERT_EQ(::sched_setaffinity(0, sizeof(last), &last), 0);
   EXPECT_TRUE(move_to_core(cores({before.front()})));

@@ -6,8 +6,9 @@ bool EagerReceiver::receive(Frame* frame) {
   auto begin = Clock::now();
   IoStatus status = channel_.try_receive(frame);
   auto arrived = [&] { return (status = channel_.try_receive(frame)) != IoStatus::kWouldBlock; };
-  // Not in recvmsg(2): whoever waits there on a Unix socket is also woken, for nothing, when the
-  // peer reads what this side has sent, and the peer pays for it before it does anything else.
+  // Does not wait in recvmsg(2): there, a thread that waits on a Unix socket is also woken, for
+  // nothing, when the peer reads what this side has sent, and the peer pays for that before it does
+  // anything else.
   if (status == IoStatus::kWouldBlock && !wait_.look(arrived)) {
     do {
       channel_.wait_readable(Deadline::never());

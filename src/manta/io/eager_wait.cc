@@ -6,7 +6,7 @@
 
 namespace manta {
 
-// With one processor, whoever looks keeps the other from what it waits for.
+// With one processor, a thread that looks keeps the thread it waits for from running.
 EagerWait::EagerWait(std::chrono::microseconds least)
     : may_look_(std::thread::hardware_concurrency() > 1), least_(least) {}
 

@@ -12,17 +12,17 @@
 namespace manta {
 
 /// How a thread waits for something that often comes within microseconds: it looks for a while
-/// before it sleeps. To fall asleep and to be woken costs both sides 25 to 50 us on a virtual
-/// machine, more than most of these waits. A thread that looks takes a processor from others, so it
-/// must be likely not to be in vain: it looks only where its waits were short, gives way between
-/// two looks, and does not look for a while once somebody else has needed the processor. A
-/// thread that usually waits long costs nothing while it does. Not thread-safe.
+/// before it sleeps. Falling asleep and being woken costs both sides 25 to 50 us on a virtual
+/// machine, more than most of these waits. A thread that looks takes a processor from others, so
+/// looking must be likely to succeed: the thread looks only where its waits were short, yields the
+/// processor between two looks, and stops looking for a while once another thread has needed the
+/// processor. A thread whose waits are usually long costs nothing while it waits. Not thread-safe.
 class EagerWait {
  public:
-  /// `least`: how long it looks where its waits are usually long.
+  /// `least`: how long it looks even where its waits are usually long.
   explicit EagerWait(std::chrono::microseconds least = std::chrono::microseconds(0));
 
-  /// Calls `look` until it returns true. False: it has not, and the caller should sleep.
+  /// Calls `look` until it returns true. False if it has not; then the caller should sleep.
   template <class Look>
   bool look(const Look& look) {
     const auto most = most_now();
@@ -30,7 +30,7 @@ class EagerWait {
     if (begin < sleeps_until_) return false;
     ++looks_;
     for (auto now = begin; now - begin < most;) {
-      ::sched_yield();  // to whoever needs this processor, maybe the one that is waited for
+      ::sched_yield();  // another thread may need this processor, perhaps the one waited for
       bool found = look();
       auto before = std::exchange(now, Clock::now());
       bool others_ran = now - before >= kOthersRan;
@@ -43,16 +43,16 @@ class EagerWait {
   void add(std::chrono::nanoseconds wait);
   bool is_short() const { return usual_ < kMostSpin; }
 
-  /// Longer waits than that are slept through, apart from the first of them.
+  /// In waits longer than this the thread sleeps, except in the first of them.
   static constexpr std::chrono::microseconds kMostSpin{500};
-  /// If giving way takes so long, others need the processor, not only the peer and its peers.
-  /// Whoever looks uses up its share of it, and would wait for its turn when the frame comes;
-  /// whoever sleeps is let in at once.
+  /// If a yield takes this long, other threads need the processor, not only the peer and its peers.
+  /// A thread that looks uses up its share of the processor, and would have to wait for its turn
+  /// when the frame comes; a thread that sleeps runs at once.
   static constexpr std::chrono::microseconds kOthersRan{250};
-  /// So long it does not look then. Each time it gives way to somebody who has work to do costs it
-  /// a share of the processor's time, and so some milliseconds of waiting. Where it finds others at
-  /// work again within kFewLooks, there is more to do than processors for it, and it rests twice as
-  /// long; somebody who runs now and then is no reason to.
+  /// For this long it does not look then. Each yield to a thread that has work to do costs it some
+  /// milliseconds of waiting. If it finds others at work again within kFewLooks, there are fewer
+  /// processors than threads with work, and it rests twice as long. A thread that runs only now and
+  /// then does not lengthen the rest.
   static constexpr std::chrono::milliseconds kLeastRest{10};
   static constexpr std::chrono::milliseconds kMostRest{1280};
   static constexpr int kFewLooks = 100;

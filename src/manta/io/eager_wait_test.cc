@@ -35,7 +35,7 @@ TEST(EagerWait, DoesNotLookWhereWaitsAreLong) {
   EXPECT_FALSE(wait.look([&] { return ++looks > 0; }));
   EXPECT_EQ(looks, 0);
   if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "it never looks on one processor";
-  // Once on a machine that is busy with something else it does not look for long.
+  // On a machine that is busy with something else, it may not look for long: try again.
   bool found = false;
   for (int i = 0; i < 10'000 && !found; ++i) {
     EagerWait fresh;
@@ -48,7 +48,7 @@ TEST(EagerWait, DoesNotLookWhereWaitsAreLong) {
   EXPECT_FALSE(wait.look([] { return false; })) << "it gives up";
 }
 
-// A look that takes long is what it sees when others have had the processor.
+// A look that takes long: that is how it sees that other threads had the processor.
 bool look_while_others_run(EagerWait& wait, bool found) {
   return wait.look([&] {
     std::this_thread::sleep_for(2 * EagerWait::kOthersRan);
@@ -86,7 +86,7 @@ TEST(EagerWait, RestsLongerWhereOthersNeedTheProcessorAgainAndAgain) {
   auto rests = EagerWait::kLeastRest * 0;
   auto rest = EagerWait::kLeastRest;
   for (int i = 0; i < 4; ++i, rest *= 2) {
-    // Where somebody else needs the processor, too, it may be resting already.
+    // It may be resting already, if another process needs the processor, too.
     EXPECT_FALSE(look_while_others_run(wait, false));
     wait_for_rest(wait);
     rests += rest;

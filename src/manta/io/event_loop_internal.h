@@ -10,12 +10,12 @@
 
 namespace manta {
 
-/// An event loop with a lock: every handler runs with `mutex` held, and a thread that holds it may
-/// do what a handler does. So a message to what lives on the loop need not wait for the loop's
-/// thread to wake up.
+/// An event loop with a lock: every handler runs with `mutex` held, and a thread that holds `mutex`
+/// may do what a handler does. So a call to an object of the loop need not wait until the loop's
+/// thread wakes up.
 class EventLoop {
  public:
-  /// Runs its function once, after a while, unless it is destroyed before.
+  /// Runs its function once, after a time, unless the timer is destroyed before.
   class Timer {
    public:
     Timer(EventLoop& loop, std::chrono::nanoseconds delay, std::function<void()> function)
@@ -37,7 +37,7 @@ class EventLoop {
     return std::make_unique<Timer>(*this, delay, std::move(function));
   }
 
-  /// Runs it soon, on the loop's thread.
+  /// Runs the function soon, on the loop's thread.
   template <class F>
   void post(F function) {
     boost::asio::post(context, [this, function = std::move(function)]() mutable {

@@ -14,7 +14,7 @@ namespace {
 constexpr uint32_t kMagic = 0x31544e4d;  // "MNT1"
 constexpr size_t kReceiveSize = 256u << 10;
 constexpr size_t kMinReceiveSize = 4u << 10;
-constexpr size_t kMaxIdleCapacity = 64u << 10;  // of what has been sent
+constexpr size_t kMaxIdleCapacity = 64u << 10;  // kept after everything has been sent
 
 struct Header {
   uint32_t magic = kMagic;
@@ -29,7 +29,7 @@ static_assert(kMaxFrameFds <= sizeof(Header) * kMaxFdsPerMessage);
 
 std::span<char> FrameDecoder::make_room() {
   if (begin_ == end_) begin_ = end_ = 0;
-  // A peer that may not send much is not worth much memory.
+  // A peer that may send only little gets a small buffer.
   const size_t room = std::clamp(sizeof(Header) + max_body_, kMinReceiveSize, kReceiveSize);
   if (buffer_.size() - end_ < room / 4 || buffer_.size() - begin_ < wanted_) {
     const size_t held = end_ - begin_;
@@ -96,7 +96,7 @@ bool FrameDecoder::next(Frame* frame) {
   }
   size_t whole = sizeof(Header) + header.length;
   if (end_ - begin_ < whole) {
-    wanted_ = whole;  // room for it is made by the next `receive`
+    wanted_ = whole;  // the next `receive` makes room for it
     return false;
   }
   wanted_ = 0;
@@ -129,7 +129,7 @@ std::string& OutBuffer::begin(uint16_t type) {
   return bytes_;
 }
 
-// What was begun and not ended: whoever filled it threw.
+// Drops a frame that was begun and not ended: the code that filled it threw.
 void OutBuffer::drop_open_frame() {
   if (frame_open_) bytes_.resize(frame_begin_);
   frame_open_ = false;
@@ -167,7 +167,7 @@ void OutBuffer::push(uint16_t type, std::string_view body, std::vector<OutgoingF
   end(std::move(fds));
 }
 
-// A peer that reads slowly must not make the buffer keep what it has already taken.
+// Even if a peer reads slowly, the buffer must not keep what the peer has already taken.
 void OutBuffer::forget_sent() {
   if (sent_ < kReceiveSize || sent_ < bytes_.size() / 2) return;
   for (auto& attachment : attachments_) attachment.at -= sent_;
@@ -181,7 +181,7 @@ IoStatus OutBuffer::write_all(const Write& write) {
   int fds[kMaxFdsPerMessage];
   while (sent_ < bytes_.size()) {
     // One write carries the descriptors of its first byte, and stops before the next byte that has
-    // some.
+    // descriptors.
     size_t count = 0;
     while (count < attachments_.size() && attachments_[count].at == sent_) {
       fds[count] = attachments_[count].fd.fd;
@@ -198,7 +198,7 @@ IoStatus OutBuffer::write_all(const Write& write) {
     if (status == IoStatus::kWouldBlock) forget_sent();
     if (status != IoStatus::kDone) return status;
   }
-  // Whoever sends much again needs the memory again; who has gone back to little does not.
+  // A sender of much data needs the memory again; one that has gone back to little does not.
   if (bytes_.capacity() > std::max(kMaxIdleCapacity, 4 * bytes_.size())) bytes_ = {};
   bytes_.clear();
   sent_ = 0;

@@ -69,7 +69,7 @@ class FrameTest : public testing::Test {
     }
     return true;
   }
-  // Writes and reads in turn, as a socket takes only so much.
+  // Writes and reads in turn, as a socket takes only a limited number of bytes.
   std::vector<Received> pump() {
     std::vector<Received> frames;
     while (out_.flush(writer_.get()) == IoStatus::kWouldBlock || !out_.empty()) {
@@ -245,7 +245,7 @@ TEST_F(FrameTest, TheLimitOfABodyCanBeSet) {
   EXPECT_TRUE(decoder.next(&frame));
 }
 
-// Also without a frame that names them.
+// Nor if no frame names them.
 TEST_F(FrameTest, DescriptorsFromAStrangerAreNotKept) {
   FrameDecoder decoder(100, /*takes_fds=*/false);
   auto send_two = [&] {
@@ -333,7 +333,7 @@ TEST_F(FrameTest, WritingToAClosedPeerIsClosedAndNoSignal) {
 
 // A peer that dies with unread frames resets the connection: recvmsg(2) fails, and says nothing
 // about descriptors. Those that this thread sent or received before must not be taken for new ones.
-TEST_F(FrameTest, AResetConnectionClosesNobodysDescriptors) {
+TEST_F(FrameTest, AResetConnectionClosesNoOtherDescriptors) {
   auto owner = std::make_shared<UniqueFd>(memfd_with("mine"));
   out_.push(1, "never read", {{owner->get(), owner}});
   ASSERT_EQ(out_.flush(writer_.get()), IoStatus::kDone);

@@ -20,7 +20,7 @@ void futex_wait(std::atomic<T>& word, T expected, std::chrono::nanoseconds timeo
   ::syscall(SYS_futex, &word, FUTEX_WAIT, static_cast<uint32_t>(expected), &time, nullptr, 0);
 }
 
-/// Wakes everybody who sleeps on the word.
+/// Wakes all threads that sleep on the word.
 template <class T>
 void futex_wake(std::atomic<T>& word) {
   static_assert(sizeof(T) == 4);

@@ -52,15 +52,15 @@ void introduce(Transport& transport, int member, Deadline deadline) {
 struct HostLinks::Header {
   uint32_t magic = kLinkMagic;
   int32_t from = 0;
-  uint64_t bytes = 0;   // that follow
-  int32_t failed = -1;  // an ErrorKind: what follows is its message
+  uint64_t bytes = 0;   // how many bytes follow
+  int32_t failed = -1;  // an ErrorKind: the bytes that follow are its message
   uint32_t reserved = 0;
   CollectiveCall call = {};
 };
 
 struct HostLinks::Link {
   std::unique_ptr<Transport> transport;
-  bool amid_message = false;  // of those that this side sends
+  bool amid_message = false;  // of a message that this side sends
 };
 
 // Takes the partners that connect to this member. See Listener for what strangers may do meanwhile.
@@ -78,7 +78,7 @@ class HostLinks::Arrivals {
   std::string address() const { return listener_.address().text(); }
   const std::set<int>& missing() const { return missing_; }
 
-  // Those that have come before the deadline.
+  // The partners that have come before the deadline.
   Transports take(Deadline deadline) {
     while (!missing_.empty() && !deadline.passed()) {
       loop_.context.run_one_until(std::min(deadline.at(), Clock::now() + kLongestTurn));
@@ -120,8 +120,8 @@ HostLinks::HostLinks(int member, int size, const std::string& address, const Lin
 
 HostLinks::~HostLinks() = default;
 
-// Whom it exchanges with. Members beyond the power of two give their part to one below, and get the
-// result from it.
+// The members it exchanges data with. Members beyond the power of two give their part to a member
+// below it, and get the result from that member.
 std::vector<int> HostLinks::partners() const {
   if (member_ >= doubling_) return {member_ - doubling_};
   std::vector<int> all;
@@ -141,7 +141,8 @@ void HostLinks::connect_all(const std::string& address, const LinkMeeting& meeti
   }
   Arrivals arrivals(key, address, std::move(above));
   meeting.set(str("at/", member_), arrivals.address());
-  // To those below it connects, of those above it is connected to; so nobody waits in a circle.
+  // A member connects to partners with lower numbers, and partners with higher numbers connect to
+  // it; so there is no circle of waits.
   for (int partner : partners()) {
     if (partner > member_) continue;
     TcpAddress at = parse_address(meeting.get(str("at/", partner)));
@@ -211,7 +212,7 @@ void HostLinks::exchange(int partner, const Header* header, std::span<const std:
   std::string_view rest = out;
   bool closed = false;
   Header got;
-  size_t have = 0;  // of the header, then of what follows
+  size_t have = 0;  // bytes of the header, then of what follows
   size_t wanted = take ? sizeof(Header) : 0;
   std::deque<UniqueFd> none;
 
@@ -222,7 +223,7 @@ void HostLinks::exchange(int partner, const Header* header, std::span<const std:
       auto moved = link.transport->write(rest, {});
       rest.remove_prefix(moved.bytes);
       moved_any = moved.bytes > 0 || moved.status != IoStatus::kWouldBlock;
-      if (moved.status == IoStatus::kClosed) {  // what it said last may be why
+      if (moved.status == IoStatus::kClosed) {  // its last message may say why
         rest = {};
         closed = !take;
       }
@@ -258,7 +259,7 @@ void HostLinks::exchange(int partner, const Header* header, std::span<const std:
       auto events =
           static_cast<short>((have < wanted ? POLLIN : 0) |
                              (!rest.empty() || link.transport->has_unsent() ? POLLOUT : 0));
-      // What there is to read is of no concern to one who only sends.
+      // A member that only sends does not care what there is to read.
       if (have < wanted && link.transport->has_more()) continue;
       if (poll_until(link.transport->fd(), events, deadline)) continue;
       fail_and_throw(
@@ -347,7 +348,7 @@ void HostLinks::allreduce(void* data, const Elements& elements, ReduceKind kind)
                          str(what_failed(call, from), " sent ", theirs.size(), " bytes"));
         }
         if (elements.count == 0) return;
-        // The result for a member that was folded in is whole.
+        // A member that was folded in gets the whole result.
         if (member_ >= doubling_) {
           std::memcpy(data, theirs.data(), theirs.size());
           return;
@@ -379,7 +380,7 @@ void HostLinks::broadcast(void* data, const Elements& elements, int root) {
       });
 }
 
-// Tells the others as far as they take it at once, and hangs up.
+// Tells the others, as far as their sockets take it at once, and closes the connections.
 void HostLinks::fail(ErrorKind kind, const std::string& message) {
   if (!failure_) failure_.emplace(kind, message);
   std::string text = message.substr(0, kMostFailureText);

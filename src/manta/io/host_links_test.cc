@@ -49,7 +49,8 @@ class Meeting {
   std::map<std::string, std::string> values_;
 };
 
-// Runs `body` as each member, on a thread; what each has thrown, or "". `timeout` is of calls only.
+// Runs `body` as each member, on a thread, and returns what each has thrown, or "". `timeout` is
+// for calls only.
 std::vector<std::string> run_members(int size,
                                      const std::function<void(HostLinks&, int member)>& body,
                                      std::chrono::milliseconds timeout = 50s,
@@ -127,7 +128,7 @@ TEST_P(HostLinksTest, BroadcastFromEveryRoot) {
   for (const auto& outcome : outcomes) EXPECT_EQ(outcome, "");
 }
 
-TEST_P(HostLinksTest, NobodyPassesBeforeTheLastHasCome) {
+TEST_P(HostLinksTest, NoMemberPassesBeforeTheLastHasCome) {
   std::atomic<int> come{0};
   auto outcomes = run_members(GetParam(), [&](HostLinks& links, int member) {
     for (int round = 1; round <= 5; ++round) {
@@ -226,8 +227,8 @@ TEST(HostLinksFailure, AMemberThatDoesNotComeIsATimeout) {
   EXPECT_EQ(outcomes[1], "");
 }
 
-// Member 0, which says more than it should: what nobody has read does not keep the one who sends
-// from seeing that nothing is taken.
+// Member 0 sends more than it should. These unread bytes must not keep member 2 from noticing that
+// member 0 takes nothing.
 TEST(HostLinksFailure, AMemberThatTakesNothingIsATimeout) {
   Meeting meeting;
   LinkMeeting of_first = meeting.of(50s);
@@ -281,7 +282,7 @@ UniqueFd stranger(const std::string& to) {
   return socket;
 }
 
-// What strangers do to a member that listens.
+// Strangers that connect to a member that listens.
 class Strangers {
  public:
   explicit Strangers(const std::string& at) : at_(at) {}
@@ -303,8 +304,9 @@ class Strangers {
   std::vector<UniqueFd> stay_;
 };
 
-// They come before the members, again and again, while each member has yet to accept the first.
-TEST_P(HostLinksTest, StrangersKeepNobodyWaiting) {
+// The strangers come before the members, again and again, while each member has yet to accept its
+// first peer.
+TEST_P(HostLinksTest, StrangersKeepNoMemberWaiting) {
   int size = GetParam();
   for (int round = 0; round < 3; ++round) {
     Meeting meeting;
@@ -340,8 +342,8 @@ TEST_P(HostLinksTest, StrangersKeepNobodyWaiting) {
   }
 }
 
-// They hold the key, and are not who is waited for.
-TEST(HostLinksFailure, WhoIsNoMemberIsNotTaken) {
+// These peers hold the key, but are not the member waited for.
+TEST(HostLinksFailure, APeerThatIsNotTheMissingMemberIsRefused) {
   Meeting meeting;
   auto first = std::async(std::launch::async, [&] {
     HostLinks links(0, 2, "127.0.0.1", meeting.of(50s), {.timeout = 50s});

@@ -15,26 +15,27 @@ namespace manta {
 struct HttpAddress {
   std::string host;   ///< Without brackets.
   std::string port;   ///< "80" if there is none.
-  std::string field;  ///< What the field Host says: host and port as they were written.
+  std::string field;  ///< The value of the field Host: host and port as they were written.
   std::string path;   ///< From the first slash on, with the query; "/" if there is none.
 };
-/// Throws Error(kInvalidArgument) if the text is none, or is https: this client does not encrypt.
+/// Throws Error(kInvalidArgument) if the text is not such an address, or is https: this client does
+/// not encrypt.
 HttpAddress http_address(const std::string& url);
 
-/// Bytes that may stand in a part of a path or query; the others as %XX.
+/// The text as a part of a path or query: bytes that may not stand there become %XX.
 std::string percent_encoded(std::string_view text);
 
 struct HttpLimits {
-  /// For connecting, and again for a request until its answer is complete; a second more for each
-  /// MiB that is sent.
+  /// The time to connect, and again the time from a request to the end of its answer; one more
+  /// second for each MiB that is sent.
   std::chrono::milliseconds timeout = std::chrono::seconds(30);
-  size_t answer_bytes = size_t{1} << 30;  ///< Of an answer's body.
+  size_t answer_bytes = size_t{1} << 30;  ///< Limit for an answer's body.
 };
 
-/// An HTTP/1.1 client as plain as can be, over one connection. Not for several threads at once.
+/// A minimal HTTP/1.1 client over one connection. Only one thread at a time may use it.
 class HttpClient {
  public:
-  /// Connects. Throws Error(kInvalidArgument) as http_address, Error(kIo) if nobody listens,
+  /// Connects. Throws Error(kInvalidArgument) as http_address, Error(kIo) if nothing listens,
   /// Error(kTimeout).
   explicit HttpClient(const std::string& url, HttpLimits limits = {});
 
@@ -43,7 +44,7 @@ class HttpClient {
     std::string header;  ///< All of it, as it came.
     std::string body;
 
-    /// Of the first field of that name, whatever its case; empty if there is none.
+    /// The value of the first field of that name, in upper or lower case; empty if there is none.
     std::string_view field(std::string_view name) const;
   };
 
@@ -53,11 +54,11 @@ class HttpClient {
     std::string fields = {};     ///< Each with its line end: "Content-Type: text/csv\r\n".
     std::string_view body = {};  ///< Or a file:
     int file = -1;               ///< Sent from its offset on,
-    uint64_t file_size = 0;      ///< so many bytes.
+    uint64_t file_size = 0;      ///< this many bytes.
   };
   /// Throws Error(kIo) if the connection ends before the answer does or the file before its size,
   /// Error(kTimeout), Error(kCorrupt) if the answer is no HTTP or exceeds the limits. After an
-  /// error the connection is of no further use.
+  /// error the connection cannot be used any more.
   Answer request(const Request& request);
   Answer post(const std::string& body, const std::string& fields = {});
   Answer get(const std::string& path);
@@ -66,7 +67,7 @@ class HttpClient {
   void send(std::string_view bytes);
   /// The next answer. `has_body`: false after a HEAD.
   Answer receive(bool has_body = true);
-  /// Whether the other side has closed; waits for it.
+  /// Waits until the other side closes, and returns whether it did.
   bool is_closed();
   void close() { socket_.reset(); }
 

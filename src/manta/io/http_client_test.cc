@@ -101,7 +101,7 @@ TEST(HttpClientTest, NonsenseAndSilenceAreErrors) {
       HasSubstr("0.05 s"));
 }
 
-TEST(HttpClientTest, NobodyListens) {
+TEST(HttpClientTest, NothingListens) {
   std::string url = ScriptedServer([](const std::string&) { return ""; }).url();
   EXPECT_THAT(refusal(ErrorKind::kIo, [&] { HttpClient client(url); }), HasSubstr(url));
 }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMaxFirstFrame = 4096;
 constexpr std::chrono::milliseconds kAcceptPause{100};
-constexpr int kAcceptFailures = 20;        // of two seconds
+constexpr int kAcceptFailures = 20;        // two seconds of failures
 constexpr std::chrono::seconds kQuiet{1};  // between warnings
 constexpr int kAcceptsPerTurn = 64;
 
@@ -113,7 +113,7 @@ void Listener::greet(Id id, UniqueFd socket) {
     step_soon(id);
   } catch (const std::exception& error) {
     tell_of_refusal(error.what());
-    loop_.post([this, id, alive = alive_] {  // not now: the caller goes over them
+    loop_.post([this, id, alive = alive_] {  // not now: the caller iterates over the strangers
       if (*alive) end(id);
     });
   }
@@ -135,7 +135,7 @@ void Listener::step_soon(Id id) {
   post_step();
 }
 
-// One in a turn: the next is posted behind what else the loop has to do.
+// One step in a turn: the next is posted behind the loop's other work.
 void Listener::post_step() {
   if (ready_.empty() || std::exchange(step_posted_, true)) return;
   loop_.post([this, alive = alive_] {
@@ -173,7 +173,7 @@ void Listener::read_first_frame(Id id, std::unique_ptr<Transport> transport) {
   channel->start(
       [this, id, weak](Frame& frame) {
         auto joined = weak.lock();
-        strangers_.at(id).channel.reset();  // it is the taker's now
+        strangers_.at(id).channel.reset();  // the taker owns it now
         end(id);
         on_first_(joined, frame);
       },
@@ -183,7 +183,7 @@ void Listener::read_first_frame(Id id, std::unique_ptr<Transport> transport) {
       });
 }
 
-// Its place is free.
+// Frees its place.
 void Listener::end(Id id) {
   auto found = strangers_.find(id);
   if (found == strangers_.end()) return;
@@ -195,7 +195,7 @@ void Listener::end(Id id) {
   fill_places();
 }
 
-// Whoever floods this process must not flood its log.
+// A flood of connections must not flood the log.
 void Listener::tell_of_refusal(const std::string& why) {
   auto now = Clock::now();
   if (now < quiet_until_) {

@@ -19,21 +19,22 @@ class Acceptor {
  public:
   virtual ~Acceptor() = default;
   virtual int fd() const = 0;
-  /// Who counts as one for AdmissionLimits.
+  /// The source of a connection, as AdmissionLimits counts them.
   virtual std::string source(int socket) const = 0;
   virtual std::unique_ptr<Handshake> greet(UniqueFd socket) const = 0;
 };
 
 /// Accepts connections for as long as it lives. A connection has `AdmissionLimits::stay` (10
-/// seconds) for its handshake and one frame of at most 4 KB, without descriptors; whoever takes the
-/// frame decides what becomes of it. Until then it is a stranger, of which a limited number is
-/// dealt with at a time. Only one step of one handshake is done in a turn of the loop, so that
-/// others are served between them. Everything runs with the loop's mutex held, which whoever makes
-/// or destroys it holds, too, once the loop runs.
+/// seconds) for its handshake and one frame of at most 4 KB, without descriptors. `OnFirst` takes
+/// the frame and decides whether to keep the connection. Until then the connection is a stranger;
+/// the number of strangers served at a time is limited. Each turn of the loop does only one step of
+/// one handshake, so that other handlers run between the steps. Everything runs with the loop's
+/// mutex held. Once the loop runs, the thread that makes or destroys a listener must hold the
+/// mutex, too.
 class Listener {
  public:
-  /// Gets the first frame. Keeps the channel, after `trust` and another `start`, or throws, and the
-  /// connection is closed.
+  /// Gets the first frame. It either keeps the channel, after `trust` and another `start`, or
+  /// throws; then the connection is closed.
   using OnFirst = std::function<void(const std::shared_ptr<AsyncChannel>&, Frame&)>;
 
   Listener(EventLoop& loop, std::unique_ptr<Acceptor> acceptor, AdmissionLimits limits,
@@ -41,8 +42,8 @@ class Listener {
   ~Listener();
   Listener(const Listener&) = delete;
 
-  /// Is called when no connection could be accepted for two seconds although some wait: too many
-  /// files are open, most likely. The listener goes on trying.
+  /// `told` is called when no connection could be accepted for two seconds although some wait: most
+  /// likely, too many files are open. The listener goes on trying.
   void when_stuck(std::function<void()> told) { when_stuck_ = std::move(told); }
 
  protected:

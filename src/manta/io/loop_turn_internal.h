@@ -9,32 +9,33 @@
 
 namespace manta {
 
-/// Whose turn it is to run the handlers of an EventLoop: that of the loop's own thread, or for a
-/// while that of a thread which waits for what one of them brings. Who hears itself what it waits
-/// for need not be told by another, which takes as long as a short call. Only one thread runs
-/// handlers at any time, so they run in the order in which they were posted.
+/// Decides which thread runs the handlers of an EventLoop: the loop's own thread, or for a while a
+/// thread that waits for the result of a handler. A thread that runs the handler itself need not be
+/// woken by another thread, which would take as long as a short call. Only one thread runs handlers
+/// at any time, so they run in the order in which they were posted.
 ///
-/// While another has the turn, the loop's own thread sleeps. A turn that others are likely to
-/// follow at once, as one of many calls, ends without waking it: it wakes up every kLook, and takes
-/// over if nobody has had a turn since. So nothing waits longer than twice that.
+/// While another thread has the turn, the loop's own thread sleeps. If further turns are likely to
+/// follow at once (one of many calls), the end of a turn does not wake it. It wakes up every kLook,
+/// and takes over if no thread has had a turn since. So no handler waits longer than twice kLook.
 class LoopTurn {
  public:
   explicit LoopTurn(EventLoop& loop) : loop_(loop) {}
 
-  /// For the loop's own thread: as loop.context.run(), but it looks for events before it sleeps
-  /// where they often follow each other within microseconds (see EagerWait).
+  /// For the loop's own thread: like loop.context.run(), but where events often follow each other
+  /// within microseconds, it looks for them before it sleeps (see EagerWait).
   void run();
 
-  /// For one other thread at a time: the loop's thread is to sleep. That may take a moment if it
-  /// looks, and happens only at the next event if it sleeps itself.
+  /// For one other thread at a time: asks the loop's thread to give up its turn. That may take a
+  /// moment if it looks; if it sleeps, it happens only at the next event.
   void take();
-  /// Runs what is due, if it is the caller's turn. For the thread that called take(), again and
-  /// again, and for any that has left something to be done soon on the loop. The caller must not
-  /// hold a lock that handlers take. Throws what a handler throws.
+  /// Runs the handlers that are due, if it is the caller's turn. The thread that called take()
+  /// calls it again and again; so may any thread that has posted something to be done soon on the
+  /// loop. The caller must not hold a lock that handlers take. Throws what a handler throws.
   void help();
-  /// Ends what take() began. `others_follow`: the next take() is likely within microseconds.
+  /// Ends the turn that take() began. `others_follow`: the next take() is likely within
+  /// microseconds.
   void leave(bool others_follow);
-  /// After the loop was stopped: returns when no other thread runs a handler any more.
+  /// Call it after the loop was stopped: it returns when no other thread runs a handler any more.
   void wait_for_helpers() { std::lock_guard lock(runs_handlers_); }
 
  private:
@@ -44,7 +45,7 @@ class LoopTurn {
   static constexpr std::chrono::microseconds kLook{500};
 
   EventLoop& loop_;
-  std::mutex runs_handlers_;  // held by whoever does
+  std::mutex runs_handlers_;  // held by the thread that runs handlers
   std::atomic<bool> comes_back_{false};
   std::atomic<uint64_t> turns_{0};
   std::atomic<Turn> turn_{Turn::kOwn};

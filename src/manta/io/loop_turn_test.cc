@@ -45,12 +45,13 @@ TEST(LoopTurn, PassesOnWhatAHandlerThrows) {
   EXPECT_THROW(LoopTurn(loop).run(), std::runtime_error);
 }
 
-// It has looked for events that came fast, and then none come: it falls asleep once and stays so.
+// It has looked for events that came fast, and then none come: it falls asleep once and stays
+// asleep.
 TEST(LoopTurn, SleepsWhileNothingHappens) {
   EventLoop loop;
   auto work = boost::asio::make_work_guard(loop.context);
   std::thread thread([&] { LoopTurn(loop).run(); });
-  // What the loop's thread has used of a processor, in nanoseconds.
+  // The processor time of the loop's thread, in nanoseconds.
   auto used = [&] {
     std::atomic<int64_t> result{-1};
     loop.post([&] {
@@ -78,7 +79,7 @@ class RunningLoop {
     thread_.join();
   }
 
-  /// Which thread runs something that is posted now; `meanwhile` is called until one has.
+  /// Returns which thread runs a function that is posted now; calls `meanwhile` until one has.
   template <class F>
   std::thread::id runs_on(F meanwhile) {
     std::atomic<bool> ran{false};
@@ -132,7 +133,7 @@ TEST(LoopTurn, OfAThreadThatDoesNotHelpKeepsNothingWaiting) {
   running.turn.leave(/*others_follow=*/false);
 }
 
-TEST(LoopTurn, HandlersRunInOrderAndOneAtATimeWhoeverRunsThem) {
+TEST(LoopTurn, HandlersRunInOrderAndOneAtATimeOnWhicheverThread) {
   RunningLoop running;
   std::atomic<bool> ends{false};
   std::thread other([&] {  // leaves something on the loop from time to time

@@ -8,19 +8,20 @@
 namespace manta {
 
 /// A file that appears with all its content, or not at all: it has no name until it is published.
-/// If the process dies before, also by SIGKILL, the kernel removes it; only on file systems without
-/// O_TMPFILE it then stays, under a hidden name.
+/// If the process dies before, even by SIGKILL, the kernel removes the file. Only on file systems
+/// without O_TMPFILE does it stay, under a hidden name.
 class NewFile {
  public:
-  /// In this folder, with the mode that the process gives new files. Throws Error(kIo) naming it.
+  /// Makes the file in this folder, with the mode that the process gives new files. Throws
+  /// Error(kIo) that names the folder.
   explicit NewFile(const std::string& folder);
   ~NewFile();  ///< Removes it, unless it was published.
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
 
   int fd() const { return fd_.get(); }
-  /// Gives it its name, in the same folder. Does not wait for the disk. Throws Error(kIo) if
-  /// something has that name.
+  /// Gives the file its name, in the same folder. Does not wait for the disk. Throws Error(kIo) if
+  /// the name is taken.
   void publish(const std::string& name);
 
  private:

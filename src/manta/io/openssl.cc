@@ -10,8 +10,8 @@ constexpr char kLibrary[] = "libssl.so.3";
 
 using DlOpen = void* (*)(const char*, int);
 
-// The sanitizers' dlopen ends the process when it sees RTLD_DEEPBIND, because memory that such a
-// library allocates is not theirs to free. OpenSSL frees what it allocates itself.
+// The sanitizers' dlopen ends the process when it sees RTLD_DEEPBIND, because they cannot free
+// memory that such a library allocates. OpenSSL frees what it allocates itself.
 DlOpen real_dlopen() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   void* libc = ::dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
@@ -42,8 +42,8 @@ OpenSsl load_openssl() {
 #define X(name) load(loaded.library, #name, loaded.name);
   MANTA_OPENSSL_FUNCTIONS(X)
 #undef X
-  // The machine's configuration of OpenSSL is for others: what we allow is fixed. It is not cleaned
-  // up at exit, as threads may still be using it.
+  // The machine's configuration of OpenSSL is ignored: what we allow is fixed. OpenSSL is not
+  // cleaned up at exit, as threads may still be using it.
   if (loaded.OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr) != 1) {
     throw Error(ErrorKind::kResources, str(kLibrary, " cannot be initialised"));
   }

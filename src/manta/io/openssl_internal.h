@@ -11,9 +11,9 @@ namespace manta {
 /// The functions of Debian's OpenSSL that we call. Only the sources of TLS include this header.
 ///
 /// They are not linked but loaded, with their names hidden: libparquet of the pyarrow wheel exports
-/// the 1,300 functions of an OpenSSL of its own (3.6). Were libssl linked, the dynamic linker would
-/// mix the two. Loaded apart, each calls itself only. So a process that opens no connection to
-/// another host does not load it at all.
+/// the 1,300 functions of its own OpenSSL (3.6). If libssl were linked, the dynamic linker would
+/// mix the two. Loaded separately, each calls only its own functions. As a result, a process that
+/// opens no connection to another host does not load OpenSSL at all.
 struct OpenSsl {
 // clang-format off
 #define MANTA_OPENSSL_FUNCTIONS(X) \
@@ -81,7 +81,8 @@ struct OpenSsl {
 /// Loads it on the first call. Throws Error(kNotFound) that names what to install.
 const OpenSsl& openssl();
 
-/// Why the last call of this thread failed, and forgets it. Empty if OpenSSL does not say.
+/// Returns why the last call of this thread failed, and clears OpenSSL's error. Empty if OpenSSL
+/// does not say.
 std::string openssl_error();
 
 }  // namespace manta

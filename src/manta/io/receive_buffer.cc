@@ -9,7 +9,7 @@ constexpr size_t kMinKeptSize = 64u << 10;  // smaller ones cost nothing to make
 constexpr size_t kMaxKeptSize = 2u << 20;   // larger ones are rare
 constexpr size_t kMaxKept = 2;
 
-// A buffer may be given back by a destructor that runs after those of the thread.
+// A destructor that runs after those of the thread may still give back a buffer.
 thread_local bool thread_has_ended = false;
 
 struct KeptBuffers {
@@ -41,7 +41,7 @@ ReceiveBuffer& ReceiveBuffer::operator=(ReceiveBuffer&& other) noexcept {
 
 ReceiveBuffer::~ReceiveBuffer() {
   if (size_ < kMinKeptSize || size_ > kMaxKeptSize || thread_has_ended) return;
-  // The largest stay: they serve every frame.
+  // Keeps the largest buffers: they fit every frame.
   for (size_t i = 0; i < kMaxKept; ++i) {
     if (kept.size[i] >= size_) continue;
     std::swap(kept.data[i], data_);

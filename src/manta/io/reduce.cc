@@ -11,7 +11,7 @@
 namespace manta {
 namespace {
 
-/// Elements that are accumulated at a time, so that sums stay in the first-level cache.
+/// Accumulates this many elements at a time, so that sums stay in the first-level cache.
 constexpr size_t kBlock = 1024;
 
 struct Half {
@@ -126,7 +126,8 @@ struct Xor {
   }
 };
 
-/// T as stored, Op on what T widens to; kDivide: by the number of sources at the end.
+/// T is the stored type, Op works on the type that T widens to; kDivide: divides by the number of
+/// sources at the end.
 template <class T, class Op, bool kDivide = false>
 void reduce(void* output, const void* const* sources, int count, size_t elements) {
   using Wide = decltype(widen(T()));

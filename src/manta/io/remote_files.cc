@@ -26,8 +26,8 @@ RemoteFileInfo info_of(const RemoteAddress& address, const arrow::fs::FileInfo& 
   return {address, info.size(), time_of(info)};
 }
 
-/// Says of what fails that it may go well the next time; and does not take the end of a connection
-/// for the end of a file.
+/// Marks failures as ones that a retry may help, and does not take the end of a connection for the
+/// end of a file.
 class RetriableFile final : public arrow::io::RandomAccessFile {
  public:
   RetriableFile(std::shared_ptr<arrow::io::RandomAccessFile> file, int64_t size)
@@ -82,14 +82,14 @@ class RetriableFile final : public arrow::io::RandomAccessFile {
 constexpr const char* kHiddenBegin = ".manta-";
 constexpr const char* kHiddenEnd = ".tmp";
 
-// Of a file that is not published yet, or never will be.
+// Whether it is a file that is not published yet, or never will be.
 bool is_hidden(const std::string& path) {
   std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
   return name.starts_with(kHiddenBegin) && name.ends_with(kHiddenEnd);
 }
 
-// The destructor of a stream of S3 that is open closes it, which publishes the file. One whose
-// upload could not be given up is therefore never destroyed.
+// The destructor of an open S3 stream closes it, which publishes the file. So a stream whose upload
+// could not be aborted is never destroyed.
 void keep_for_ever(std::shared_ptr<arrow::io::OutputStream> stream) {
   static std::mutex mutex;
   static auto* kept = new std::vector<std::shared_ptr<arrow::io::OutputStream>>;
@@ -97,7 +97,7 @@ void keep_for_ever(std::shared_ptr<arrow::io::OutputStream> stream) {
   kept->push_back(std::move(stream));
 }
 
-// Of an open file of S3: what its headers said.
+// The time in the headers of an open S3 file.
 std::chrono::nanoseconds last_modified(const arrow::KeyValueMetadata& headers) {
   auto text = headers.Get("Last-Modified");
   int64_t seconds = 0;
@@ -149,7 +149,7 @@ OpenRemoteFile open_remote(const RemoteAddress& address) {
   OpenRemoteFile result;
   std::shared_ptr<arrow::io::RandomAccessFile> file;
   if (store.is_s3) {
-    // One request for both; a listing would not give the tag.
+    // One request gives both; a listing would not give the tag.
     require(store.files->OpenInputFile(store.path_of(address)).Value(&file));
     require(file->GetSize().Value(&result.size));
     std::shared_ptr<const arrow::KeyValueMetadata> headers;
@@ -190,8 +190,8 @@ void remove_remote_folder(const RemoteAddress& folder) {
 }
 
 std::string read_remote(const RemoteAddress& address, size_t most) {
-  // To open a file asks for its size, and to read it is another request: if the file was replaced
-  // in between, the bytes are those of the new one, cut off where the old one ended.
+  // Opening a file asks for its size, and reading it is another request. If the file was replaced
+  // in between, the bytes are those of the new file, cut off at the size of the old one.
   constexpr int kTries = 10;
   std::string doing = str("reading '", address.text(), "'");
   OpenRemoteFile opened = open_remote(address);

@@ -19,11 +19,11 @@ class RandomAccessFile;
 }  // namespace io
 }  // namespace arrow
 
-/// Files in other stores than this machine's file systems, by addresses: s3://bucket/folder/file,
-/// and any other that Arrow knows (gs://, hdfs://). Connections are made when they are first
-/// needed, in the process that needs them; libraries that start threads, such as that of S3, are
-/// not touched before, so a zygote that holds no address stays as it is. Several threads may use
-/// everything here.
+/// Files in stores other than this machine's file systems, by address: s3://bucket/folder/file, and
+/// every other scheme that Arrow knows (gs://, hdfs://). Connections are made when they are first
+/// needed, in the process that needs them. Libraries that start threads, such as the S3 library,
+/// are not loaded before, so a zygote that uses no address has no such threads. Several threads may
+/// use everything here.
 ///
 /// Every call ends: a server of S3 that cannot be reached within a second, or is silent for three,
 /// is Error(kIo), after three tries.
@@ -52,12 +52,12 @@ struct RemoteFileInfo {
   std::chrono::nanoseconds modified{0};  ///< To the second, or better.
 };
 
-/// What there is at an address: nothing, also if its bucket does not exist. Throws
-/// Error(kInvalidArgument) if access is refused, Error(kIo).
+/// What an address holds: kNothing if there is no file or folder, or if its bucket does not exist.
+/// Throws Error(kInvalidArgument) if access is refused, Error(kIo).
 struct RemoteEntry {
   enum Kind { kNothing, kFile, kFolder };
   Kind kind = kNothing;
-  RemoteFileInfo info;  ///< Of a file.
+  RemoteFileInfo info;  ///< Only for a file.
 };
 RemoteEntry look_at(const RemoteAddress& address);
 /// All files below a folder, in no order; none if there is no such folder. Files that were not
@@ -65,33 +65,34 @@ RemoteEntry look_at(const RemoteAddress& address);
 std::vector<RemoteFileInfo> list_files_below(const RemoteAddress& folder);
 
 struct OpenRemoteFile {
-  /// Its errors are I/O errors with an errno, so that whoever reads knows that a retry may help.
+  /// Its errors are I/O errors with an errno, so that the reader knows that a retry may help.
   std::shared_ptr<arrow::io::RandomAccessFile> file;
   int64_t size = 0;
   std::chrono::nanoseconds modified{0};
-  std::string tag;  ///< Another one for other content (S3: the ETag); empty if the store has none.
+  std::string tag;  ///< Changes with the content (S3: the ETag); empty if the store has none.
 };
 /// Throws as look_at, and Error(kNotFound).
 OpenRemoteFile open_remote(const RemoteAddress& address);
 
-/// Success if there is none.
+/// Removes the file. Success if there is none.
 void remove_remote(const RemoteAddress& address);
-/// With everything below it. Success if there is none.
+/// Removes the folder with everything below it. Success if there is no such folder.
 void remove_remote_folder(const RemoteAddress& folder);
 
-/// The whole file, as it was at one moment, even if it is replaced meanwhile. Throws as
+/// Reads the whole file, as it was at one moment, even if it is replaced meanwhile. Throws as
 /// open_remote, and Error(kCorrupt) if it has more bytes.
 std::string read_remote(const RemoteAddress& address, size_t most);
-/// A new file, or other content in the place of one that is there: readers see one or the other.
+/// Writes a new file, or replaces one: readers see the old content or the new, never a mixture.
 void write_remote(const RemoteAddress& address, std::string_view text);
 
 /// A file that appears with all its content when it is published, or not at all. If the process
-/// dies before, S3 keeps an unfinished upload, which nobody sees, until the bucket's rule for those
-/// removes it; other stores keep a file of a hidden name.
+/// dies before, S3 keeps an unfinished upload, which readers do not see, until the bucket's rule
+/// for unfinished uploads removes it; other stores keep a file with a hidden name.
 class NewRemoteFile {
  public:
   explicit NewRemoteFile(const RemoteAddress& address);
-  /// Gives it up, unless it was published. It does not appear, even if the store does not answer.
+  /// Abandons the file, unless it was published. It does not appear, even if the store does not
+  /// answer.
   ~NewRemoteFile();
   NewRemoteFile(const NewRemoteFile&) = delete;
   NewRemoteFile& operator=(const NewRemoteFile&) = delete;

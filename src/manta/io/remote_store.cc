@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kRequestTries = 3;
 constexpr int64_t kRetryMilliseconds = 100;
 
-/// The stores of this process, by what is before and behind the path of their addresses.
+/// The stores of this process, by the parts of their addresses before and after the path.
 struct Stores {
   std::mutex mutex;
   std::map<std::string, RemoteStore> by_address;
@@ -29,7 +29,7 @@ Stores& stores() {
   return *all;
 }
 
-// The library must be ended before its own statics are, and no client may outlive it.
+// The library must be shut down before its own statics are destroyed, and no client may outlive it.
 void end_stores() {
   {
     std::lock_guard lock(stores().mutex);
@@ -38,7 +38,7 @@ void end_stores() {
   arrow::fs::EnsureFinalized();
 }
 
-// That of S3 is in a file beside Arrow's own, which starts threads: loaded when it is needed.
+// Arrow's S3 store is in a separate library, which starts threads: it is loaded when it is needed.
 void load_s3() {
   static std::mutex mutex;
   static bool loaded = false;
@@ -63,7 +63,7 @@ void load_s3() {
   loaded = true;
 }
 
-/// What the library itself says may help is tried again, soon.
+/// Tries again, soon, when the library itself says that a retry may help.
 class FewRetries final : public arrow::fs::S3RetryStrategy {
  public:
   bool ShouldRetry(const AWSErrorDetail& error, int64_t attempted) override {
@@ -87,7 +87,7 @@ RemoteStore connect(const RemoteAddress& address) {
                          std::shared_ptr<arrow::fs::S3RetryStrategy>(new FewRetries));
   }
   auto made = arrow::fs::FileSystemFromUriAndOptions(uri, options, &store.root);
-  // Behind what the library itself registered when it was first used, so before that at the exit.
+  // Registered after the library's own exit handlers, so it runs before them.
   static const int registered = std::atexit(end_stores);
   static_cast<void>(registered);
   if (made.ok()) {

@@ -22,8 +22,9 @@ namespace manta {
 /// function makes of it. One connection at a time.
 class ScriptedServer {
  public:
-  /// Gets the request, with its body, and returns what to send; what begins with "close:" is sent
-  /// without that, and the connection closed. Empty: no answer, for as long as the server lives.
+  /// Gets the request, with its body, and returns the answer. If the answer begins with "close:",
+  /// the server sends the rest of it and closes the connection. Empty: no answer, for as long as
+  /// the server lives.
   using Script = std::function<std::string(const std::string& request)>;
 
   explicit ScriptedServer(Script script) : script_(std::move(script)) {

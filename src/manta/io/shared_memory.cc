@@ -28,7 +28,7 @@ std::shared_ptr<SharedMemory> SharedMemory::adopt(UniqueFd fd, size_t size) {
     throw Error(ErrorKind::kCorrupt, str("a received shared-memory region has ", info.st_size,
                                          " bytes, its message says ", size));
   }
-  // MAP_PRIVATE of a region that cannot be written is the same pages as MAP_SHARED; kernels
+  // For a region that cannot be written, MAP_PRIVATE maps the same pages as MAP_SHARED; kernels
   // before 6.7 refuse the latter on a sealed memfd.
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
   if (data == MAP_FAILED) throw_errno(str("mmap of a shared-memory region of ", size, " bytes"));

@@ -69,7 +69,7 @@ TEST(SharedMemoryTest, AdoptsARegionAndOutlivesItsWriter) {
   EXPECT_EQ(text_of(*part), "sha");
 }
 
-TEST(SharedMemoryTest, NobodyCanChangeIt) {
+TEST(SharedMemoryTest, ItCannotBeChanged) {
   auto region = region_of("sealed");
   EXPECT_EQ(::pwrite(region->fd(), "X", 1, 0), -1);
   EXPECT_EQ(errno, EPERM);

@@ -9,16 +9,16 @@
 
 namespace manta {
 
-/// Memory that one process writes and others read at the same time, each mapping it. It has no name
-/// anywhere, cannot shrink, and goes with its last holder.
+/// Memory that one process writes and others read at the same time, each through its own mapping.
+/// It has no name, cannot shrink, and is freed with its last holder.
 class SharedRegion {
  public:
   SharedRegion() = default;
-  /// Zeroed, allocated at once (so that nobody is killed for lack of memory later) and mapped for
-  /// writing. Throws Error(kResources) if there is no memory.
+  /// Makes a region: zeroed, allocated at once (so that no process is killed for lack of memory
+  /// later) and mapped for writing. Throws Error(kResources) if there is no memory.
   static SharedRegion create(const std::string& name, size_t size);
-  /// Maps what came from another process, for reading only unless `writable`. Throws
-  /// Error(kCorrupt) if it is of another size, or could become smaller.
+  /// Maps a region that came from another process, for reading only unless `writable`. Throws
+  /// Error(kCorrupt) if its size differs from `size`, or if it could shrink.
   static SharedRegion adopt(UniqueFd fd, size_t size, bool writable = false);
 
   SharedRegion(SharedRegion&& other) noexcept;
@@ -27,7 +27,7 @@ class SharedRegion {
 
   uint8_t* data() const { return data_; }
   size_t size() const { return size_; }
-  /// A second descriptor of it, for another process.
+  /// A second descriptor of the region, for another process.
   UniqueFd duplicate() const;
 
  private:

@@ -76,7 +76,7 @@ UniqueFd new_tcp_socket(int family) {
   return socket;
 }
 
-// 0, or why not.
+// 0, or the errno.
 int connect_one(int socket, const addrinfo& to, Deadline deadline) {
   if (::connect(socket, to.ai_addr, to.ai_addrlen) == 0) return 0;
   if (errno != EINPROGRESS && errno != EINTR) return errno;
@@ -86,7 +86,7 @@ int connect_one(int socket, const addrinfo& to, Deadline deadline) {
   return ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
 }
 
-// A fair part of what is left, for one of `count` attempts.
+// An equal part of the time left, for one of `count` attempts.
 Deadline part_of(Deadline deadline, size_t count) {
   if (deadline.is_never() || count <= 1) return deadline;
   return Deadline::after((deadline.at() - Clock::now()) / static_cast<long>(count));

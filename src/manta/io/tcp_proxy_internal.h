@@ -16,11 +16,11 @@ namespace manta {
 /// change what they send.
 class TcpProxy {
  public:
-  /// What becomes of bytes; with `false` they are the last.
+  /// Maps the bytes that arrived to those that are passed on; with `false` they are the last.
   using Change = std::function<std::pair<std::string, bool>(std::string bytes)>;
   static std::pair<std::string, bool> nothing(std::string bytes) { return {bytes, true}; }
 
-  /// `of_client`: of what the client sends.
+  /// `of_client` changes what the client sends.
   TcpProxy(uint16_t to, Change of_client, Change of_server = nothing)
       : listener_(listen_tcp("127.0.0.1", 0)),
         port_(local_address(listener_.get()).port),
@@ -35,12 +35,12 @@ class TcpProxy {
   }
 
   uint16_t port() const { return port_; }
-  /// All that the client has sent, once it has closed.
+  /// Everything that the client has sent, once it has closed.
   const std::string& recorded() {
     if (thread_.joinable()) thread_.join();
     return recorded_[0];
   }
-  /// The same of the server.
+  /// The same for the server.
   const std::string& recorded_of_server() {
     recorded();
     return recorded_[1];

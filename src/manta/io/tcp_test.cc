@@ -107,7 +107,7 @@ TEST(TcpTest, ErrorsNameTheAddress) {
   }
 }
 
-// A listener whose queue is full answers nobody.
+// A listener whose queue is full does not answer.
 TEST(TcpTest, AHostThatDoesNotAnswerTimesOut) {
   UniqueFd listener = listen_tcp("127.0.0.1", 0);
   ASSERT_EQ(::listen(listener.get(), 0), 0);

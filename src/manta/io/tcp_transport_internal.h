@@ -7,7 +7,7 @@
 
 namespace manta {
 
-/// A TCP connection without encryption: whoever is on its way can read the bytes, and change them.
+/// A TCP connection without encryption: anybody on its path can read the bytes, and change them.
 /// The socket must not block.
 class TcpTransport final : public Transport {
  public:
@@ -23,9 +23,9 @@ class TcpTransport final : public Transport {
 };
 
 /// Goes on without encryption on a connection from `tls_internal.h`, whose ends have proved that
-/// they hold the key. Both ends must do so at the same byte, and neither may send before it knows
-/// that the other has, or is about to: the encryption reads ahead. Throws Error(kCorrupt) if
-/// something encrypted is still there.
+/// they hold the key. Both ends must switch at the same byte, and neither may send before it knows
+/// that the other has switched or is about to: TLS reads ahead. Throws Error(kCorrupt) if encrypted
+/// bytes are still unread.
 std::unique_ptr<Transport> leave_tls(Transport& tls);
 
 }  // namespace manta

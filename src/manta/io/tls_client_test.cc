@@ -17,10 +17,10 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-// What connects must not speak to a server that does not hold the token.
+// A client must not talk to a server that does not hold the token.
 class TlsClientTest : public testing::Test {
  protected:
-  // The error of a client that connects to what `serve` makes of its connection.
+  // The error of a client whose connection `serve` handles.
   Error connect_to(const std::function<void(UniqueFd)>& serve,
                    std::chrono::milliseconds timeout = 50s) {
     UniqueFd listener = listen_tcp("127.0.0.1", 0);
@@ -83,7 +83,7 @@ F* function(const char* name) {
 }
 #define OPENSSL_FUNCTION(name) auto name = function<decltype(::name)>(#name)
 
-// A server that has a certificate, and takes whatever PSK it is offered for none.
+// A server that has a certificate, and ignores every PSK that it is offered.
 TEST_F(TlsClientTest, AServerWithACertificateInsteadOfTheTokenIsRefused) {
   const OpenSsl& api = openssl();
   OPENSSL_FUNCTION(EVP_PKEY_Q_keygen);

@@ -55,7 +55,7 @@ TEST_F(TlsInterceptionTest, WhatIsCutOffIsCorruptExceptBetweenFrames) {
   struct Case {
     const char* name;
     std::string sent;
-    size_t kept;  // bytes of its record that arrive
+    size_t kept;  // how many bytes of its record arrive
     const char* why;
   };
   const std::string whole("MNT1\3\0\0\0\3\0\0\0abc", 15);

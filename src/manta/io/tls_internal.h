@@ -14,19 +14,19 @@ namespace manta {
 
 class TlsSession;
 
-/// The secret of a run, which all its processes hold, made ready for connections. Make it once:
-/// copies share it, and any thread may use it.
+/// The secret that all processes of a run hold, prepared for connections. Make it once: copies
+/// share it, and any thread may use it.
 ///
 /// Connections are TLS 1.3 with the token as pre-shared key and a fresh Diffie-Hellman exchange
-/// (X25519, AES-128-GCM): both ends prove that they hold the token, what is recorded stays secret
-/// also if the token becomes known later, and nothing that is recorded can be replayed. There are
-/// no certificates, no tickets, no early data. Only a key made from the token is used; neither is
-/// ever sent. The handshake proves that the peer is of this run, not which process it is: the first
-/// frame should say whom it is for and from whom it is.
+/// (X25519, AES-128-GCM): both ends prove that they hold the token, recorded traffic stays secret
+/// even if the token becomes known later, and it cannot be replayed. There are no certificates, no
+/// tickets, no early data. TLS uses only a key made from the token; neither is ever sent. The
+/// handshake proves that the peer belongs to this run, not which process it is: the first frame
+/// should name its sender and its receiver.
 class TlsKey {
  public:
-  /// Throws Error(kInvalidArgument) if the token has less than 16 bytes: whoever records a
-  /// handshake could try out all short ones. `random_token` makes good ones.
+  /// Throws Error(kInvalidArgument) if the token has less than 16 bytes: an attacker who records a
+  /// handshake could try out all short tokens. `random_token` makes good ones.
   explicit TlsKey(std::string_view token);
 
  private:
@@ -37,8 +37,8 @@ class TlsKey {
 
 /// Proves on a TCP connection that both ends hold the key. An event loop calls `step` when the
 /// socket is ready; `step` throws Error(kCorrupt) if the peer does not hold the key or does not
-/// speak the protocol. About half a millisecond of processor time on each side, most of it in one
-/// step.
+/// speak the protocol. It takes about half a millisecond of processor time on each side, most of it
+/// in one step.
 class TlsHandshake final : public Handshake {
  public:
   enum Role { kConnects, kAccepts };

@@ -8,7 +8,7 @@
 namespace manta {
 namespace {
 
-// Whoever changes what follows the handshake changes the number: different versions refuse each
+// If you change what follows the handshake, change the number: different versions refuse each
 // other.
 constexpr std::string_view kIdentity = "manta frames 1";
 constexpr std::string_view kKeyLabel = "manta frames 1: TLS pre-shared key";

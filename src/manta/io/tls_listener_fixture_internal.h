@@ -25,7 +25,8 @@ inline constexpr uint16_t kHello = 1, kEcho = 2;
 
 inline Deadline patiently() { return Deadline::after(std::chrono::seconds(50)); }
 
-/// For tests: a listener that takes whoever says hello, and echoes what it says then.
+/// For tests: a listener that accepts a peer whose first frame is a hello, and echoes its further
+/// frames.
 class TlsListenerTest : public testing::Test {
  protected:
   void listen(AdmissionLimits limits = {}) {
@@ -67,7 +68,7 @@ class TlsListenerTest : public testing::Test {
   size_t joined() {
     return locked([&] { return hellos_.size(); });
   }
-  // Why the first member went.
+  // Why the first member's connection ended.
   std::string end_of_member() {
     EXPECT_TRUE(eventually([&] { return locked([&] { return !ends_.empty(); }); }));
     return locked([&] { return ends_.empty() ? "(it is still there)" : ends_.front(); });
@@ -120,7 +121,7 @@ inline bool is_closed(int socket) {
   return got == 0 || (got < 0 && errno != EAGAIN);
 }
 
-// Reads what the listener may say (an alert) until it closes.
+// Reads what the listener may send (an alert) until it closes.
 inline bool is_let_go(int socket) {
   while (poll_until(socket, POLLIN, patiently())) {
     char bytes[1000];

@@ -12,8 +12,8 @@ struct TlsListenerOptions {
   AdmissionLimits limits = {};
 };
 
-/// A Listener on a TCP address: each connection proves by a TLS handshake that it is of this run
-/// before it says anything (see TlsKey). The strangers of AdmissionLimits are counted for each
+/// A Listener on a TCP address: each connection proves by a TLS handshake that it belongs to this
+/// run before it sends a frame (see TlsKey). The strangers of AdmissionLimits are counted for each
 /// address of a host. A handshake takes about half a millisecond of processor time, so 1,000 peers
 /// that come at once have joined within about a second.
 class TlsListener : public Listener {
@@ -22,7 +22,7 @@ class TlsListener : public Listener {
   TlsListener(EventLoop& loop, const TlsKey& key, UniqueFd socket, OnFirst on_first,
               const TlsListenerOptions& options = {});
 
-  /// What to connect to.
+  /// The address to connect to.
   const TcpAddress& address() const { return address_; }
 
  private:

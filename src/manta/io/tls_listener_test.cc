@@ -18,7 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-TEST_F(TlsListenerTest, WhoHoldsTheTokenJoins) {
+TEST_F(TlsListenerTest, APeerWithTheTokenJoins) {
   listen();
   auto channel = join("one");
   expect_echo(*channel, "hello");
@@ -50,7 +50,7 @@ TEST_F(TlsListenerTest, ManyJoinAtOnce) {
   for (auto& channel : channels) expect_echo(channel, "here");
 }
 
-TEST_F(TlsListenerTest, WhoSaysSomethingElseIsLetGo) {
+TEST_F(TlsListenerTest, APeerThatSendsSomethingElseIsDisconnected) {
   listen();
   struct Case {
     const char* name;
@@ -86,13 +86,13 @@ TEST_F(TlsListenerTest, AnotherTokenIsRefused) {
   expect_that_others_join();
 }
 
-TEST_F(TlsListenerTest, WhoSpeaksTlsWithoutTheKeyIsRefused) {
+TEST_F(TlsListenerTest, APeerThatSpeaksTlsWithoutTheKeyIsRefused) {
   listen();
   const OpenSsl& api = openssl();
   auto set_fd = reinterpret_cast<int (*)(SSL*, int)>(::dlsym(api.library, "SSL_set_fd"));
   for (long version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
     SCOPED_TRACE(version);
-    SSL_CTX* context = api.SSL_CTX_new(api.TLS_method());  // as any browser: it verifies nothing
+    SSL_CTX* context = api.SSL_CTX_new(api.TLS_method());  // like a browser that verifies nothing
     api.SSL_CTX_ctrl(context, SSL_CTRL_SET_MAX_PROTO_VERSION, version, nullptr);
     SSL* ssl = api.SSL_new(context);
     UniqueFd socket = stranger();
@@ -108,7 +108,7 @@ TEST_F(TlsListenerTest, WhoSpeaksTlsWithoutTheKeyIsRefused) {
   expect_that_others_join();
 }
 
-TEST_F(TlsListenerTest, WhoSaysNothingOrTooSlowlyIsLetGo) {
+TEST_F(TlsListenerTest, ASilentOrSlowPeerIsDisconnected) {
   listen({.stay = 200ms});
   UniqueFd silent = stranger(), slow = stranger();
   auto proved = connect_tls(TlsKey(kTestToken), "127.0.0.1", port_, patiently());
@@ -129,8 +129,8 @@ TEST_F(TlsListenerTest, WhoSaysNothingOrTooSlowlyIsLetGo) {
   expect_that_others_join();
 }
 
-// All of them stay silent; who comes from elsewhere joins meanwhile.
-TEST_F(TlsListenerTest, AFloodFromOneHostKeepsNobodyElseOut) {
+// All connections of the flood stay silent; a peer from another address joins meanwhile.
+TEST_F(TlsListenerTest, AFloodFromOneHostKeepsNoOtherHostOut) {
   listen({.max_strangers = 16, .max_per_source = 4, .max_waiting = 32, .patience = 50ms});
   std::vector<UniqueFd> flood;
   for (int i = 0; i < 200; ++i) flood.push_back(stranger("127.0.0.2"));

@@ -98,14 +98,14 @@ TlsSession::~TlsSession() {
   const OpenSsl& api = openssl();
   if (proved_ && !failed_ && !abandoned_ && !nobody_reads_ && out_.empty()) {
     api.ERR_clear_error();
-    api.SSL_shutdown(ssl_);  // tells the peer that nothing was cut off, if the socket takes it
+    api.SSL_shutdown(ssl_);  // if the socket takes it, the peer knows that nothing was cut off
     ::send(fd_, out_.data(), out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     discard_unread();
   }
   api.SSL_free(ssl_);
 }
 
-// To close a socket with unread bytes would throw away what it has yet to send.
+// Closing a socket with unread bytes would throw away what it has yet to send.
 void TlsSession::discard_unread() const {
   std::array<char, 16 << 10> bytes;
   for (size_t all = 0; all < kMaxDiscarded;) {
@@ -124,7 +124,7 @@ IoStatus TlsSession::handshake() {
   const OpenSsl& api = openssl();
   api.ERR_clear_error();
   int result = api.SSL_do_handshake(ssl_);
-  // What remains to be said may be why this end refuses.
+  // The unsent bytes may say why this end refuses.
   IoStatus sent = send_out();
   if (result != 1) {
     if (stopped(result) == IoStatus::kClosed) {
@@ -136,14 +136,14 @@ IoStatus TlsSession::handshake() {
   if (api.SSL_session_reused(ssl_) != 1) fail("it did not use the token");
   if (sent == IoStatus::kWouldBlock) return sent;
   proved_ = true;
-  has_more_ = true;  // it may have sent something behind the handshake
+  has_more_ = true;  // the peer may have sent bytes right after the handshake
   return IoStatus::kDone;
 }
 
 Transport::Moved TlsSession::read(std::span<char> into) {
   const OpenSsl& api = openssl();
   size_t got = 0;
-  // What OpenSSL holds is taken in the same call; the socket is read once.
+  // Takes in the same call what OpenSSL holds; the socket is read once.
   do {
     api.ERR_clear_error();
     size_t bytes = 0;
@@ -155,7 +155,7 @@ Transport::Moved TlsSession::read(std::span<char> into) {
     has_more_ = false;
     send_out();
     if (got == 0) return {stopped(result)};
-    // An end or an error is met again by the next call, after what came before it.
+    // The next call sees an end or an error again, after the bytes before it.
     if (api.SSL_get_error(ssl_, result) == SSL_ERROR_SSL) tls_error_ = openssl_error();
     return {IoStatus::kDone, got};
   } while (got < into.size() && api.SSL_has_pending(ssl_));
@@ -208,7 +208,7 @@ IoStatus TlsSession::send_out() {
   return nobody_reads_ ? IoStatus::kClosed : IoStatus::kDone;
 }
 
-// What an unsuccessful call of OpenSSL means.
+// The status of an unsuccessful call of OpenSSL.
 IoStatus TlsSession::stopped(int result) {
   if (read_error_ != 0) {
     failed_ = true;

@@ -20,9 +20,9 @@ struct TlsKey::Context {
 
 /// One TLS connection on one socket, which never blocks. Not thread-safe.
 ///
-/// OpenSSL reads the socket itself, 64 KB at a time. What it writes is gathered, so that many
-/// records leave in one system call, and that OpenSSL never has to wait to write: what the socket
-/// does not take is kept here.
+/// OpenSSL reads the socket itself, 64 KB at a time. Its output is gathered here, so that many
+/// records leave in one system call. Bytes that the socket does not take are kept here, so that
+/// OpenSSL never has to wait to write.
 class TlsSession {
  public:
   TlsSession(const TlsKey& key, UniqueFd socket, TlsHandshake::Role role);
@@ -42,14 +42,14 @@ class TlsSession {
   bool has_more() const { return has_more_; }
   bool has_unsent() const { return !out_.empty(); }
 
-  /// From here on the socket is not this one's: nothing is said at the end. False if it has bytes
-  /// that have been encrypted, or have yet to be read.
+  /// Gives up the socket: the session sends no closing alert. False if there are encrypted bytes
+  /// that were not sent, or bytes that were not read.
   bool abandon();
 
   SSL* ssl() { return ssl_; }
 
-  /// A key encrypts so many records, of 16 KB at most; then it is replaced. The limit of AES-GCM is
-  /// 24 million.
+  /// A key encrypts this many records, of 16 KB at most; then it is replaced. The limit of AES-GCM
+  /// is 24 million.
   static constexpr uint64_t kRecordsPerKey = 1u << 23;
   void set_records_per_key(uint64_t records) { records_per_key_ = records; }
 

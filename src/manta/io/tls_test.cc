@@ -140,7 +140,7 @@ TEST(TlsTest, APeerMayAskForNewKeysWhileNothingCanBeSent) {
   ASSERT_EQ(sessions.here->write("please").status, IoStatus::kDone);
   EXPECT_EQ(read_all(*sessions.there, 6), "please");
   EXPECT_TRUE(sessions.there->has_unsent());
-  // The answer goes behind what waits, and everything arrives.
+  // The answer goes after the waiting bytes, and everything arrives.
   std::string answer = "with new keys";
   bool answered = false;
   char buffer[5000];
@@ -166,7 +166,7 @@ TEST(TlsTest, APeerThatClosesIsSeenByBothDirections) {
   EXPECT_EQ(frame.body, "last");
   EXPECT_FALSE(there.receive(&frame, in_time()));
   EXPECT_EQ(there.try_receive(&frame), IoStatus::kClosed);
-  // The first may still go out, to a system that answers that nobody reads it.
+  // The first write may still go out; the peer's system answers that the connection is closed.
   EXPECT_TRUE(eventually(
       [&] { return !there.send([](OutBuffer& out) { out.push(1, "nobody reads this"); }); }));
 }

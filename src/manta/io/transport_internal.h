@@ -42,13 +42,14 @@ class Transport {
   /// connection has broken, Error(kCorrupt) when its bytes are not those that the peer sent.
   virtual Moved read(std::span<char> into, std::deque<UniqueFd>& fds, Blocking blocking) = 0;
   /// Sends without waiting, as much as the socket takes. The descriptors go with the first byte;
-  /// there must be none unless `carries_fds`. kClosed if nobody reads any more.
+  /// there must be none unless `carries_fds`. kClosed if the peer does not read any more.
   virtual Moved write(std::string_view bytes, std::span<const int> fds) = 0;
 
-  /// `read` has more to give, which poll(2) does not see: read before you wait for the socket.
+  /// `read` has more bytes, which poll(2) does not see: read before you wait for the socket.
   bool has_more() const { return has_more_.load(std::memory_order_relaxed); }
-  /// Bytes were taken that the socket did not: when it is writable, call `write`, with nothing if
-  /// there is nothing. A `read` may leave such bytes, too: TLS answers what the peer asks.
+  /// The transport holds bytes that the socket did not take: when the socket is writable, call
+  /// `write`, with no bytes if there is nothing more to send. A `read` may leave such bytes, too:
+  /// TLS answers requests of the peer.
   bool has_unsent() const { return has_unsent_.load(std::memory_order_relaxed); }
 
  protected:
@@ -57,17 +58,18 @@ class Transport {
   std::atomic<bool> has_unsent_ = false;
 };
 
-/// What a new connection goes through before its bytes are frames. It never waits.
+/// The steps of a new connection before its bytes are frames. It never waits.
 class Handshake {
  public:
   virtual ~Handshake() = default;
   virtual int fd() const = 0;
-  /// True: it is complete. False: call it again when the socket has the events of `waits_for`.
-  /// Throws Error(kCorrupt) if the peer fails it, Error(kIo) if the connection ends.
+  /// True: the handshake is complete. False: call it again when the socket has the events of
+  /// `waits_for`. Throws Error(kCorrupt) if the peer fails the handshake, Error(kIo) if the
+  /// connection ends.
   virtual bool step() = 0;
   /// POLLIN or POLLOUT, for poll(2).
   virtual short waits_for() const = 0;
-  /// The stream, once it is complete.
+  /// The stream, once the handshake is complete.
   virtual std::unique_ptr<Transport> finish() = 0;
 };
 

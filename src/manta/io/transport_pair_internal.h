@@ -20,7 +20,7 @@ namespace manta {
 /// For tests: a token that is long enough.
 inline const std::string kTestToken = "a token of a test, 32 bytes long";
 
-/// For tests: accepts one connection, which comes.
+/// For tests: waits for one connection and accepts it.
 inline UniqueFd accept_one(int listener) {
   EXPECT_TRUE(poll_until(listener, POLLIN, Deadline::after(std::chrono::seconds(50))));
   return UniqueFd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));

@@ -8,7 +8,7 @@
 namespace manta {
 namespace {
 
-// There is none: who may open the socket's file may speak.
+// There is no handshake: a process that may open the socket's file may send frames.
 class UnixHandshake final : public Handshake {
  public:
   explicit UnixHandshake(UniqueFd socket) : socket_(std::move(socket)) {}

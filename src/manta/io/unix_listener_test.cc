@@ -45,7 +45,7 @@ class UnixListenerTest : public testing::Test {
     thread_.join();
   }
 
-  // Whether it is welcome.
+  // Whether the peer is accepted.
   bool say(Channel& channel, const std::string& text, std::vector<OutgoingFd> fds = {}) {
     channel.send([&](OutBuffer& out) { out.push(1, text, std::move(fds)); });
     Frame frame;
@@ -76,7 +76,7 @@ TEST_F(UnixListenerTest, TheFirstFrameDecides) {
   EXPECT_TRUE(eventually([&] { return fds_ == 2; }));
 }
 
-TEST_F(UnixListenerTest, WhoComesWhileThereAreTooManyStrangersGetsAPlaceLater) {
+TEST_F(UnixListenerTest, APeerThatComesWhileThereAreTooManyStrangersGetsAPlaceLater) {
   std::list<Channel> silent;
   for (int i = 0; i < 64; ++i) silent.emplace_back(connect_unix(path_));
   Channel late(connect_unix(path_));

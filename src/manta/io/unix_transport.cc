@@ -44,8 +44,8 @@ Transport::Moved read_unix(int socket, std::span<char> into, std::deque<UniqueFd
   if (received < 0) {
     if (errno == EAGAIN || errno == EWOULDBLOCK) return {IoStatus::kWouldBlock};
     if (errno != ECONNRESET) throw_errno("reading from a channel");
-    // The peer ended without having read everything; for its reader that is an end like any other.
-    // Nothing was received: what the control buffer holds is of an earlier call.
+    // The peer ended without having read everything; for the reader of this end, that is an end
+    // like any other. Nothing was received: the control buffer still holds data of an earlier call.
     return {IoStatus::kClosed};
   }
   for (auto* control = CMSG_FIRSTHDR(&message); control; control = CMSG_NXTHDR(&message, control)) {

@@ -4,8 +4,8 @@
 
 namespace manta::internal {
 
-/// One recvmsg(2) or sendmsg(2) each, on a Unix socket that the caller owns. With Blocking::kYes it
-/// waits if the socket blocks.
+/// Each makes one recvmsg(2) or sendmsg(2), on a Unix socket that the caller owns. With
+/// Blocking::kYes it waits if the socket blocks.
 Transport::Moved read_unix(int socket, std::span<char> into, std::deque<UniqueFd>& fds,
                            Blocking blocking);
 Transport::Moved write_unix(int socket, std::string_view bytes, std::span<const int> fds);

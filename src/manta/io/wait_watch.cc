@@ -32,7 +32,7 @@ WaitWatch::Seen WaitWatch::read() const {
     bool whole = seen.version % 2 == 0 && version_.load(std::memory_order_relaxed) == seen.version;
     if (whole && !others_take_part()) return seen;
   }
-  seen.wait = {};  // a loop that goes from one to the next waits in none
+  seen.wait = {};  // a loop between two waits is in none
   return seen;
 }
 

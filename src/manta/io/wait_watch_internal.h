@@ -6,51 +6,52 @@
 
 namespace manta {
 
-/// What a training loop waits in for other processes.
+/// The operation in which a training loop waits for other processes.
 struct Wait {
   enum Kind : uint8_t { kNone, kCollective, kRows, kReport, kReturned };
   Kind kind = kNone;
-  int64_t number = -1;    ///< Of the collective, the pass over data or the report, from 0.
+  int64_t number = -1;    ///< The number of the collective, the pass over data or the report, from
+                          ///< 0.
   const char* what = "";  ///< The collective's or the data set's name; must outlive the watch.
-  int64_t step = -1;      ///< kCollective: that of what is exchanged. kRows: the epoch.
+  int64_t step = -1;      ///< kCollective: the step of the data exchanged. kRows: the epoch.
 };
 
-/// Where the thread of a training loop says in what it waits, for another thread of the process to
-/// read. Saying so costs a few stores: no lock, no clock, no system call.
+/// The thread of a training loop notes here what it waits in, for another thread of the process to
+/// read. A note costs a few stores: no lock, no clock, no system call.
 ///
-/// Only the loop's own thread can be seen to wait. Once another one takes part (it begins a
-/// collective, or takes batches), nobody can tell any more for what the loop waits, and `read` says
-/// kNone.
+/// Only waits of the loop's own thread are noted. Once another thread takes part (it begins a
+/// collective, or takes batches), it is unknown what the loop waits for, and `read` returns kNone.
 class WaitWatch {
  public:
   /// The thread that makes it is the loop's.
   WaitWatch() = default;
   WaitWatch(const WaitWatch&) = delete;
 
-  /// Counts, and returns the number of what begins. Every rank begins the same ones.
+  /// Counts, and returns the number of the operation that begins. Every rank begins the same
+  /// operations.
   int64_t begin_collective() { return count(collectives_); }
   int64_t begin_pass() { return count(passes_); }
   int64_t collectives() const { return collectives_.load(std::memory_order_relaxed); }
   int64_t passes() const { return passes_.load(std::memory_order_relaxed); }
 
-  /// The step that what is being exchanged is of, e.g. gradients; -1 between exchanges.
+  /// The step of the data that is being exchanged, e.g. gradients; -1 between exchanges.
   int64_t step() const { return step_.load(std::memory_order_relaxed); }
   void set_step(int64_t step) { step_.store(step, std::memory_order_relaxed); }
 
   /// The loop waits in this from now on, until it waits in something else or leaves. A wait that is
-  /// in fact over does no harm: whoever is waited for is known to have come.
+  /// in fact over does no harm: the others know by then that the process waited for has come.
   void enter(const Wait& wait);
   void leave() { enter({}); }
 
   struct Seen {
     Wait wait;
-    uint64_t version = 0;  ///< Another one whenever the loop has entered or left something.
+    uint64_t version = 0;  ///< Changes whenever the loop enters or leaves a wait.
   };
   Seen read() const;
   bool others_take_part() const { return others_take_part_.load(std::memory_order_relaxed); }
 
-  /// In what the loop waited when it was thrown out of a wait; nothing once it has caught that and
-  /// waits again. For the loop's thread.
+  /// The wait that an exception ended; nothing once the loop has caught it and waits again. Only
+  /// for the loop's thread.
   const Wait& thrown_from() const { return thrown_from_; }
 
   /// Waits for as long as it lives. Inside another wait it changes nothing.
@@ -65,7 +66,7 @@ class WaitWatch {
    private:
     void begin(const Wait& wait);
 
-    WaitWatch* watch_;  // null: inside another one
+    WaitWatch* watch_;  // null: this scope is inside another one
     int exceptions_ = 0;
   };
 

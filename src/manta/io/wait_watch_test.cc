@@ -22,7 +22,7 @@ TEST(WaitWatchTest, AScopeIsSeenForAsLongAsItLives) {
     EXPECT_EQ(seen.wait.step, 12);
     EXPECT_NE(seen.version, before.version);
     EXPECT_EQ(watch.read().version, seen.version);
-    WaitWatch::Scope inner(&watch, Wait{Wait::kRows, 3});  // what waits is the outer one
+    WaitWatch::Scope inner(&watch, Wait{Wait::kRows, 3});  // the outer scope is the wait
     EXPECT_EQ(watch.read().version, seen.version);
   }
   EXPECT_EQ(watch.read().wait.kind, Wait::kNone);
@@ -43,12 +43,12 @@ TEST(WaitWatchTest, OneThatIsLeftByAnExceptionIsRemembered) {
   EXPECT_EQ(watch.thrown_from().kind, Wait::kReport);
   EXPECT_EQ(watch.thrown_from().number, 7);
   EXPECT_EQ(watch.read().wait.kind, Wait::kNone);
-  // The loop has caught it and goes on: what fails later fails elsewhere.
+  // The loop has caught the exception and goes on: a later failure is in another place.
   { WaitWatch::Scope scope(&watch, "barrier"); }
   EXPECT_EQ(watch.thrown_from().kind, Wait::kNone);
 }
 
-TEST(WaitWatchTest, NobodyKnowsForWhatALoopOfSeveralThreadsWaits) {
+TEST(WaitWatchTest, TheWaitOfALoopWithSeveralThreadsIsUnknown) {
   WaitWatch watch;
   WaitWatch::Scope scope(&watch, "barrier");
   EXPECT_EQ(watch.read().wait.kind, Wait::kCollective);

@@ -47,7 +47,7 @@ class Predict final : public data::RowOperation {
     return json;
   }
 
-  // A predictor of the user's may draw random numbers.
+  // A user's predictor may draw random numbers.
   bool repeats() const override { return false; }
 
   SchemaPtr schema_after(const SchemaPtr& before) const override {
@@ -58,7 +58,7 @@ class Predict final : public data::RowOperation {
       return predict(empty)->schema();
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kUserCode) throw;
-      return nullptr;  // a model that cannot do without rows: known when there are some
+      return nullptr;  // the model needs rows: its columns are known when there are some
     }
   }
 

@@ -15,7 +15,7 @@
 
 namespace manta {
 
-/// For tests: a folder that goes away, with committed checkpoints of any files in it.
+/// For tests: a temporary folder with committed checkpoints, which may have any files.
 class CheckpointMaker {
  public:
   Checkpoint make(const std::map<std::string, std::string>& files,
@@ -37,7 +37,7 @@ class CheckpointMaker {
 class LinePredictor final : public Predictor {
  public:
   static LinePredictor from_checkpoint(const Checkpoint& checkpoint);
-  static inline std::atomic<int> loaded = 0;  ///< How often in this process.
+  static inline std::atomic<int> loaded = 0;  ///< How often it was loaded in this process.
 
  protected:
   data::BatchPtr predict_features(const data::BatchPtr& features) const override;

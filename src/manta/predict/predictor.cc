@@ -8,7 +8,7 @@
 namespace manta {
 namespace {
 
-// All that are missing in one message: whoever sends rows need not try again for each.
+// Names all missing columns in one message, so that a client need not try again for each.
 void require_once(const arrow::Schema& schema, const std::vector<std::string>& names) {
   std::vector<std::string> missing;
   for (const auto& name : names) {

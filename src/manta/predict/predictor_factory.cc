@@ -13,7 +13,7 @@ namespace {
 struct NamedMaker {
   Thunk thunk = nullptr;
   void (*target)() = nullptr;
-  bool twice = false;  ///< Another one has the name, too.
+  bool twice = false;  ///< Another maker has the name, too.
 };
 
 struct Makers {
@@ -48,7 +48,7 @@ bool register_predictor_thunk(Thunk thunk) {
 bool register_predictor_name(const std::string& name, Thunk thunk, void (*target)()) {
   std::lock_guard lock(makers().mutex);
   auto [entry, added] = makers().by_name.try_emplace(name, NamedMaker{thunk, target});
-  // Thrown where the name is used: nobody could catch it before main.
+  // The error is thrown where the name is used: it could not be caught before main.
   if (entry->second.thunk != thunk || entry->second.target != target) entry->second.twice = true;
   return true;
 }

@@ -9,8 +9,8 @@
 
 namespace manta::internal {
 
-/// A predictor of a checkpoint that is made when it is first used, once for all copies in a
-/// process. Can be sent to another process of the run, where it is made again.
+/// A predictor of a checkpoint. It is made when it is first used, once for all copies in a process.
+/// It can be sent to another process of the run, where it is made again.
 class PredictorRef {
  public:
   PredictorRef() = default;
@@ -20,7 +20,7 @@ class PredictorRef {
   const Predictor& get() const;
   const PredictorFactory& factory() const { return factory_; }
   const std::string& checkpoint() const { return checkpoint_; }
-  /// Why a file cannot hold it; empty if it can.
+  /// Why a file cannot store it; empty if a file can.
   std::string why_not_stored() const;
 
   template <class Archive>

@@ -94,7 +94,7 @@ TEST(PredictorTest, AllColumnsThatAreMissingAreListed) {
   EXPECT_THAT(error.what(), HasSubstr("'x' is there 2 times"));
 }
 
-// Keeps the bits of what a worker sees of its rows.
+// Records the bits of the rows that a worker sees.
 void keep_features(const Json&) {
   std::string files = train::get_context().run_folder + "/mine";
   std::filesystem::create_directories(files);

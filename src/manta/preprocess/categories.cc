@@ -13,7 +13,7 @@
 namespace manta::preprocess {
 namespace {
 
-// Integers that lie within a range of so many have a table of the whole range.
+// Integers within a range of this size have a table of the whole range.
 constexpr int64_t kDenseRange = 1 << 16;
 
 bool is_int64(const Json& value) {
@@ -120,7 +120,7 @@ void Categories::make_dense() {
 
 struct Categories::Coding {
   const Categories& of;
-  int32_t* codes;  // of row 0
+  int32_t* codes;  // the place for row 0
   void null(int64_t row) { codes[row] = kMissing; }
   void integer(int64_t row, int64_t x) {
     if (!of.dense_.empty()) {
@@ -144,7 +144,8 @@ struct Categories::Coding {
   }
 };
 
-// In the unit of the categories. What that cannot say has not been learned.
+// Converts times to the unit of the categories. A time that this unit cannot hold has not been
+// learned.
 struct Categories::TimeCoding {
   Coding coding;
   TimeScale scale;

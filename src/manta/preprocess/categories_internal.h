@@ -13,7 +13,7 @@
 
 namespace manta::preprocess {
 
-/// The categories of a column, each with its code: its place among them. Never changes.
+/// The categories of a column, each with its code: its place among them. The object never changes.
 class Categories {
  public:
   static constexpr int32_t kUnseen = -1;
@@ -67,8 +67,8 @@ class Categories {
 
 using CategoriesPtr = std::shared_ptr<const Categories>;
 
-/// What a pass has counted: all values, or those that come most often. Nulls are an error unless
-/// `nulls_allowed`, as is a column without values.
+/// The categories that a pass has counted: all values, or the most frequent ones. Nulls are an
+/// error unless `nulls_allowed`; a column without values is always an error.
 CategoriesPtr learn_categories(const CategoryCounts& counts, const std::string& column,
                                const std::string& who, bool nulls_allowed,
                                std::optional<size_t> most = std::nullopt);
@@ -83,7 +83,7 @@ void require_no_missing(const std::vector<int32_t>& codes, const std::string& co
 /// Throws unless the columns are there and can be categories.
 void check_category_columns(const internal::Columns& columns, const arrow::Schema& schema);
 
-/// int64 of codes; null for what is unseen.
+/// The codes as int64; null for unseen values.
 std::shared_ptr<arrow::Array> codes_as_integers(const std::vector<int32_t>& codes);
 /// Values of codes, taken from an array of them; null for codes that are null or out of range.
 std::shared_ptr<arrow::Array> values_of_codes(const arrow::Array& codes,

@@ -28,7 +28,7 @@ CategoryKind kind_of_given(const Json& values) {
   return has_huge ? CategoryKind::kUnsigned : CategoryKind::kInteger;
 }
 
-// Int32 codes, null where there is none, and the values that they stand for.
+// Int32 codes, null where there is no code, and the values that they stand for.
 std::shared_ptr<arrow::Array> dictionary_of(const std::vector<int32_t>& codes,
                                             const Categories& categories) {
   arrow::Int32Builder places;

@@ -144,7 +144,8 @@ std::vector<std::pair<Json, int64_t>> CategoryCounts::sorted() const {
     }
   };
   for (const auto& [value, count] : integers) {
-    // A fraction lies within 2^53, where integers are exact, or outside of all integers.
+    // A fraction is either within 2^53, where integers are exact, or outside the range of all
+    // integers.
     add_fractions([x = static_cast<double>(value)](double other) { return other < x; });
     values.emplace_back(booleans ? Json(value != 0) : Json(value), count);
   }

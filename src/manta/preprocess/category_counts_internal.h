@@ -13,12 +13,12 @@
 
 namespace manta::preprocess {
 
-/// A column may have so many categories, with so many bytes of text: what is learned must fit into
+/// A column may have at most this many categories, with this many bytes of text: they must fit into
 /// memory, and into the JSON of a checkpoint. More is an error of `fit`.
 inline constexpr size_t kMostCategories = 2'000'000;
 inline constexpr size_t kMostCategoryBytes = size_t{32} << 20;
 
-/// What a list is: one value, or as many as it has elements.
+/// Whether a list is one value, or each of its elements is.
 enum class Lists { kWhole, kElements };
 
 /// How often each value of a column came. Numbers of any type are compared by value.
@@ -32,7 +32,7 @@ class CategoryCounts {
   void merge(CategoryCounts& more);
 
   const CategoryType& type() const { return type_; }
-  int64_t nulls() const { return nulls_; }  ///< Also NaN, and lists with one in them.
+  int64_t nulls() const { return nulls_; }  ///< Also NaN, and lists with null or NaN.
   size_t size() const;
 
   /// Values as JSON, each with its count, in order: by number, by time, by bytes of text,

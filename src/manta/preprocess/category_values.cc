@@ -17,7 +17,7 @@ constexpr KindName kKindNames[] = {
     {CategoryKind::kList, "list"},
 };
 
-// Null: none.
+// Null if there is none.
 std::shared_ptr<arrow::DataType> element_type(const arrow::DataType& type) {
   switch (type.id()) {
     case arrow::Type::LIST:
@@ -93,7 +93,7 @@ std::optional<CategoryType> scalar_type(const std::shared_ptr<arrow::DataType>& 
   return kind ? std::optional(CategoryType{*kind}) : std::nullopt;
 }
 
-// Of what can be compared with each other the same.
+// The same text for types whose values can be compared with each other.
 std::string family(const arrow::DataType& type) {
   switch (type.id()) {
     case arrow::Type::DATE32:
@@ -113,7 +113,7 @@ std::string family(const arrow::DataType& type) {
   }
 }
 
-// Nanoseconds of 1.
+// How many nanoseconds a stored 1 stands for.
 int64_t unit_of(const arrow::DataType& type) {
   if (type.id() == arrow::Type::DATE32) return 86'400'000'000'000;
   if (type.id() == arrow::Type::DATE64) return 1'000'000;

@@ -16,10 +16,10 @@
 /// Columns whose values can be categories, value by value.
 namespace manta::preprocess {
 
-/// What kind of values categories are. Numbers of all kinds are one family: 1, 1.0 and true are the
-/// same category. The kind tells how they are written, and what comes back from codes. A time
-/// (date, timestamp, time of day, duration) is the integer that it is in its unit; a decimal the
-/// text of its value, such as "-0.25".
+/// The kind of a column's categories. Numbers of all kinds are one family: 1, 1.0 and true are the
+/// same category. The kind decides how they are written, and which type comes back from codes. A
+/// time (date, timestamp, time of day, duration) is an integer in its unit; a decimal is the text
+/// of its value, such as "-0.25".
 enum class CategoryKind {
   kNone,
   kBoolean,
@@ -34,7 +34,7 @@ enum class CategoryKind {
 
 bool is_number(CategoryKind kind);
 
-/// A kind; of times and decimals with the type that holds them, which is null of others.
+/// A kind and, for times and decimals, the type that holds them; null for others.
 struct CategoryType {
   CategoryKind kind = CategoryKind::kNone;
   std::shared_ptr<arrow::DataType> exact = nullptr;
@@ -47,18 +47,20 @@ struct CategoryType {
   bool is_comparable(const CategoryType& other) const;
 };
 
-/// That of a column's type; of a list, kList. Throws Error(kInvalidArgument), which begins with
-/// `who` and names the column, if its values cannot be categories: binary, lists of lists, structs.
+/// The category type of a column's type; for a list, kList. Throws Error(kInvalidArgument), which
+/// begins with `who` and names the column, if its values cannot be categories: binary, lists of
+/// lists, structs.
 CategoryType category_type(const arrow::DataType& type, const std::string& column,
                            const std::string& who);
-/// That of the elements, if it is a list.
+/// For a list, the category type of its elements.
 CategoryType element_category_type(const arrow::DataType& type, const std::string& column,
                                    const std::string& who);
 /// Throws if a whole list of this type cannot be a category: one of times or decimals.
 void require_whole_lists(const arrow::DataType& type, const std::string& column,
                          const std::string& who);
 
-/// By which a time of type `from` becomes one of type `to`: `times`, and then through `over`.
+/// The factors that convert a time of type `from` to type `to`: multiply by `times`, then divide by
+/// `over`.
 struct TimeScale {
   int64_t times = 1, over = 1;
 };
@@ -66,7 +68,8 @@ TimeScale time_scale(const arrow::DataType& from, const arrow::DataType& to);
 
 /// "12.5" of "1250" and 2: as short as possible.
 std::string decimal_text(std::string digits, int32_t scale);
-/// Its digits at the scale of a type. Nothing if it is not as short as possible, or does not fit.
+/// The decimal at the scale of a type. Nothing if the text is not as short as possible, or does not
+/// fit.
 std::optional<arrow::Decimal256> decimal_of(const std::string& text, const arrow::DataType& type);
 
 /// A list column's rows as ranges of one array.
@@ -82,7 +85,7 @@ struct ListRows {
   std::shared_ptr<arrow::Array> column_;
 };
 
-/// Calls for each value of a column without encodings, which is no list:
+/// For each value of a column without encodings that is not a list, calls one of:
 ///   take.null(row), also for NaN
 ///   take.integer(row, int64_t), also for true, 3.0 and -0.0, and for times
 ///   take.huge(row, uint64_t), of 2^63 or more
@@ -104,7 +107,7 @@ struct JsonOfValue {
 /// A list as JSON. Nothing if it, or one of its elements, is null.
 std::optional<Json> list_as_json(const ListRows& lists, int64_t row);
 
-// ---- How it is done.
+// ---- Implementation.
 
 namespace detail {
 

@@ -18,7 +18,7 @@ namespace manta::internal {
 struct Columns::Layout {
   std::shared_ptr<arrow::Schema> before;
   std::vector<int> inputs;  // their places
-  // Not known before the first batch was made.
+  // Not known before the first batch is made.
   std::shared_ptr<arrow::Schema> after;
   std::vector<int> sources;  // of each column after: its place before, or -1 - the place in `made`
 };
@@ -145,7 +145,7 @@ data::BatchPtr Columns::with(const data::BatchPtr& batch, Arrays made) const {
       fresh->sources.push_back(-1 - static_cast<int>(i));
       changed = true;
     }
-    // The same object if nothing changes, which is usual: then nobody looks columns up again.
+    // The same object if nothing changes, which is usual: then columns are not looked up again.
     fresh->after = changed ? arrow::schema(std::move(fields)) : batch->schema();
     layout = fresh;
     keep(layout);

@@ -56,7 +56,7 @@ TEST(ConcatenatorTest, TakesListsOfOneLengthAsRayDoes) {
       return concatenator.transform_batch(rows)->column(0);
     };
     EXPECT_TRUE(of(batch)->Equals(expected)) << of(batch)->ToString();
-    // The type is a matter of the columns, not of the rows.
+    // The type depends on the columns, not on the rows.
     EXPECT_TRUE(of(batch->Slice(1, 0))->type()->Equals(expected->type()));
     EXPECT_TRUE(of(batch->Slice(2))->Equals(expected->Slice(2)));
     Dataset rows = data::from_arrow(std::vector{batch->Slice(0, 1), batch->Slice(1)});
@@ -86,7 +86,7 @@ TEST(ConcatenatorTest, RaggedListsAreErrorsThatNameTheRow) {
   EXPECT_THAT(failing(texts, {.flatten = true}), AllOf(HasSubstr("'l'"), HasSubstr("string")));
   auto nested = batch_of({{"l", arrow::list(lists), {{{1}, {2}}}}});
   EXPECT_THAT(failing(nested, {.flatten = true}), AllOf(HasSubstr("'l'"), HasSubstr("list")));
-  // Each batch has one length, and all together do not.
+  // The lists of each batch have one length, but those of all batches do not.
   Dataset parts = data::from_arrow(std::vector{batch->Slice(0, 2), batch->Slice(2)});
   EXPECT_THAT(
       message_of([&] { Concatenator({"l"}, {.flatten = true}).transform(parts).to_table(); }),

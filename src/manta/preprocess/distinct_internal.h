@@ -11,9 +11,9 @@ namespace manta::preprocess {
 /// Distinct texts, numbered from 0 in the order in which they came.
 class TextTable {
  public:
-  /// Its number, or -1.
+  /// The text's number, or -1.
   int64_t find(std::string_view text) const;
-  /// Its number, and a new one if it was not there.
+  /// The text's number; a new number if the text is new.
   int64_t insert(std::string_view text);
   size_t size() const { return texts_.size(); }
   const std::string& operator[](size_t number) const { return texts_[number]; }

@@ -30,7 +30,8 @@ double rounded(cpp_int numerator, const cpp_int& denominator, int exponent) {
   } else {
     divide_qr(numerator, cpp_int(denominator << -shift), quotient, rest);
   }
-  // To 62 bits, with a last one for all that is below: then the conversion rounds once.
+  // Shortens to 62 bits, of which the last stands for all lower bits: then the conversion rounds
+  // only once.
   bool inexact = rest != 0 || (quotient & 63) != 0;
   auto top = static_cast<uint64_t>(cpp_int(quotient >> 6));
   double result =
@@ -136,7 +137,7 @@ double ExactMoments::std() const {
   cpp_int spread = total_of_squares(*sums_) * count_ - sum * sum;
   if (spread == 0) return 0;
   int bits = static_cast<int>(msb(spread));
-  int shift = bits < 256 ? 128 : 0;  // so that the root has digits enough
+  int shift = bits < 256 ? 128 : 0;  // so that the root has enough digits
   cpp_int root = sqrt(cpp_int(spread << (2 * shift)));
   return rounded(root, count_, kLeastPower - shift);
 }

@@ -10,12 +10,13 @@
 namespace manta::preprocess {
 
 /// Count, extremes, mean and standard deviation of float64 values, computed without rounding until
-/// the very end: so the result has the same bits for any order of the values and any cut into
-/// parts, and all its digits, however far from 0 the values are. Null and NaN do not count.
+/// the very end. So the result has the same bits for any order of the values and any cut into
+/// parts, and all its digits are right, however far from 0 the values are. Null and NaN do not
+/// count.
 ///
 /// A value is its mantissa, a whole number below 2^53, times a power of two. For each power there
-/// is a sum of mantissas and one of their squares, wide enough for any number of rows. 80 KB; 2 to
-/// 4 ns a value.
+/// are a sum of mantissas and a sum of their squares, wide enough for any number of rows. It takes
+/// 80 KB, and 2 to 4 ns for each value.
 class ExactMoments {
  public:
   ExactMoments();
@@ -26,11 +27,12 @@ class ExactMoments {
   int64_t count() const { return count_; }
   double min() const { return min_ + 0.0; }  ///< 0, not -0, whichever came first.
   double max() const { return max_ + 0.0; }
-  /// The values that `min` and `max` tell: infinite ones are in no sum.
+  /// Whether there were infinite values: `min` and `max` count them, but no sum does.
   bool has_infinite() const { return infinite_; }
   /// The nearest float64 to the mean. Only if there are values, and no infinite one.
   double mean() const;
-  /// That of all values (ddof = 0), within half a unit in the last place and a little.
+  /// The standard deviation of all values (ddof = 0), to within little more than half a unit in the
+  /// last place.
   double std() const;
 
  private:

@@ -61,7 +61,7 @@ TEST(ExactMomentsTest, AnyOrderAndCutGivesTheSameBits) {
   std::mt19937_64 random(3);
   std::vector<double> values;
   for (int i = 0; i < 5000; ++i) {
-    // Of any exponent.
+    // Numbers of any exponent.
     values.push_back(
         std::ldexp(static_cast<double>(random()) - 9e18, static_cast<int>(random() % 1900) - 1010));
   }
@@ -79,7 +79,7 @@ TEST(ExactMomentsTest, AnyOrderAndCutGivesTheSameBits) {
   }
 }
 
-// In the room for all values, or four passes without it, in parts merged in any way.
+// With room for all values, or in four passes without it, in parts that are merged in any way.
 TEST(QuantilesTest, AreExactWithAndWithoutRoom) {
   std::mt19937_64 random(4);
   std::vector<double> values;

@@ -1,4 +1,4 @@
-// Every preprocessor beside Ray's of the same name (expected/make_preprocessors_expected.py).
+// Every preprocessor against Ray's of the same name (expected/make_preprocessors_expected.py).
 
 #include <arrow/api.h>
 #include <gmock/gmock.h>
@@ -98,7 +98,7 @@ void expect_value(const Json& value, const Json& expected, const std::string& wh
     ASSERT_EQ(value.size(), expected.size()) << where;
     for (size_t i = 0; i < value.size(); ++i) expect_value(value[i], expected[i], where);
   } else if (expected.is_number() && value.is_number()) {
-    // Ray sums in another order, and rounds float32 before it is done.
+    // Ray sums in another order, and rounds to float32 in between.
     double scale = std::max(1., std::abs(expected.get<double>()));
     ASSERT_NEAR(value.get<double>(), expected.get<double>(), 1e-6 * scale) << where;
     bool exact = value.is_number_integer() && expected.is_number_integer();

@@ -1,4 +1,5 @@
-// What preprocessors have in common, and what no other program could tell.
+// The common behaviour of preprocessors, and results that no other program could give for
+// comparison.
 
 #include <arrow/api.h>
 #include <gmock/gmock.h>
@@ -79,7 +80,7 @@ BatchPtr people() {
 
 TEST(FamilyTest, AChainReadsTheDataAsOftenAsItsPartsDependOnEachOther) {
   EXPECT_EQ(passes_of(StandardScaler({"age", "pay"}), people()), 1);
-  // Nobody looks at what another makes.
+  // None reads a column that another makes.
   EXPECT_EQ(passes_of(Chain(StandardScaler({"age"}), OneHotEncoder({"city"}), MinMaxScaler({"pay"}),
                             RobustScaler({"pay"}, {.output_columns = {"pay2"}})),
                       people()),
@@ -95,7 +96,7 @@ TEST(FamilyTest, AChainReadsTheDataAsOftenAsItsPartsDependOnEachOther) {
                             OrdinalEncoder({"city"}), MaxAbsScaler({"age", "pay"})),
                       people()),
             1);
-  // A stateless part costs no pass, but what it makes is seen.
+  // A stateless part costs no pass, but the next part sees its columns.
   Chain powers(PowerTransformer({"pay"}, 2, {.output_columns = {"power"}}), MinMaxScaler({"power"}),
                SimpleImputer({"age"}), StandardScaler({"age", "power"}));
   EXPECT_EQ(passes_of(powers, people()), 2);
@@ -322,11 +323,11 @@ TEST(FamilyTest, WideVectorsAreMadeAFewAtATime) {
     EXPECT_GE(blocks, 4);
   };
   walk(wide);
-  // Behind a function, whose columns are known when there are rows.
+  // After a function, whose columns are known only when there are rows.
   walk(counts.transform(rows_of(batch).map_batches([](const BatchPtr& each) { return each; })));
   EXPECT_EQ(wide.count(), 500);
   EXPECT_EQ(all_of(wide.filter(col("id") >= 499).select_columns({"id"}))->num_rows(), 1);
-  // What follows sees the same rows, also if it leaves some out.
+  // Operations after it see the same rows, even if they leave some out.
   auto concatenated = Concatenator({"id", "t"}, {.flatten = true}).transform(wide);
   EXPECT_EQ(concatenated.take(3)->num_rows(), 3);
 }
@@ -344,7 +345,7 @@ class WideOnes final : public StatelessPreprocessor {
     return check(batch->AddColumn(batch->num_columns(), "ones", lists), "wide ones");
   }
   std::vector<std::string> input_columns() const override { return {}; }
-  // Of "id", too, as far as anybody can tell.
+  // It may also make "id", as far as one can tell from outside.
   std::vector<std::string> output_columns() const override { return {"ones", "id"}; }
   std::string name() const override { return "WideOnes"; }
   Json state() const override { return Json::object(); }
@@ -363,7 +364,7 @@ TEST(FamilyTest, FittingBehindWideVectorsSeesAFewAtATime) {
   largest_seen = 0;
   EXPECT_EQ(text_of(*all_of(chain.transform(rows_of(batch)).select_columns({"id"})), "id"),
             text_of(*scaled, "id"));
-  // Behind it in the plan, and with a filter that follows.
+  // After it in the plan, and with a filter after that.
   StandardScaler later({"id"});
   later.fit(WideOnes().transform(rows_of(batch)).filter(col("id") < 200));
   EXPECT_LE(largest_seen, (32 << 20) / (kTokens * 8));
@@ -420,7 +421,7 @@ TEST(FamilyTest, CategoriesAreExact) {
     EXPECT_FALSE(values->GetColumnByName("t")->IsNull(0));
     EXPECT_TRUE(values->GetColumnByName("t")->IsNull(2));
   }
-  // Other types with the same numbers; and numbers that are near, which are others.
+  // Other types with the same numbers; and numbers that are near but not equal.
   auto floats = batch_of({{"t", arrow::large_utf8(), {"", "?"}},
                           {"i", arrow::float64(), {0, 0.5}},
                           {"u", arrow::int32(), {3, -3}},
@@ -515,7 +516,7 @@ TEST(FamilyTest, ScalersCanBeUndone) {
   EXPECT_EQ(both->schema()->field_names(), (std::vector<std::string>{"x", "y", "x01"}));
 }
 
-// ---- Functions of the user's.
+// ---- The user's functions.
 
 BatchPtr double_pay(const BatchPtr& batch, const Json& args) {
   arrow::Int64Builder builder;

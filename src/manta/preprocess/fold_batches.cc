@@ -19,7 +19,7 @@
 namespace manta {
 namespace {
 
-/// Threads that take batches of a stream, each the next one, and hand on in order what they made.
+/// Threads that each take the next batch of a stream, and hand on their results in order.
 class OrderedFold {
  public:
   OrderedFold(const Dataset& dataset, const internal::OfBatch& of_batch,
@@ -34,7 +34,7 @@ class OrderedFold {
         others.push_back(start_thread("a thread to fit a preprocessor", [this] { work(); }));
       }
     } catch (const Error&) {
-      // The result is the same with fewer.
+      // The result is the same with fewer threads.
     }
     work();
     for (auto& thread : others) thread.join();

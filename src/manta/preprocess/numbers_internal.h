@@ -19,7 +19,7 @@ namespace manta::preprocess {
 std::shared_ptr<arrow::DoubleArray> numbers_of(const std::shared_ptr<arrow::Array>& column,
                                                const std::string& name, const std::string& who);
 
-/// Which rows of a column are not null, from bit 0; null if all are not.
+/// The bitmap of rows that are not null, from bit 0; nullptr if no row is null.
 std::shared_ptr<arrow::Buffer> validity_of(const arrow::Array& column);
 
 /// Throws Error(kInvalidArgument), as numbers_of does, if the type has no numbers.
@@ -28,18 +28,18 @@ void require_numbers(const arrow::DataType& type, const std::string& name, const
 void require_numbers(const arrow::Schema& schema, const std::vector<std::string>& names,
                      const std::string& who);
 
-/// float64 of the same rows and nulls: `make(x)` of each.
+/// A float64 array of the same rows and nulls, with `make(x)` for each value x.
 template <class Make>
 std::shared_ptr<arrow::DoubleArray> map_numbers(const arrow::DoubleArray& column, Make make);
 
-/// The places of columns in a batch. Throws Error(kNotFound) that names all that are missing.
+/// The places of columns in a batch. Throws Error(kNotFound) that names all missing columns.
 std::vector<int> places_of(const std::vector<std::string>& columns, const arrow::Schema& schema,
                            const std::string& who);
 
-/// Of a column that has nothing but nulls and NaN.
+/// The error for a column that has only nulls and NaN.
 [[noreturn]] void throw_nothing_to_learn(const std::string& column, const std::string& who);
 
-// ---- How it is done.
+// ---- Implementation.
 
 std::shared_ptr<arrow::Buffer> new_buffer(int64_t bytes);
 

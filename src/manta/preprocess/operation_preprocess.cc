@@ -47,13 +47,13 @@ class Preprocess final : public data::RowOperation {
   std::optional<int64_t> rows_after(size_t, std::optional<int64_t> before) const override {
     return before;
   }
-  // It may be one of the user's, which is free to draw random numbers.
+  // A user's preprocessor may draw random numbers.
   bool repeats() const override { return false; }
   // It may have changed any column.
   bool add_bounds(data::FileBounds&) const override { return false; }
 
   void run(data::Piece& piece, data::RowMask& mask, const ColumnNames&) const override {
-    // A preprocessor of the user's may fail on rows that are not there any more.
+    // A user's preprocessor may fail on rows that have been filtered out.
     mask.apply(piece);
     piece = data::to_piece(*rewritten(data::to_batch(std::move(piece))));
   }
@@ -84,7 +84,7 @@ arrow::Status validate_new(const arrow::RecordBatch& result, const arrow::Record
     const auto& column = *result.column(i);
     if (column.length() != result.num_rows() ||
         !column.type()->Equals(*result.schema()->field(i)->type())) {
-      return result.Validate();  // which says so
+      return result.Validate();  // this returns the error
     }
     ARROW_RETURN_NOT_OK(column.Validate());
   }

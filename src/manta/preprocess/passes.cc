@@ -57,7 +57,8 @@ class Pass {
     return own;
   }
 
-  // A part of the rows at a time, if those before a member make wide vectors of them.
+  // Counts a part of the rows at a time, if the preprocessors before a member make wide vectors of
+  // them.
   void count(const data::BatchPtr& batch, Tallies& own) const {
     require_wanted(data::StopCheck::stopping());
     int64_t part = rows_at_a_time(batch->schema());
@@ -80,7 +81,7 @@ class Pass {
     return rows;
   }
 
-  // Members whose rows go through the same see the same batch.
+  // Members whose rows go through the same preprocessors see the same batch.
   void count_part(const data::BatchPtr& batch, Tallies& own) const {
     const std::vector<const Preprocessor*>* done = nullptr;
     data::BatchPtr rows;
@@ -96,7 +97,7 @@ class Pass {
   }
 
   const std::vector<PassMember>& members_;
-  std::mutex mutex_;  // of what follows; each thread changes what is its own without it
+  std::mutex mutex_;  // guards what follows; each thread changes its own tallies without it
   std::map<std::thread::id, Tallies> tallies_;
 };
 
@@ -106,7 +107,7 @@ void add_names(std::vector<std::string>& names, const std::vector<std::string>& 
   }
 }
 
-// Also columns that only a part before makes: the caller takes those that are there.
+// Includes columns that only an earlier part makes: the caller takes those that exist.
 std::vector<std::string> columns_of(const PassMember& member) {
   auto names = member.learner->input_columns();
   for (const auto* part : member.before) add_names(names, part->input_columns());
@@ -128,7 +129,7 @@ void require_wanted(bool stopping) {
 std::vector<std::unique_ptr<Tally>> run_pass(const Dataset& dataset,
                                              const std::vector<PassMember>& members, int threads) {
   Dataset rows = dataset;
-  // After map_batches nobody knows the columns; then each batch is looked at.
+  // After map_batches the columns are unknown; then each batch is checked.
   if (auto schema = data::schema_of(*dataset.plan())) {
     std::vector<std::string> needed, there;
     for (const auto& member : members) {
@@ -153,10 +154,10 @@ std::vector<std::unique_ptr<Tally>> run_pass(const Dataset& dataset,
 
 namespace {
 
-// A part of a Chain, or of one inside it, that is no Chain itself.
+// A part of a Chain, or of a Chain inside it, that is not itself a Chain.
 struct Leaf {
   Preprocessor* part = nullptr;
-  std::vector<size_t> before;  // the leaves that change what it looks at
+  std::vector<size_t> before;  // the leaves that change columns that it reads
   bool done = false;           // nothing to learn, or learned
 };
 
@@ -178,7 +179,8 @@ bool meet(const std::vector<std::string>& some, const std::vector<std::string>& 
   return false;
 }
 
-// Of the columns that leaf `index` looks at, back to front: who made them, and of what.
+// Goes back from the columns that leaf `index` reads: which leaves made them, and from which
+// columns.
 std::vector<size_t> find_before(const std::vector<Leaf>& leaves, size_t index) {
   std::vector<size_t> before;
   auto needed = leaves[index].part->input_columns();
@@ -232,7 +234,7 @@ int internal::fit_preprocessor(Preprocessor& preprocessor, const Dataset& datase
         counted[i]->done = members[i].learner->finish_tally(*tallies[i]);
       }
     }
-    for (Leaf* leaf : alone) {  // a class of the user's, which reads the rows itself
+    for (Leaf* leaf : alone) {  // a user's class, which reads the rows itself
       Dataset rows = dataset;
       for (const auto* part : parts_of(leaves, leaf->before)) rows = part->transform(rows);
       leaf->part->fit(rows);

@@ -7,13 +7,13 @@
 
 namespace manta::preprocess {
 
-/// One that learns in a pass, and what its rows go through before, in order.
+/// A preprocessor that learns in a pass, and those that its rows go through before, in order.
 struct PassMember {
   LearningPreprocessor* learner = nullptr;
   std::vector<const Preprocessor*> before;
 };
 
-/// Throws Error(kCancelled) if nobody wants the fit any more, as a StopCheck says.
+/// Throws Error(kCancelled) if the fit is not wanted any more, as a StopCheck says.
 void require_wanted(bool stopping);
 
 /// One pass over a data set for all members. Returns their tallies. Reads only the columns that

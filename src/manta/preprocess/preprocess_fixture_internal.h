@@ -27,7 +27,7 @@ inline std::shared_ptr<arrow::RecordBatch> batch_of(const std::vector<TestColumn
   return arrow::RecordBatch::Make(arrow::schema(fields), arrays.at(0)->length(), arrays);
 }
 
-/// As a data set of row groups of `row_group_rows`.
+/// A data set of the rows, in row groups of `row_group_rows`.
 inline Dataset dataset_of(data::ParquetFolder& folder, const arrow::RecordBatch& batch,
                           int64_t row_group_rows, const std::string& name = "a.parquet") {
   auto table = check(arrow::Table::FromRecordBatches({batch.Slice(0)}), "a test table");

@@ -16,7 +16,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Of the user's: adds a column, and has nothing to learn. Does odd things if told to.
+// A user's preprocessor: adds a column, and has nothing to learn. Does odd things if told to.
 class Plus final : public Preprocessor {
  public:
   Plus(double number, std::string does) : number_(number), does_(std::move(does)) {}
@@ -181,7 +181,7 @@ TEST(PreprocessorTest, WhatIsReadIsChecked) {
     EXPECT_EQ(kind_name(error.kind()), kind_name(one.kind)) << error.what();
     EXPECT_THAT(error.what(), AllOf(HasSubstr("'x.json'"), HasSubstr(one.message)));
   }
-  // One that is not fitted is read, too.
+  // A preprocessor that is not fitted can be read, too.
   auto fresh = AnyPreprocessor::from_json(StandardScaler({"a"}).to_json(), "a test");
   EXPECT_FALSE(fresh->is_fitted());
 }
@@ -197,7 +197,7 @@ TEST(PreprocessorTest, ChainsInsideEachOtherDoNotUseUpTheStack) {
               AllOf(HasSubstr("'x.json'"), HasSubstr("inside each other")));
 }
 
-// A class of the user's may draw random numbers: nobody keeps what it made for the next epoch.
+// A user's class may draw random numbers: its results are not kept for the next epoch.
 TEST(PreprocessorTest, IsAskedAgainInEachEpoch) {
   data::ParquetFolder folder;
   Dataset dataset = Plus(1, "").transform(numbers(folder));

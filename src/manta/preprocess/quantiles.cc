@@ -29,7 +29,7 @@ size_t bucket_of(uint64_t key, int level) {
   return (key >> (64 - kLevelBits * (level + 1))) & ((1 << kLevelBits) - 1);
 }
 
-// numpy's way, to the bit; of finite numbers.
+// Interpolates as numpy does, to the bit, between finite numbers.
 double between(double a, double b, double share) {
   if (a == b || share == 0) return a;
   double difference = b - a;

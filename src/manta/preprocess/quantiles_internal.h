@@ -10,10 +10,10 @@
 
 namespace manta::preprocess {
 
-/// The search for the values at some ranks of a column: exact, in memory that does not grow with
-/// the rows. A pass keeps all values if there is room for them, and is the only one then. Otherwise
-/// it counts them by the first 16 bits of their order; each pass that follows looks at the next 16
-/// bits of those that begin as a value that is looked for, so that four passes find them.
+/// The search for the values at some ranks of a column. It is exact, in memory that does not grow
+/// with the rows. If there is room, the first pass keeps all values, and is the only one. Otherwise
+/// it counts values by the first 16 bits of their order. Each further pass counts the next 16 bits
+/// of values that begin like one that is searched for, so that four passes find them.
 class QuantileSearch {
  public:
   /// `quantiles` lie between 0 and 1.
@@ -25,11 +25,11 @@ class QuantileSearch {
  private:
   friend class QuantileTally;
   struct Target {
-    uint64_t rank = 0;    // among those that begin with
+    uint64_t rank = 0;    // rank among the values that begin with
     uint64_t prefix = 0;  // these first `level` * 16 bits
   };
   void start_ranks(int64_t count);
-  void set_found(const std::vector<uint64_t>& keys);  // of the targets
+  void set_found(const std::vector<uint64_t>& keys);  // the keys of the targets
 
   std::vector<double> quantiles_, found_;
   int64_t count_ = 0;
@@ -37,11 +37,11 @@ class QuantileSearch {
   std::vector<Target> targets_;  // two for each quantile
 };
 
-/// Values that all tallies of a pass may keep together.
+/// The number of values that all tallies of a pass may keep together.
 using RoomForValues = std::shared_ptr<std::atomic<int64_t>>;
 RoomForValues room_for_values(int64_t values = int64_t{1} << 25);
 
-/// What one thread sees of a column in one pass of a search.
+/// The values of a column that one thread sees in one pass of a search.
 class QuantileTally {
  public:
   QuantileTally(const QuantileSearch& search, RoomForValues room)

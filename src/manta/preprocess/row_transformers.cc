@@ -20,7 +20,8 @@ double add_to_norm(const std::string& norm, double so_far, double x) {
   return so_far + x * x;
 }
 
-// Of one row, in the columns' order. Squares that would overflow, or vanish, are scaled first.
+// The norm of one row, summed in the columns' order. Squares that would overflow, or vanish, are
+// scaled first.
 double norm_of(const std::string& norm, const std::vector<DoublesPtr>& columns, int64_t row) {
   double sum = 0, most = 0;
   for (const auto& column : columns) {

@@ -50,7 +50,7 @@ std::vector<std::string> names_of_cases() {
   return names;
 }
 
-// Equal but for rounding, at the size of `scale`.
+// Equal except for rounding, at the size of `scale`.
 void expect_close(double value, double expected, double scale, const std::string& what) {
   EXPECT_NEAR(value, expected, 1e-12 * std::max(std::abs(scale), 1e-300)) << what;
 }
@@ -83,13 +83,13 @@ TEST(ScalersTest, StandardScalerIsThatOfScikitLearn) {
       continue;
     }
     expect_close(stats[str("std(", name, ")")], std, std, "std of " + name);
-    // What rounding of the mean does to each value, if all are far from 0.
+    // The effect of rounding the mean on each value, if all are far from 0.
     double scale = std == 0 ? 1 : 1 + std::abs(mean) / std;
     expect_column(*scaled, name, one["standard"], 100 * scale);
   }
 }
 
-// What rounding the mean of each batch would cost is as much as they differ by.
+// Rounding the mean of each batch would cost as much as the values differ.
 TEST(ScalersTest, StandardDeviationsOfLargeNumbersThatDifferLittleAreExact) {
   data::ParquetFolder folder;
   constexpr int kRows = 3000;
@@ -168,7 +168,7 @@ TEST(ScalersTest, OtherColumnsPassAndOrderStays) {
   EXPECT_EQ(scaled.count(), 3);
   EXPECT_EQ(all_of(scaled.select_columns({"label"}))->num_columns(), 1);
   EXPECT_THAT(scaled.explain(), HasSubstr("transform(MinMaxScaler(x))"));
-  // Beyond what it has learned from.
+  // Values beyond those it has learned from.
   auto beyond = batch_of({{"x", arrow::float32(), {-1, 5, nullptr}}});
   EXPECT_THAT(doubles(*scaler.transform_batch(beyond), "x"), ElementsAre(-1, 2, testing::IsNan()));
 }

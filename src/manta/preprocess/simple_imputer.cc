@@ -30,7 +30,7 @@ bool can_fill(const Json& value) {
          (value.is_number() && std::isfinite(value.get<double>()));
 }
 
-// Times and decimals, which JSON does not have, stand in files with their type.
+// Times and decimals, which JSON does not have, are stored in files with their type.
 preprocess::CategoriesPtr typed_fill(const Json& fill) {
   if (!fill.is_object() || fill.size() != 2 || !fill.contains("type") || !fill.contains("value") ||
       !fill["type"].is_string()) {
@@ -96,7 +96,7 @@ std::shared_ptr<arrow::Scalar> fill_of(const Json& value,
                   ", which cannot hold ", short_text(value), ", with which its nulls are filled"));
 }
 
-// That of a column in which nothing else is.
+// The type of a column that has only the fill value.
 std::shared_ptr<arrow::DataType> type_of_fill(const Json& value) {
   if (value.is_object()) return typed_fill(value)->type().exact;
   if (value.is_string()) return arrow::utf8();

@@ -1,4 +1,4 @@
-// Dates, times, durations, decimals and booleans as categories, beside Ray's preprocessors of the
+// Dates, times, durations, decimals and booleans as categories, against Ray's preprocessors of the
 // same names (expected/make_times_expected.py).
 
 #include <arrow/api.h>
@@ -53,7 +53,7 @@ Json state_for(const std::string& name) {
   return state;
 }
 
-// What a column holds, which is compared with `expected` in the type that this is written in.
+// Compares a column with `expected`, in the type in which `expected` is written.
 void expect_times(std::shared_ptr<arrow::Array> column, const TypePtr& type, const Json& expected) {
   data::start_compute();
   column = data::plain_column(column);

@@ -17,12 +17,12 @@ template <class Take, class Null>
 void for_each_token(const std::shared_ptr<arrow::Array>& column, TokenizeFunction function,
                     const std::string& name, const std::string& who, Take take, Null null);
 
-/// Of a column for which null is an error.
+/// The error for a null in a column that must not have one.
 [[noreturn]] void throw_null_text(int64_t row, const std::string& column, const std::string& who);
 
-// ---- How it is done.
+// ---- Implementation.
 
-/// What a function of the user's makes of it; what it throws becomes Error(kUserCode).
+/// The tokens that the user's function makes; an exception of it becomes Error(kUserCode).
 std::vector<std::string> tokens_of(TokenizeFunction function, std::string_view text,
                                    const std::string& column, const std::string& who);
 std::shared_ptr<arrow::Array> plain_text(const std::shared_ptr<arrow::Array>& column);

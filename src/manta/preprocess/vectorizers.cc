@@ -74,7 +74,7 @@ class TokenTally final : public Tally {
   std::vector<TokenCounts> parts_;
 };
 
-// A row of counts for each text: `place_of(token)` says which one grows, -1: none.
+// A row of counts for each text: `place_of(token)` is the place of the count that grows, -1: none.
 template <class PlaceOf>
 std::shared_ptr<arrow::Array> counted(const std::shared_ptr<arrow::Array>& column,
                                       TokenizeFunction function, int64_t width,

@@ -7,14 +7,14 @@
 /// Columns of fixed_size_list, whose rows are vectors of one length.
 namespace manta::preprocess {
 
-/// Bytes of 0.
+/// A buffer of zeros.
 std::shared_ptr<arrow::Buffer> zeros(int64_t bytes);
 
-/// Where lists of `width` elements begin and end. Throws Error(kInvalidArgument) if they have more
-/// than 2^31 - 1 in all.
+/// The offsets of lists of `width` elements. Throws Error(kInvalidArgument) if they have more than
+/// 2^31 - 1 in all.
 std::shared_ptr<arrow::Buffer> list_offsets(int64_t width, int64_t rows);
 
-/// `width` values a row.
+/// A column with `width` values in each row.
 template <class ArrowType>
 std::shared_ptr<arrow::Array> vectors(std::shared_ptr<arrow::Buffer> values, int64_t width,
                                       int64_t rows) {

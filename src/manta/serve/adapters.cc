@@ -60,7 +60,8 @@ Batch json_split(const Request& request) { return read(read_split, request); }
 Batch json_any(const Request& request) { return read(read_any, request); }
 
 Batch arrow_ipc(const Request& request) {
-  // Buffers refer to the body, which does not outlive this call: copied once, aligned for Arrow.
+  // Buffers would refer to the body, which does not outlive this call: so it is copied once,
+  // aligned for Arrow.
   const std::string doing = "reading the request's body as a stream of Arrow's IPC format";
   auto size = static_cast<int64_t>(request.body.size());
   std::shared_ptr<arrow::Buffer> body = check(arrow::AllocateBuffer(size), doing);

@@ -27,7 +27,7 @@ bool is_exact(int64_t value) {
   return value >= -kLimit && value <= kLimit;
 }
 
-// Copied: the vector's memory is not Arrow's.
+// Copies the data: the vector's memory is not Arrow's.
 std::shared_ptr<arrow::Buffer> copy_of(const void* data, size_t size) {
   auto buffer =
       check(arrow::AllocateBuffer(static_cast<int64_t>(size)), "allocating a column of a request");
@@ -44,8 +44,8 @@ std::shared_ptr<arrow::Buffer> bitmap(size_t size, const auto& is_set) {
   return buffer;
 }
 
-// A replica gets the same columns in most requests: then it also gets the same schema, which need
-// not be built again, and by whose address requests are told to be alike.
+// A replica gets the same columns in most requests. Then this returns the same schema, which need
+// not be built again; its address shows that requests are alike.
 std::shared_ptr<arrow::Schema> schema_of(
     const std::vector<std::string>& names,
     const std::vector<std::shared_ptr<arrow::ArrayData>>& columns) {
@@ -249,7 +249,7 @@ int TableBuilder::find(std::string_view name) {
 int TableBuilder::add(std::string_view name) {
   auto place = static_cast<size_t>(size_);
   if (repeats_ == size_ && size_ < earlier_ && names_[place] == name) {
-    ++repeats_;  // no search: none of the names before is this one
+    ++repeats_;  // no search: no earlier name equals this one
   } else {
     if (find(name) >= 0) return -1;
     if (place == names_.size()) {

@@ -15,7 +15,7 @@ class Control {
   virtual void deploy(const DeploySpec& spec) = 0;
   virtual void remove(const std::string& name) = 0;
   virtual Status status() = 0;
-  /// Answers what is there, then ends the front.
+  /// Answers the requests that are there, then ends the front.
   virtual void shutdown() = 0;
   virtual bool is_detached() const = 0;
 };
@@ -25,7 +25,7 @@ std::shared_ptr<Control> start_here(const HttpOptions& options);
 /// The detached front of that name; starts it if there is none.
 std::shared_ptr<Control> start_detached(const StartOptions& options);
 
-/// What this process serves. Throws Error(kInvalidArgument) naming `api` if nothing.
+/// The front of this process. Throws Error(kInvalidArgument) naming `api` if there is none.
 std::shared_ptr<Control> current_control(const char* api);
 
 }  // namespace manta::serve

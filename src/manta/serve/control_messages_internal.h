@@ -8,11 +8,11 @@
 #include "manta/serve/deploy_spec_internal.h"
 #include "manta/serve/status.h"
 
-/// What a program and a detached front say to each other, over a Unix socket: a greeting, then one
-/// request after the other, each of which is answered.
+/// The messages between a program and a detached front, over a Unix socket: a greeting, then one
+/// request after the other, each with an answer.
 namespace manta::serve {
 
-/// Both ends must have the same.
+/// Both ends must have the same number.
 inline constexpr uint32_t kControlProtocol = 1;
 
 struct Greeting {

@@ -35,7 +35,7 @@ void ControlServer::on_greeting(const std::shared_ptr<AsyncChannel>& channel, Fr
     throw Error(ErrorKind::kInvalidArgument, "a program of another version of Manta");
   }
   channel->trust();
-  // Kept by its own callbacks, until the program closes it.
+  // Its own callbacks keep the channel alive, until the program closes it.
   channel->start([this, channel](Frame& next) { on_request(channel, next); },
                  [](const std::string&) {});
   Welcome welcome{program_build_id(), front_.http_options()};

@@ -9,11 +9,11 @@
 namespace manta::serve {
 
 /// Lets other programs of this user control a front, through a Unix socket. Lives on the front's
-/// loop; made and destroyed with its mutex held.
+/// loop; the loop's mutex must be held when it is made and destroyed.
 class ControlServer {
  public:
-  /// `on_shutdown` is called when a program has asked for the end; the front has been drained, and
-  /// the answer is sent.
+  /// `on_shutdown` is called when a program has asked for the end: by then the front has been
+  /// drained, and the answer is sent.
   ControlServer(Front& front, const std::string& path, std::string token,
                 std::function<void()> on_shutdown);
 

@@ -10,7 +10,7 @@
 
 namespace manta::serve {
 
-/// What is to be served, and how. Can be sent to another process of the same build.
+/// A deployment's model and options. It can be sent to another process of the same build.
 struct DeploySpec {
   DeploymentOptions options;
   PredictorFactory factory;
@@ -26,7 +26,7 @@ struct DeploySpec {
 /// Throws Error(kInvalidArgument) that names the field. Fills in the route.
 void check_deployment(DeploymentOptions& options);
 
-/// How something that takes a while ended.
+/// Called with the outcome of something that takes a while.
 using Done = std::function<void(const std::optional<Error>& error)>;
 
 }  // namespace manta::serve

@@ -10,11 +10,11 @@
 namespace manta::serve {
 namespace {
 
-// From the end of its connection until it is known how a process ended: writing the report of a
-// crash takes a while.
+// How long it may take, from the end of its connection, until it is known how a process ended:
+// writing the report of a crash takes a while.
 constexpr std::chrono::seconds kExitDeadline{5};
 
-// Without its stack, which is in its log, too.
+// Leaves out the stack, which is in the replica's log, too.
 std::string how_replica_ended(const ObjectRef<void>& run) {
   try {
     get(run, std::chrono::seconds(0));
@@ -72,7 +72,7 @@ void ServedDeployment::on_deploy_late(int generation) {
   act();
 }
 
-// Does what the policy says, until it says nothing more.
+// Performs the policy's actions, until it has no more.
 void ServedDeployment::act() {
   if (std::exchange(acting_, true)) return;
   while (true) {
@@ -148,7 +148,7 @@ void ServedDeployment::on_joined(uint64_t number, bool for_health, int64_t pid,
   channel->start([this, id = id](Frame& frame) { on_frame(id, frame); },
                  [this, id = id](const std::string& why) {
                    auto closed = processes_.find(id);
-                   // How it failed to load is told when its process has ended.
+                   // The reason why it failed to load is reported when its process has ended.
                    if (closed == processes_.end() || closed->second->state == Process::kStarting)
                      return;
                    if (why.empty()) return on_lost(id, "its connection closed");
@@ -185,7 +185,7 @@ void ServedDeployment::drain_replica(ReplicaId id) {
   Process& process = *found->second;
   process.draining = true;
   if (process.state == Process::kStarting) {
-    // Nobody waits for what it loads.
+    // Its model is not needed any more.
     process.stopped = true;
     kill(process.actor);
     return;
@@ -239,7 +239,7 @@ void ServedDeployment::on_lost(ReplicaId id, const std::string& why) {
 }
 
 void ServedDeployment::on_exited(ReplicaId id) {
-  // What it said last may not have been read yet: answers, or why its model cannot be loaded.
+  // Its last messages may not have been read yet: answers, or why its model cannot be loaded.
   if (auto found = processes_.find(id); found != processes_.end() && found->second->work) {
     auto work = found->second->work;
     work->drain();
@@ -286,7 +286,7 @@ void ServedDeployment::remove(Done done) {
   if (!acting_) check_removed();
 }
 
-// Answers first, then the replicas end, then it is gone.
+// First requests are answered, then the replicas end, then the deployment is gone.
 void ServedDeployment::check_removed() {
   if (!removing_ || acting_) return;
   bool busy = std::any_of(processes_.begin(), processes_.end(),

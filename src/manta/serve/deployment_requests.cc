@@ -5,7 +5,7 @@
 namespace manta::serve {
 namespace {
 
-constexpr int kClientGone = 499;  // counted as nginx does; nobody gets this answer
+constexpr int kClientGone = 499;  // counted as nginx does; no client gets this answer
 
 }  // namespace
 
@@ -85,8 +85,8 @@ void ServedDeployment::send_batch(Process& process, std::vector<RequestId> batch
   put_work(process.work->out_to_flush(), items);
   process.work->flush();
   if (!process.work->broken()) return;
-  // It has died, and its end is about to be heard of. Whatever it has got of this, it began
-  // nothing.
+  // The replica has died, and its end will be reported soon. Whatever it has got of this batch, it
+  // began none of it.
   queue_.returned(std::exchange(process.batch, {}));
 }
 
@@ -97,7 +97,7 @@ void ServedDeployment::on_answers(Process& process, Frame& frame) {
   queue_.answered(batch, Clock::now() - process.batch_sent);
   replicas_.on_answered(process.id);
   ++metrics_.batches;
-  // The next ones first: the replica works on them while these are written.
+  // Sends the next requests first: the replica works on them while these answers are written.
   if (process.draining) {
     stop(process);
   } else {
@@ -113,7 +113,7 @@ void ServedDeployment::on_answers(Process& process, Frame& frame) {
 
 void ServedDeployment::respond(RequestId id, HttpResponse response) {
   auto node = pending_.extract(id);
-  if (node.empty()) return;  // it has been answered, or its client has gone
+  if (node.empty()) return;  // the request has been answered, or its client has gone
   Pending& pending = node.mapped();
   ++metrics_.requests[response.status];
   metrics_.latency.observe(Clock::now() - pending.arrived);

@@ -1,4 +1,4 @@
-// A front in a process of its own: how it is started, joined, and what that process does.
+// A front in a separate process: how it is started and joined, and what that process does.
 
 #include <poll.h>
 #include <sys/syscall.h>
@@ -21,13 +21,13 @@ namespace {
 
 constexpr std::chrono::seconds kStartDeadline{60};
 constexpr std::chrono::seconds kGreetingDeadline{10};
-// The front keeps the deadlines of what it does; this is for a front that does not.
+// The front keeps its own deadlines; this one is for a front that does not.
 constexpr std::chrono::minutes kReplyDeadline{30};
 
-/// What a detached process tells its starter, once.
+/// The only message of a detached process to its starter.
 struct Started {
   std::string token;
-  bool has_name = true;  // false: another one has it
+  bool has_name = true;  // false: another process has it
   bool ok = true;
   ErrorKind kind = ErrorKind::kIo;
   std::string why;
@@ -40,7 +40,7 @@ using FromDetached = std::variant<Started>;
 
 class DetachedControl final : public Control {
  public:
-  /// Throws Error if nobody listens there.
+  /// Throws Error if nothing listens there.
   explicit DetachedControl(const FrontAddress& address)
       : channel_(connect_unix(address.socket_path)) {
     channel_.send([&](OutBuffer& out) {
@@ -161,7 +161,7 @@ void run_front(const std::string& name, const HttpOptions& http, const std::stri
 
 // ---- In the program that starts it
 
-// Waits for its report, or for its end.
+// Waits for the process's report, or for its end.
 Started await_start(int listener, pid_t pid, const std::string& token) {
   UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   Deadline deadline = Deadline::after(kStartDeadline);
@@ -223,7 +223,7 @@ std::shared_ptr<Control> start_detached(const StartOptions& options) {
       throw Error(ErrorKind::kTimeout, str("serve::start: a process has the name '", options.name,
                                            "' and does not listen"));
     }
-    // Without the name: another program is starting it at this moment.
+    // If the process did not get the name, another program is starting a front at this moment.
     if (!started.has_name) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }

@@ -36,7 +36,7 @@ Front::Front(const HttpOptions& options)
     while (!loop_.context.stopped()) {
       try {
         loop_.context.run();
-      } catch (const std::exception& error) {  // of one handler: the others go on
+      } catch (const std::exception& error) {  // an error of one handler: the others go on
         log_error(str("serve: ", error.what()));
       }
     }

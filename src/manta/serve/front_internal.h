@@ -19,11 +19,11 @@ namespace manta::serve {
 class ServedDeployment;
 
 /// The front: HTTP on one side, replicas on the other, a queue for each deployment between them.
-/// All of it runs on one thread. It never looks into bodies and runs no user code. Every call but
-/// those marked otherwise comes with `loop().mutex` held, and so do callbacks.
+/// All of it runs on one thread. It never reads bodies and runs no user code. Every call but those
+/// marked otherwise is made with `loop().mutex` held, and so are callbacks.
 class Front final : public HttpHandler {
  public:
-  /// Begins to listen. Throws Error as HttpServer does. Called without the mutex, as `stop` is.
+  /// Begins to listen. Throws Error as HttpServer does. Call it, like `stop`, without the mutex.
   explicit Front(const HttpOptions& options);
   ~Front() override;
   Front(const Front&) = delete;
@@ -34,15 +34,15 @@ class Front final : public HttpHandler {
 
   /// Deploys, or replaces the deployment of that name. `done` is called once, with the error unless
   /// all replicas are healthy, at the latest after DeploymentOptions::deploy_timeout. Throws
-  /// Error(kInvalidArgument) if the options are impossible or the route is another's.
+  /// Error(kInvalidArgument) if the options are impossible or another deployment has the route.
   void deploy(DeploySpec spec, Done done);
   /// Takes its route away; `done` is called when its requests are answered and its replicas gone.
-  /// Throws Error(kNotFound) with the names that there are.
+  /// Throws Error(kNotFound), which lists the existing names.
   void remove(const std::string& name, Done done);
   /// Takes no more connections, answers the requests that are there and removes every deployment.
   void drain(Done done);
   Status status() const;
-  /// Ends everything at once. No callback comes after it.
+  /// Ends everything at once. No callback is called after it.
   void stop();
 
   // For deployments.
@@ -50,7 +50,7 @@ class Front final : public HttpHandler {
   const std::string& replica_token() const { return replica_token_; }
   uint64_t expect_replica(ServedDeployment& deployment);
   void forget_replica(uint64_t number) { expected_.erase(number); }
-  /// Forgets it soon, and calls these then.
+  /// Forgets the deployment soon, and then calls these.
   void on_removed(ServedDeployment& deployment, std::vector<Done> done);
   /// Whether one more process with these resources would start now.
   static bool has_room(const Resources& resources);
@@ -80,7 +80,7 @@ class Front final : public HttpHandler {
   std::map<std::string, std::unique_ptr<ServedDeployment>, std::less<>> deployments_;
   std::map<uint64_t, ServedDeployment*> by_number_;
   std::map<uint64_t, std::unique_ptr<ServedDeployment>> ending_;
-  std::unordered_map<uint64_t, ServedDeployment*> expected_;  // by the number of a replica
+  std::unordered_map<uint64_t, ServedDeployment*> expected_;  // by the number of the replica
   std::map<int, uint64_t> refused_;
   uint64_t next_deployment_ = 1, next_replica_ = 1;
   std::vector<Done> drained_;

@@ -7,7 +7,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Complete headers. Status 0: taken.
+// Complete headers. Status 0: accepted.
 struct HeadCase {
   std::string bytes;
   int status;
@@ -87,7 +87,7 @@ TEST(Guard, RefusesWhatTwoReadersMayReadInTwoWays) {
       {"POST /m HTTP/1.1 \r\nHost: a\r\n\r\n", 400, ""},
       {"POST /m\r\n\r\n", 400, "request line"},
       {"POST /m http/1.1\r\nHost: a\r\n\r\n", 400, ""},
-      // What is not done here
+      // Features that are not supported
       {with("Expect: 100-continue\r\n"), 0, ""},
       {with("Expect: something\r\n"), 417, "100-continue"},
       {with("Content-Encoding: gzip\r\n"), 415, "compressed"},

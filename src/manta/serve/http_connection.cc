@@ -13,10 +13,10 @@ namespace http = boost::beast::http;
 using boost::asio::ip::tcp;
 using boost::system::error_code;
 
-constexpr size_t kMaxSentAhead = 64 << 10;  // of a client that does not wait for its answer
+constexpr size_t kMaxSentAhead = 64 << 10;  // bytes from a client that does not wait for its answer
 
-// The guard has refused a bare LF in a whole header; in a part of one it would be waited for the
-// rest of it.
+// The guard refuses a bare LF in a whole header. In a part of a header, the connection would wait
+// for the rest.
 bool has_bare_line_feed(std::string_view bytes) {
   for (size_t at = bytes.find('\n'); at != std::string_view::npos; at = bytes.find('\n', at + 1)) {
     if (at == 0 || bytes[at - 1] != '\r') return true;
@@ -51,7 +51,7 @@ void HttpConnection::on_readable() {
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return wait_readable();
   if (size <= 0) return close();  // also if it only promises to send nothing more
   std::string_view bytes(scratch.data(), static_cast<size_t>(size));
-  if (state_ == State::kLingering) return wait_readable();  // whatever it still sends
+  if (state_ == State::kLingering) return wait_readable();  // drops whatever it still sends
   if (state_ == State::kReading && buffer_.empty()) {
     // The usual case: a whole request in one piece, read where it is.
     size_t used = process(bytes);
@@ -65,8 +65,8 @@ void HttpConnection::on_readable() {
     wait_readable();
 }
 
-// The requests that it holds, as far as they may be handled now. Not called from within itself: an
-// answer that comes at once returns here, however many requests a client sends at a time.
+// Handles the requests in the buffer, as far as they may be handled now. It does not call itself:
+// an answer that comes at once returns here, however many requests a client sends at a time.
 void HttpConnection::process_buffer() {
   if (processing_) return;
   processing_ = true;
@@ -79,7 +79,7 @@ void HttpConnection::process_buffer() {
   processing_ = false;
 }
 
-// Reads one request, or as much as there is of it; returns how many bytes that took.
+// Reads one request, or as much of it as is there; returns how many bytes that took.
 size_t HttpConnection::process(std::string_view bytes) {
   bool outermost = !std::exchange(processing_, true);
   size_t used = 0;
@@ -198,7 +198,7 @@ void HttpConnection::drop_request() {
   server_.release(std::exchange(reserved_, 0));
 }
 
-// What follows in the stream is not a request of ours to read: the connection ends.
+// The bytes that follow in the stream must not be read as a request: the connection ends.
 void HttpConnection::refuse(int status, const std::string& why, const std::string& extra_fields) {
   drop_request();
   server_.handler_.on_refused(status);
@@ -252,7 +252,8 @@ void HttpConnection::flush() {
   }
   if (out_.capacity() > kMaxSentAhead) std::string().swap(out_);
   if (ends_) {
-    // Closing at once would reset the connection if the client still sends, and the answer with it.
+    // Closing at once, while the client still sends, would reset the connection, and the answer
+    // would be lost.
     state_ = State::kLingering;
     std::string().swap(buffer_);
     ::shutdown(socket_.native_handle(), SHUT_WR);
@@ -285,7 +286,7 @@ void HttpConnection::wait_for(HttpServer::Wait wait) {
   if (wait_ != HttpServer::Wait::kNone) lists[static_cast<size_t>(wait_)].erase(place_);
   wait_ = wait;
   if (wait == HttpServer::Wait::kNone) return;
-  std::chrono::milliseconds time{2000};  // to linger
+  std::chrono::milliseconds time{2000};  // how long to linger
   if (wait == HttpServer::Wait::kHeader) time = options.header_timeout;
   if (wait == HttpServer::Wait::kBody || wait == HttpServer::Wait::kWrite)
     time = options.body_timeout;

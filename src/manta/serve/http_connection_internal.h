@@ -21,7 +21,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   /// Answers the request that was handed out. Does nothing if the connection has gone.
   void respond(const HttpResponse& response);
   void close();
-  /// For whoever answers: which of its requests waits on this connection.
+  /// For the handler: which of its requests waits on this connection.
   uint64_t tag = 0;
 
  private:

@@ -104,7 +104,7 @@ void HttpServer::accept() {
   acceptor_.async_accept([this](error_code error, tcp::socket socket) {
     std::lock_guard lock(loop_.mutex);
     if (error == boost::asio::error::operation_aborted || !acceptor_.is_open()) return;
-    if (error) {  // too many open files, most likely: again when some may have been closed
+    if (error) {  // most likely too many open files: tries again when some may have been closed
       log_warning(str("serve: accepting a connection: ", error.message()));
       accept_timer_ = loop_.after(kAcceptPause, [this] {
         if (acceptor_.is_open()) accept();

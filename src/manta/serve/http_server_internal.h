@@ -34,7 +34,7 @@ struct HttpResponse {
 /// The body of an error: {"error": "..."}.
 std::string error_body(std::string_view why);
 
-/// What answers requests. Called with the loop's mutex held.
+/// Answers requests. Called with the loop's mutex held.
 class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
@@ -47,13 +47,14 @@ class HttpHandler {
   virtual void on_refused(int status) = 0;
 };
 
-/// Listens for HTTP/1.1 and reads requests within limits, of sizes, times and numbers. One request
-/// of a connection is answered at a time; those that a client sends ahead wait, in order. All of it
-/// runs on the loop, and all calls come with its mutex held.
+/// Listens for HTTP/1.1 and reads requests within limits of size, time and number. It answers one
+/// request of a connection at a time; requests that a client sends ahead wait, in order. All of it
+/// runs on the loop, and all calls are made with the loop's mutex held.
 class HttpServer {
  public:
-  /// Throws Error(kIo) if the port cannot be had, and says what to do; Error(kInvalidArgument) if
-  /// the host is not an address of this machine, or needs a token and has none.
+  /// Throws Error(kIo), which says what to do, if the port is not available;
+  /// Error(kInvalidArgument) if the host is not an address of this machine, or needs a token and
+  /// has none.
   HttpServer(EventLoop& loop, const HttpOptions& options, HttpHandler& handler);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
@@ -61,7 +62,8 @@ class HttpServer {
   /// "http://127.0.0.1:8000".
   const std::string& url() const { return url_; }
   int connections() const { return static_cast<int>(connections_.size()); }
-  /// Takes no new connections; closes those that wait for requests, others after their answer.
+  /// Takes no new connections; closes connections that wait for requests, and the others after
+  /// their answer.
   void drain();
   /// Closes every connection.
   void close();
@@ -85,12 +87,12 @@ class HttpServer {
   bool draining_ = false;
   int64_t buffered_ = 0;
   std::unordered_set<std::shared_ptr<HttpConnection>> connections_;
-  /// Connections by what they wait for. Each list has one duration, so the first of it is the next
-  /// to be late.
+  /// Connections by what they wait for. Each list has one duration, so its first connection is the
+  /// next to be late.
   std::array<std::list<HttpConnection*>, 6> waits_;
   std::unique_ptr<EventLoop::Timer> timer_;
   Clock::time_point timer_at_ = Clock::time_point::max();
-  std::string scratch_;  // what a read brought, for the connection that reads
+  std::string scratch_;  // the bytes of a read, for the connection that reads
 };
 
 }  // namespace manta::serve

@@ -16,7 +16,7 @@ namespace {
 using std::chrono::milliseconds;
 using testing::HasSubstr;
 
-// Answers with the method, the path and the body; keeps those for /later.
+// Answers with the method, the path and the body; keeps requests for /later.
 class EchoHandler : public HttpHandler {
  public:
   void on_request(const std::shared_ptr<HttpConnection>& connection,
@@ -92,8 +92,8 @@ TEST(HttpServer, TakesARequestInAnyPieces) {
   }
 }
 
-// Bytes on the wire; what comes back must be one answer with this status and the end of the
-// connection (or, for 200, the answer alone). Nothing after a refused request may be answered.
+// Bytes on the wire. There must be one answer with this status, and the end of the connection (or,
+// for 200, the answer alone). Nothing after a refused request may be answered.
 struct WireCase {
   std::string bytes;
   int status;
@@ -205,7 +205,7 @@ TEST(HttpServer, SlowAndSilentClientsAreLetGo) {
   EXPECT_TRUE(eventually([&] { return server.connections() == 0; }));
 }
 
-// Byte by byte, but the whole header takes too long.
+// The bytes come one by one, but the whole header takes too long.
 TEST(HttpServer, ATrickleDoesNotExtendTheTime) {
   Server server({.header_timeout = milliseconds(150)});
   HttpClient client(server.http->url());
@@ -215,7 +215,7 @@ TEST(HttpServer, ATrickleDoesNotExtendTheTime) {
         client.send(i == 0 ? "GET / HTTP/1.1\r\nX: " : "a");
         std::this_thread::sleep_for(milliseconds(5));
       }
-    } catch (const Error&) {  // it was let go
+    } catch (const Error&) {  // the connection was closed
     }
   });
   EXPECT_TRUE(

@@ -2,7 +2,7 @@
 
 #include "manta/serve/json_table_internal.h"
 
-// A copy of its own: other libraries of the process may have another version.
+// Uses its own namespace: other libraries of the process may have another version.
 #define RAPIDJSON_NAMESPACE manta_rapidjson
 #define RAPIDJSON_NAMESPACE_BEGIN namespace manta_rapidjson {
 #define RAPIDJSON_NAMESPACE_END }
@@ -23,8 +23,8 @@ std::string name_of(const std::string& column) {
                                  : str("'", column.substr(0, kShown), "...'");
 }
 
-// What rapidjson calls for each token. Numbers come as their text: it would round those that are
-// too long.
+// The handler that rapidjson calls for each token. Numbers come as text: rapidjson would round
+// those that are too long.
 class Handler {
  public:
   explicit Handler(TableReader& reader) : reader_(reader) {}
@@ -44,7 +44,7 @@ class Handler {
   bool EndObject(unsigned) { return reader_.on(JsonToken::kEndObject, {}); }
   bool StartArray() { return reader_.on(JsonToken::kBeginArray, {}); }
   bool EndArray(unsigned) { return reader_.on(JsonToken::kEndArray, {}); }
-  // Of other modes of the parser.
+  // For other modes of the parser.
   bool Int(int) { return false; }
   bool Uint(unsigned) { return false; }
   bool Int64(int64_t) { return false; }
@@ -54,8 +54,8 @@ class Handler {
   const std::string& why() const { return why_.empty() ? reader_.why() : why_; }
 
  private:
-  // The body is UTF-8. What is left are escapes of half a character: rapidjson refuses the first
-  // halves only.
+  // The body is UTF-8. It may still have escapes of half a character: rapidjson refuses only first
+  // halves.
   bool is_text(std::string_view text) {
     for (size_t at = text.find('\xed'); at < text.size(); at = text.find('\xed', at + 1)) {
       if (at + 1 == text.size() || static_cast<unsigned char>(text[at + 1]) < 0xa0) continue;

@@ -7,7 +7,7 @@
 
 namespace manta::serve {
 
-/// Where a value stands in a JSON text.
+/// The tokens of a JSON text.
 enum class JsonToken {
   kNull,
   kTrue,
@@ -50,8 +50,8 @@ class TableReader {
 /// is not JSON, or if the reader does not want a token.
 void read_table(std::string_view text, TableReader& reader);
 
-/// What the adapters of JSON do before they make a batch: fills the table from a body. Nothing for
-/// an adapter that is none of them.
+/// What the adapters of JSON do before they make a batch: fill the table from a body. Null for any
+/// other adapter.
 using ReadJson = void (*)(std::string_view body, TableBuilder& table);
 ReadJson json_reader_of(HttpAdapter adapter);
 
@@ -62,7 +62,8 @@ class ColumnsReader : public TableReader {
       : TableReader(table), takes_plain_values_(takes_plain_values) {}
   bool on(JsonToken token, std::string_view text) override;
   void finish() override;
-  /// It failed at an array of arrays called "data": the text may be of json_split's layout.
+  /// Whether it failed at an array of arrays called "data": the text may have the layout of
+  /// json_split.
   bool saw_rows() const { return saw_rows_; }
 
  private:

@@ -7,7 +7,7 @@
 namespace manta::serve {
 namespace {
 
-// The front keeps the deadlines of what it does; this is for a front that does not.
+// The front keeps its own deadlines; this one is for a front that does not.
 constexpr std::chrono::minutes kFrontDeadline{30};
 
 class LocalControl final : public Control {

@@ -8,7 +8,7 @@
 
 namespace manta::serve {
 
-/// How long requests took, counted in Prometheus' way: each bucket with all shorter ones.
+/// How long requests took, counted in Prometheus' way: each bucket includes all shorter ones.
 class LatencyHistogram {
  public:
   void observe(std::chrono::nanoseconds latency);
@@ -21,15 +21,15 @@ class LatencyHistogram {
   double sum_ = 0;
 };
 
-/// What happened in a deployment since it began.
+/// Counts of events in a deployment since it began.
 struct DeploymentMetrics {
-  std::map<int, uint64_t> requests;  ///< By the status of the answer; 499: the client has gone.
+  std::map<int, uint64_t> requests;  ///< By the answer's status; 499: the client has gone.
   LatencyHistogram latency;          ///< From a request's arrival to its answer, whatever that is.
   uint64_t batches = 0;
   uint64_t retries = 0;  ///< Requests given to another replica.
 };
 
-/// The present state of a deployment, beside its metrics.
+/// The present state of a deployment, in addition to its metrics.
 struct DeploymentGauges {
   int queued = 0, serving = 0, target = 0;
   int64_t restarts = 0;

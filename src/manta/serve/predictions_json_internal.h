@@ -9,7 +9,7 @@ namespace manta::serve {
 /// Appends the rows [begin, begin + count) as JSON: an object with an array for each column, as
 /// json_columns reads it. Numbers have as many digits as reading them back needs; those that JSON
 /// does not have are the strings "NaN", "Infinity" and "-Infinity"; a missing value is null. Lists
-/// are arrays, times and other types are their text.
+/// become arrays; times and other types become text.
 void append_predictions(std::string& out, const arrow::RecordBatch& batch, int64_t begin,
                         int64_t count);
 

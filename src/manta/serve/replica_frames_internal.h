@@ -11,14 +11,14 @@
 #include "manta/predict/predictor_factory.h"
 #include "manta/serve/options.h"
 
-/// What the front and a replica say to each other. A replica has two connections to the front: one
-/// for requests, and one for health checks, which a thread of its own answers.
+/// The messages between the front and a replica. A replica has two connections to the front: one
+/// for requests, and one for health checks, which a separate thread answers.
 namespace manta::serve {
 
 enum class ReplicaFrame : uint16_t {
   kJoin,     ///< First on a connection of a replica.
   kLoad,     ///< The front's answer, on the connection for requests.
-  kLoaded,   ///< And the replica's, once it has the model.
+  kLoaded,   ///< The replica's answer, once it has the model.
   kWork,     ///< Some requests. No more come before they are answered.
   kAnswers,  ///< All their answers.
   kStop,     ///< No more requests: the replica ends.
@@ -68,7 +68,7 @@ inline void put_frame(OutBuffer& out, ReplicaFrame type) {
   out.push(static_cast<uint16_t>(type), {});
 }
 
-/// Throws Error(kCorrupt) if it is another message.
+/// Throws Error(kCorrupt) if it is a different message.
 template <class Message>
 Message read_frame(const Frame& frame, ReplicaFrame type) {
   if (frame.type != static_cast<uint16_t>(type)) {
@@ -102,7 +102,7 @@ std::vector<WorkAnswer> read_answers(Frame& frame);
 
 /// How an adapter travels: see core/function.h.
 Function locate_adapter(HttpAdapter adapter);
-/// Throws Error(kInvalidArgument) if it is of another build, or no function.
+/// Throws Error(kInvalidArgument) if it comes from another build, or is not a function.
 HttpAdapter resolve_adapter(const Function& function);
 
 }  // namespace manta::serve

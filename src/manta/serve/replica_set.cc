@@ -97,7 +97,7 @@ std::vector<ReplicaAction> ReplicaSet::decide(Clock::time_point now, bool room) 
   };
   auto is_old = [&](const Replica& each) { return each.generation != target_.generation; };
 
-  // Old ones that have not begun to serve never will.
+  // Old replicas that have not begun to serve never will.
   for (int i = count(State::kStarting, false); i > 0; --i) {
     drain_one([&](const Replica& each) { return is_old(each) && each.state == State::kStarting; });
   }

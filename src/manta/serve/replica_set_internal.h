@@ -14,17 +14,18 @@ namespace manta::serve {
 
 using ReplicaId = uint64_t;
 
-/// What is to be done about the replicas of a deployment.
+/// The actions on the replicas of a deployment.
 struct StartReplica {
   ReplicaId id;
   int generation;
   bool operator==(const StartReplica&) const = default;
 };
-struct DrainReplica {  ///< Gets no more requests; ends when it has answered those that it has.
+struct DrainReplica {  ///< The replica gets no more requests; it ends when it has answered those
+                       ///< that it has.
   ReplicaId id;
   bool operator==(const DrainReplica&) const = default;
 };
-struct UpdateEnded {  ///< Told once for each `update`.
+struct UpdateEnded {  ///< Given once for each `update`.
   int generation;
   bool ok;
   std::string why = {};
@@ -32,41 +33,42 @@ struct UpdateEnded {  ///< Told once for each `update`.
 };
 using ReplicaAction = std::variant<StartReplica, DrainReplica, UpdateEnded>;
 
-/// Decides how many replicas of which generation of a deployment there are. A generation is what
-/// one `deploy` asked for. Does no I/O, starts no thread and asks no clock: it is told what
-/// happens, and `decide` says what to do.
+/// Decides how many replicas of which generation of a deployment there are. Each `deploy` makes a
+/// generation. The class does no I/O, starts no thread and reads no clock: its callers report
+/// events, and `decide` returns what to do.
 ///
-/// An update goes replica by replica: a new one serves before an old one is drained; where there is
-/// no room for one more, and others serve, an old one goes first. If a new one cannot be loaded,
-/// the update ends and the generation before goes on, in as many replicas as before. A replica that
-/// is lost is replaced at once; those that are lost without having answered anything, or cannot be
-/// loaded again, are replaced after pauses that grow.
+/// An update goes replica by replica: a new replica serves before an old one is drained. If there
+/// is no room for one more, and others serve, an old one goes first. If a new replica cannot be
+/// loaded, the update ends and the generation before goes on, with as many replicas as before. A
+/// lost replica is replaced at once. Replicas that are lost without having answered anything, or
+/// cannot be loaded again, are replaced after pauses that grow.
 class ReplicaSet {
  public:
-  /// The next generation, of so many replicas. Ends an update that is under way as failed.
+  /// Begins the next generation, with this many replicas. An update that is under way ends as
+  /// failed.
   void update(int generation, int replicas);
-  /// Ends an update that is under way as failed.
+  /// An update that is under way ends as failed.
   void give_up(const std::string& why);
-  /// No replicas any more.
+  /// From now on there should be no replicas.
   void drain();
 
   void on_ready(ReplicaId id);
   void on_answered(ReplicaId id);
-  /// Its predictor could not be made: trying again would not help.
+  /// Call it when the predictor could not be made: trying again would not help.
   void on_load_failed(ReplicaId id, const std::string& why);
-  /// Its process has ended, or was never there.
+  /// Call it when the process has ended, or could not be started.
   void on_lost(ReplicaId id, const std::string& why, Clock::time_point now);
 
   /// `room`: whether one more replica would get its resources now.
   std::vector<ReplicaAction> decide(Clock::time_point now, bool room);
-  /// When `decide` will say something that it did not say now; none: after the next event.
+  /// When `decide` may return further actions; none: after the next event.
   std::optional<Clock::time_point> next_decision_at() const { return paused_until_; }
 
   int serving() const;
   int size() const { return static_cast<int>(replicas_.size()); }
   int target() const { return target_.replicas; }
   bool updating() const { return updating_; }
-  /// Replicas that took the place of lost ones.
+  /// The number of replicas that replaced lost ones.
   int64_t restarts() const { return restarts_; }
   /// Why the last replica was lost, or could not be loaded; empty once one serves again.
   const std::string& trouble() const { return trouble_; }
@@ -86,7 +88,7 @@ class ReplicaSet {
   void end_update(bool ok, const std::string& why);
 
   Target target_;
-  Target stable_;  // what served before the update; no replicas if nothing did
+  Target stable_;  // the generation before the update; no replicas if there was none
   bool updating_ = false;
   std::vector<UpdateEnded> ended_;
   std::map<ReplicaId, Replica> replicas_;

@@ -173,8 +173,8 @@ TEST(ReplicaSet, DrainEndsAll) {
   EXPECT_THAT(decide(set), IsEmpty());
 }
 
-// Any order of events: replicas never outnumber what is wanted by more than one while something
-// serves; each update ends once; and when the world is kind again, what is wanted serves.
+// With any order of events: while something serves, there is never more than one replica too many;
+// each update ends once; and when failures stop, the wanted replicas serve.
 TEST(ReplicaSet, ReachesWhatIsWantedWhateverHappened) {
   for (unsigned seed = 0; seed < 500; ++seed) {
     std::mt19937 random(seed);

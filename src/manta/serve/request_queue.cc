@@ -7,7 +7,8 @@ namespace manta::serve {
 namespace {
 
 constexpr double kSmoothing = 0.1;
-// Before so many batches nothing is refused for what the first ones took: they warm things up.
+// Before this many batches, no request is refused because of the times measured so far: the first
+// batches warm things up.
 constexpr int kTrustedSamples = 10;
 
 }  // namespace
@@ -26,7 +27,7 @@ std::optional<RequestQueue::Refused> RequestQueue::admit(RequestId id, Clock::ti
   retry_after = std::clamp(retry_after, std::chrono::seconds(1), std::chrono::seconds(60));
   if (waiting_ >= policy_.max_queued) return Refused{Refused::kFull, retry_after};
   if (wait && now + *wait > deadline) return Refused{Refused::kTooLate, retry_after};
-  if (line_.size() > 2 * static_cast<size_t>(waiting_) + 64) {  // most of it has gone
+  if (line_.size() > 2 * static_cast<size_t>(waiting_) + 64) {  // most of its requests have gone
     std::erase_if(line_, [&](RequestId each) { return !entries_.contains(each); });
   }
   entries_.emplace(id, Entry{now, deadline});
@@ -45,7 +46,7 @@ std::vector<RequestId> RequestQueue::take(Clock::time_point now) {
       auto found = entries_.find(id);
       if (found == entries_.end()) continue;
       Entry& entry = found->second;
-      if (entry.deadline <= now) continue;  // `expire` tells of it
+      if (entry.deadline <= now) continue;  // `expire` returns it
       entry.begun = true;
       ++entry.attempts;
       --waiting_;

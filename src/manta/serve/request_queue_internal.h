@@ -16,55 +16,58 @@ namespace manta::serve {
 using RequestId = uint64_t;
 
 struct QueuePolicy {
-  int max_queued = 1000;  ///< Requests that wait, beside those that replicas work on.
+  int max_queued = 1000;  ///< Requests that wait, not counting those that replicas work on.
   int max_batch = 64;     ///< Requests that a replica gets at a time.
   std::chrono::microseconds max_delay{0};
   int max_retries = 3;
 };
 
-/// The requests of one deployment: which are let in, in what order and how many at a time replicas
-/// get them, and what becomes of those whose replica is lost. Does no I/O and asks no clock.
+/// The requests of one deployment. It decides which requests are let in, in what order and how many
+/// at a time replicas get them, and what happens to those whose replica is lost. Does no I/O and
+/// reads no clock.
 class RequestQueue {
  public:
   explicit RequestQueue(QueuePolicy policy) : policy_(policy) {}
   void set_policy(QueuePolicy policy) { policy_ = policy; }
 
-  /// Lets a request in; or says why not, and when another try may succeed.
+  /// Lets a request in, or returns why not, and when another try may succeed.
   struct Refused {
     enum Why { kFull, kTooLate } why;
     std::chrono::seconds retry_after;
   };
   std::optional<Refused> admit(RequestId id, Clock::time_point deadline, Clock::time_point now);
 
-  /// What an idle replica gets: all that wait, up to `max_batch`, oldest first. Empty if none wait,
-  /// or if it is better to wait for more until `next_batch_at`. A request whose replica was lost
-  /// comes first and alone: if it is the one that kills replicas, it takes no others with it.
+  /// The batch for an idle replica: all waiting requests, up to `max_batch`, oldest first. Empty if
+  /// none wait, or if it is better to wait for more until `next_batch_at`. A request whose replica
+  /// was lost comes first and alone: if it kills replicas, no other request is lost with it.
   std::vector<RequestId> take(Clock::time_point now);
-  /// When `take` will give a batch that it has not given now.
+  /// When `take` may next give a batch.
   std::optional<Clock::time_point> next_batch_at() const;
 
-  /// A replica has answered all of a batch, after working on it for so long.
+  /// Call it when a replica has answered a whole batch, with the time it took.
   void answered(const std::vector<RequestId>& batch, std::chrono::nanoseconds took);
-  /// A replica was lost with these requests. The result are those that may not be tried again; the
-  /// others wait anew.
+  /// Call it when a replica was lost with these requests. Returns those that may not be tried
+  /// again; the others wait anew.
   std::vector<RequestId> lost(const std::vector<RequestId>& batch);
-  /// They never reached the replica: they wait anew at no charge.
+  /// Call it when they never reached the replica: they wait anew, and the attempt does not count.
   void returned(const std::vector<RequestId>& batch);
-  /// Nobody waits for its answer any more. True if no replica works on it, so that it is gone.
+  /// Call it when the client does not wait any more. True if no replica works on the request, so
+  /// that it is gone.
   bool abandon(RequestId id);
-  /// All requests whose deadline has passed, each told once. Those that a replica works on stay
+  /// All requests whose deadline has passed, each returned once. Those that a replica works on stay
   /// known until it has answered; the others are gone.
   std::vector<RequestId> expire(Clock::time_point now);
-  /// When `expire` will have something to tell.
+  /// When `expire` will next return requests.
   std::optional<Clock::time_point> next_deadline() const;
-  /// Gives up all that wait; returns them.
+  /// Gives up all waiting requests, and returns them.
   std::vector<RequestId> clear();
 
   void set_replicas(int serving) { replicas_ = serving; }
   int waiting() const { return waiting_; }
-  /// How often a replica has begun it.
+  /// How often a replica has begun the request.
   int attempts(RequestId id) const;
-  /// How long a request that comes now will wait, as far as the past tells; none while it does not.
+  /// How long a request that comes now will wait, estimated from the past; none if there is no
+  /// estimate.
   std::optional<std::chrono::nanoseconds> expected_wait() const;
 
  private:
@@ -81,7 +84,7 @@ class RequestQueue {
   int waiting_ = 0;
   std::unordered_map<RequestId, Entry> entries_;
   std::deque<RequestId> line_;      // may hold ids that are gone
-  std::deque<RequestId> suspects_;  // lost with a replica; likewise
+  std::deque<RequestId> suspects_;  // lost with a replica; may hold ids that are gone
   std::set<std::pair<Clock::time_point, RequestId>> deadlines_;
   double seconds_each_ = 0;  // a replica's time for a request, smoothed
   int samples_ = 0;

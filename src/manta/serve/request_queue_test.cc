@@ -43,7 +43,7 @@ TEST(RequestQueue, IsBounded) {
   ASSERT_TRUE(refused);
   EXPECT_EQ(refused->why, RequestQueue::Refused::kFull);
   EXPECT_EQ(refused->retry_after, seconds(1));
-  queue.take(kStart);  // what a replica works on does not wait
+  queue.take(kStart);  // requests that a replica works on do not count as waiting
   EXPECT_FALSE(queue.admit(3, kLater, kStart));
 }
 
@@ -64,7 +64,7 @@ TEST(RequestQueue, RefusesWhatWouldBeTooLateAndSaysWhenToComeBack) {
   EXPECT_EQ(refused->retry_after, seconds(10));
   queue.set_replicas(2);
   EXPECT_FALSE(queue.admit(16, kStart + seconds(9), kStart));
-  queue.set_replicas(0);  // nobody knows how long a replica takes to come back
+  queue.set_replicas(0);  // it is unknown how long a replica takes to come back
   EXPECT_FALSE(queue.admit(17, kStart + seconds(1), kStart));
 }
 
@@ -123,8 +123,8 @@ TEST(RequestQueue, ARequestWhoseClientHasGoneIsDropped) {
   EXPECT_THAT(queue.take(kStart), IsEmpty());
 }
 
-// Any order of events: each admitted request ends exactly once, in one of four ways, and is begun
-// at most as often as it may be.
+// With any order of events, each admitted request ends exactly once, in one of four ways, and is
+// begun at most as often as allowed.
 TEST(RequestQueue, EveryRequestEndsOnceWhateverHappens) {
   for (unsigned seed = 0; seed < 300; ++seed) {
     std::mt19937 random(seed);

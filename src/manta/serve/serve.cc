@@ -71,7 +71,7 @@ void wait() {
     });
     lock.lock();
     current().changed.wait(lock, [&] { return interrupted || current().control != control; });
-    lock.unlock();  // before the listener goes: it may be telling us at this moment
+    lock.unlock();  // before the listener goes: it may be calling us at this moment
     if (!control->is_detached()) shutdown();
   }
 }

@@ -34,17 +34,18 @@ class ToyPredictor final : public Predictor {
 namespace toy {
 inline constexpr double kThrows = -1;  ///< The predictor throws.
 inline constexpr double kAborts = -2;  ///< The replica dies.
-inline constexpr double kWaits = -3;   ///< Until there is a file "<checkpoint>.open".
-inline constexpr double kHangs = -4;   ///< For ever.
+inline constexpr double kWaits = -3;   ///< Waits until there is a file "<checkpoint>.open".
+inline constexpr double kHangs = -4;   ///< Waits for ever.
 }  // namespace toy
 
-/// One request; what it throws is a failure. The status, and the body.
+/// Makes one request; an exception fails the test. Returns status and body.
 HttpClient::Answer ask(const std::string& url, const std::string& body);
 /// {"x":[value]}
 std::string body_of(double x);
 
-/// Clients that ask one request after the other until they go, each over its own connection, and
-/// count what they get. An answer is right if it is factor * x of one of the factors.
+/// Clients that send one request after the other until they are destroyed, each over its own
+/// connection, and count the answers. An answer is right if it is factor * x for one of the
+/// factors.
 class Clients {
  public:
   Clients(std::string url, int clients, std::vector<double> factors);

@@ -21,7 +21,7 @@ std::string read_small_file(const std::string& path) {
   return size > 0 ? std::string(bytes, static_cast<size_t>(size)) : "";
 }
 
-// Appears whole: readers see it with its content or not at all.
+// The file appears whole: readers see it with its content or not at all.
 void write_small_file(const std::string& path, const std::string& text) {
   std::string partial = path + ".partial";
   ::unlink(partial.c_str());
@@ -75,7 +75,7 @@ std::optional<ServeRegistry::Entry> ServeRegistry::claim() const {
     UniqueFd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!lock) throw_errno(str("opening '", path, "'"));
     if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return std::nullopt;
-    // Whoever had it may have removed the file between the two calls.
+    // The process that had the lock may have removed the file between the two calls.
     struct stat mine {
     }, there{};
     if (::fstat(lock.get(), &mine) == 0 && ::stat(path.c_str(), &there) == 0 &&
@@ -93,7 +93,7 @@ ServeRegistry::Entry::~Entry() {
   ::unlink(file_path_.c_str());
   ::unlink((file_path_ + ".log").c_str());
   ::unlink(lock_path_.c_str());
-  ::rmdir(std::filesystem::path(file_path_).parent_path().c_str());  // if it was the last
+  ::rmdir(std::filesystem::path(file_path_).parent_path().c_str());  // if this was the last file
 }
 
 void ServeRegistry::Entry::publish(const FrontAddress& address) const {

@@ -15,21 +15,21 @@ struct FrontAddress {
 };
 
 /// The detached fronts of this user, by name: a file for each in a folder of the system's temporary
-/// folder that only this user may enter. It tells where the front's own folder is; the socket and
-/// the token are there, so when a front is killed they go with its run.
+/// folder that only this user may enter. The file names the front's own folder. The socket and the
+/// token are in that folder, so when a front is killed they are removed with its run.
 class ServeRegistry {
  public:
   /// Throws Error(kInvalidArgument) if the name is not one, Error(kIo) if the folder cannot be used
-  /// or belongs to somebody else.
+  /// or belongs to another user.
   explicit ServeRegistry(const std::string& name);
 
-  /// Where the front of that name and its replicas write their output.
+  /// The file to which the front of that name and its replicas write their output.
   std::string log_path() const;
   /// The front of that name, if its file is there. It may have died since.
   std::optional<FrontAddress> find() const;
 
-  /// For the front itself: it has the name until this goes, and the log with it. Nothing if
-  /// another one has it.
+  /// For the front itself: it has the name, and the log, until this object goes. Nothing if another
+  /// front has the name.
   class Entry {
    public:
     Entry(UniqueFd lock, std::string lock_path, std::string file_path);

@@ -147,7 +147,7 @@ TEST_F(Serve, AReplicaThatIsKilledIsReplacedAndNoRequestFails) {
   EXPECT_GT(load.right, 200);
 }
 
-TEST_F(Serve, ARequestThatKillsReplicasGets500AndHarmsNobodyElse) {
+TEST_F(Serve, ARequestThatKillsReplicasGets500AndHarmsNoOtherRequest) {
   std::string url = deploy({.num_replicas = 2, .max_retries = 1});
   Clients load(url, 2, {2});
   auto answer = ask(url, body_of(toy::kAborts));
@@ -182,7 +182,7 @@ TEST_F(Serve, APredictionThatNeverEndsGets504AndAnotherReplica) {
 
 TEST_F(Serve, AFullQueueRefusesAtOnce) {
   DeploymentOptions options{.max_queued_requests = 2};
-  options.batching.max_rows = 1;  // else the first two may go together
+  options.batching.max_rows = 1;  // otherwise the first two may go together
   std::string url = deploy(options);
   HttpClient first(url), second(url), third(url), fourth(url);
   auto send = [&](HttpClient& client, double x) {

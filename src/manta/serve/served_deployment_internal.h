@@ -16,9 +16,9 @@
 
 namespace manta::serve {
 
-/// One deployment of the front: carries out what its two policies decide, ReplicaSet about
-/// processes and RequestQueue about requests. Its processes are in deployment_replicas.cc, its
-/// requests in deployment_requests.cc.
+/// One deployment of the front. It carries out the decisions of its two policies: ReplicaSet for
+/// processes, RequestQueue for requests. Its processes are in deployment_replicas.cc, its requests
+/// in deployment_requests.cc.
 class ServedDeployment {
  public:
   ServedDeployment(Front& front, std::string name, uint64_t number);
@@ -27,7 +27,7 @@ class ServedDeployment {
 
   const std::string& name() const { return name_; }
   uint64_t number() const { return number_; }
-  /// Where it answers; of the deploy under way if none has succeeded yet.
+  /// The path where it answers; that of the deploy under way if none has succeeded yet.
   const std::string& route() const;
   bool serves_route() const { return ready_ && !removing_; }
   bool is_removing() const { return removing_; }
@@ -41,7 +41,7 @@ class ServedDeployment {
   void on_request(const std::shared_ptr<HttpConnection>& connection,
                   std::unique_ptr<HttpRequest> request);
   void on_gone(RequestId id);
-  /// A process of this number has connected.
+  /// Call it when the process with this number has connected.
   void on_joined(uint64_t number, bool for_health, int64_t pid,
                  const std::shared_ptr<AsyncChannel>& channel);
 
@@ -61,7 +61,7 @@ class ServedDeployment {
     bool ping_open = false;
     std::unique_ptr<EventLoop::Timer> deadline;  // to start, or to end
   };
-  /// A process that was lost, until it is known how it ended.
+  /// A lost process, until it is known how it ended.
   struct Ending {
     ActorHandle<Replica> actor;
     ObjectRef<void> run;

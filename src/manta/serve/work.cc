@@ -35,8 +35,8 @@ class TablePool {
   }
 
  private:
-  static constexpr size_t kTables = 4;    // at most so many are kept
-  static constexpr int64_t kRows = 4096;  // none that had more
+  static constexpr size_t kTables = 4;    // at most this many are kept
+  static constexpr int64_t kRows = 4096;  // tables with more rows are not kept
 
   void keep(TableBuilder* table) {
     std::unique_ptr<TableBuilder> owned(table);
@@ -51,8 +51,8 @@ void set_error(WorkAnswer& answer, int status, std::string_view why) {
   answer.body = error_body(why);
 }
 
-// Runs it, and makes an answer of what it throws. `blames_request` tells which errors are the
-// client's.
+// Runs the function, and makes an answer from an exception. `blames_request` says which errors are
+// the client's.
 template <class F>
 bool try_for(WorkAnswer& answer, const char* what, bool (*blames_request)(ErrorKind), F run) {
   try {
@@ -139,7 +139,7 @@ class Groups {
   std::deque<Group>& all() { return all_; }
 
  private:
-  // The last group that is alike if it has room, or a new one.
+  // The last group with the same columns if it has room, or a new one.
   template <class IsLike>
   Group& place_for(int64_t rows, const IsLike& is_like) {
     for (Group*& open : open_) {

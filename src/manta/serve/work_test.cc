@@ -45,7 +45,7 @@ TEST(Work, PredictsTogetherWhatHasTheSameColumns) {
   EXPECT_EQ(answers[3].body, R"({"p":[0.5]})");
 }
 
-TEST(Work, CallsHaveAtMostSoManyRowsUnlessOneRequestHasMore) {
+TEST(Work, CallsHaveAtMostMaxRowsUnlessOneRequestHasMore) {
   Echo echo;
   auto answers = answer(
       {R"({"x":[1,2]})", R"({"x":[3]})", R"({"x":[4]})", R"({"x":[5,6,7,8]})", R"({"x":[9]})"},

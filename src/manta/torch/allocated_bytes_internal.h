@@ -6,14 +6,14 @@
 #include <algorithm>
 #include <cstdint>
 
-// For tests of what a thread keeps in memory:
+// For tests of a thread's memory:
 //
 //   auto bytes = std::make_shared<AllocatedBytes>();
 //   c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, bytes);
 
 namespace manta {
 
-/// The bytes that tensors of this thread take, and the most that they took.
+/// The bytes that this thread's tensors take, and the most that they took at any time.
 struct AllocatedBytes final : c10::MemoryReportingInfoBase {
   void reportMemoryUsage(void*, int64_t size, size_t, size_t, c10::Device) override {
     now += size;

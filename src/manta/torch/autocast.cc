@@ -16,7 +16,8 @@ Autocast::Autocast(const AutocastOptions& options)
                 manta::str("Autocast: dtype must be torch::kBFloat16 or torch::kFloat16 (was ",
                            c10::toString(options.dtype), ")"));
   }
-  // The cache does not know types: it would give weights in the one of the Autocast around this.
+  // The cache does not distinguish types: it would return weights in the type of the Autocast
+  // around this one.
   if (options.dtype != old_dtype_) at::autocast::clear_cache();
   at::autocast::set_autocast_enabled(device_, options.enabled);
   at::autocast::set_autocast_dtype(device_, options.dtype);

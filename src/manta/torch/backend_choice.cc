@@ -12,8 +12,8 @@
 namespace manta::train {
 namespace {
 
-// As CUDA knows them. The variable alone says nothing: outside of a worker, it is what the user or
-// a scheduler has set.
+// The GPUs that this worker was given, as CUDA knows them. The variable alone does not tell:
+// outside a worker, the user or a scheduler may have set it.
 std::string granted_gpus() {
   auto client = Client::current_or_null();
   auto task = client ? client->running() : nullptr;

@@ -6,21 +6,21 @@
 
 namespace manta::train {
 
-/// What is known when a rank joins its group, or asks for its device.
+/// The facts that are known when a rank joins its group, or asks for its device.
 struct BackendFacts {
   std::string asked = "auto";  ///< TorchConfig::backend.
-  /// The GPUs that this worker was given, as CUDA_VISIBLE_DEVICES has them; empty: none, or this is
-  /// no worker.
+  /// The GPUs that this worker was given, as in CUDA_VISIBLE_DEVICES; empty: none, or this is not a
+  /// worker.
   std::string gpus = {};
   bool sees_gpu = false;       ///< libtorch sees one of them.
   bool built_for_gpu = false;  ///< libtorch has CUDA.
   bool has_nccl = false;
-  bool one_node = true;          ///< All ranks are on one.
-  bool shared_memory = true;     ///< Ranks of a node may use it.
+  bool one_node = true;          ///< All ranks are on one node.
+  bool shared_memory = true;     ///< Ranks of a node may use shared memory.
   std::string libtorch = "2.0";  ///< Its version.
 };
 
-/// What tensors are exchanged through, by where they are.
+/// The backends for tensors on each device.
 struct BackendChoice {
   enum OnCpu { kShm, kGloo, kHosts };
   OnCpu cpu = kShm;
@@ -29,15 +29,15 @@ struct BackendChoice {
   bool operator==(const BackendChoice&) const = default;
 };
 
-/// Throws Error(kInvalidArgument) if what was asked for is not there.
+/// Throws Error(kInvalidArgument) if the backend that was asked for is not available.
 BackendChoice choose_backends(const BackendFacts& facts);
 
 /// The first of the GPUs that the worker was given, or the CPU if none was. Outside of a worker,
-/// the first that libtorch sees, or the CPU. Throws Error(kResources) if a worker was given one
-/// that libtorch cannot use: to train on the CPU instead would be no answer.
+/// the first that libtorch sees, or the CPU. Throws Error(kResources) if a worker was given a GPU
+/// that libtorch cannot use: it must not train on the CPU instead.
 c10::Device choose_device(const BackendFacts& facts);
 
-/// Of this process and its libtorch.
+/// The facts of this process and its libtorch.
 BackendFacts backend_facts();
 
 }  // namespace manta::train

@@ -92,7 +92,7 @@ TEST(BackendChoiceTest, TheDeviceIsTheGpuThatWasGivenOrTheCpu) {
   EXPECT_THAT(device_of({.gpus = "3", .built_for_gpu = true}), HasSubstr("sees none"));
 }
 
-// Whatever the user, or a scheduler such as Slurm, has set: this process was given none.
+// Whatever the user, or a scheduler such as Slurm, has set: Manta gave this process no GPU.
 TEST(BackendChoiceTest, WhatTheEnvironmentSaysIsNotWhatAWorkerWasGiven) {
   const char* set = std::getenv("CUDA_VISIBLE_DEVICES");
   std::string old = set ? set : "";
@@ -110,7 +110,7 @@ TEST(BackendChoiceTest, WhatTheEnvironmentSaysIsNotWhatAWorkerWasGiven) {
   }
 }
 
-// What the table above is asked about on this machine.
+// The facts on this machine, which the table above would be given.
 TEST(BackendChoiceTest, TheLibtorchOfTheSetUpIsForCpus) {
   if (has_nccl()) GTEST_SKIP() << "this libtorch has NCCL";
   EXPECT_FALSE(backend_facts().has_nccl);

@@ -21,7 +21,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using Tensors = std::vector<at::Tensor>;
 
-/// What rank `rank` puts in: small numbers that differ between ranks and elements, so that sums and
+/// The input of rank `rank`: small numbers that differ between ranks and elements, so that sums and
 /// products are exact in every type.
 at::Tensor input_of(int rank, int64_t elements, at::ScalarType type) {
   auto numbers = (at::arange(elements, at::kLong) * 7 + rank * 3) % 4 + 1;
@@ -98,7 +98,7 @@ TEST_P(CollectivesTest, EveryReductionOfEveryType) {
   std::vector<ReduceOp::RedOpType> ops{ReduceOp::SUM, ReduceOp::PRODUCT, ReduceOp::MIN,
                                        ReduceOp::MAX};
   std::vector<ReduceOp::RedOpType> bit_ops{ReduceOp::BAND, ReduceOp::BOR, ReduceOp::BXOR};
-  if (GetParam() != BackendKind::kGloo) ops.push_back(ReduceOp::AVG);  // which has no average
+  if (GetParam() != BackendKind::kGloo) ops.push_back(ReduceOp::AVG);  // Gloo has no average
   run(3, [&](c10d::Backend& group) {
     auto check = [&](at::ScalarType type, ReduceOp::RedOpType op) {
       for (int64_t elements : {1, 37, 50000}) {
@@ -213,7 +213,7 @@ TEST_P(CollectivesTest, ReduceScatterAndAlltoall) {
   run(3, [](c10d::Backend& group) {
     int rank = group.getRank();
     for (int64_t elements : {int64_t{1}, int64_t{1001}, kSlotFloats + 5}) {
-      // Part p of rank r's input is what rank r+p puts in elsewhere.
+      // Part p of rank r's input equals the input of rank r+p in the other tests.
       Tensors parts;
       for (int p = 0; p < 3; ++p) parts.push_back(input_of(rank + p, elements, at::kFloat));
       auto flat = at::cat(parts);
@@ -231,7 +231,7 @@ TEST_P(CollectivesTest, ReduceScatterAndAlltoall) {
                      input_of(r + rank, elements, at::kFloat), "alltoall_base");
       }
     }
-    // Rank r sends r+1 rows to everybody.
+    // Rank r sends r+1 rows to every rank.
     auto sent = at::full({3 * (rank + 1), 2}, rank);
     auto received = at::zeros({1 + 2 + 3, 2}, at::kLong);
     std::vector<int64_t> input_splits(3, rank + 1);
@@ -248,17 +248,18 @@ TEST_P(CollectivesTest, CoalescedAndNotContiguous) {
     group.allreduce_coalesced(tensors)->wait();
     expect_equal(tensors[0], expected_of(2, 5, at::kFloat, ReduceOp::SUM), "first");
     expect_equal(tensors[1].view(-1), expected_of(2, 70000, at::kFloat, ReduceOp::SUM), "second");
-    if (group.getBackendName() == "gloo") return;  // takes contiguous tensors only
+    if (group.getBackendName() == "gloo") return;  // Gloo takes only contiguous tensors
     auto matrix = input_of(group.getRank(), 12, at::kFloat).view({3, 4}).t();
     allreduce(group, matrix);
     expect_equal(matrix.t().reshape(-1), expected_of(2, 12, at::kFloat, ReduceOp::SUM), "matrix");
   });
 }
 
-TEST_P(CollectivesTest, NobodyPassesABarrierEarly) {
+TEST_P(CollectivesTest, NoRankPassesABarrierEarly) {
   run(3, [](c10d::Backend& group) {
     for (int round = 0; round < 6; ++round) {
-      // The late rank sees the clock, and hands it round afterwards: nobody was through before.
+      // The late rank notes the time when it enters, and sends it to all afterwards: no rank may
+      // have left the barrier before that time.
       auto entered = at::zeros(1, at::kLong);
       if (round % 3 == group.getRank()) {
         std::this_thread::sleep_for(20ms);
@@ -324,7 +325,7 @@ TEST_P(CollectivesTest, UnevenSizesDoNotHang) {
     auto tensor = at::ones(seat.rank == 0 ? 1024 : 300000);
     allreduce(*group, tensor);
   });
-  // Gloo need not notice; what counts is that both come back.
+  // Gloo need not notice; both ranks must return.
   for (int rank = 0; rank < 2; ++rank) {
     auto outcome = processes.outcome(rank);
     if (GetParam() != BackendKind::kShm) continue;
@@ -338,7 +339,7 @@ TEST_P(CollectivesTest, AKilledPeerEndsTheCall) {
     seat.timeout = 20s;
     auto group = join(GetParam(), seat);
     auto tensor = at::ones(kSlotFloats * 8);
-    allreduce(*group, tensor);  // until here a rank may still be connecting
+    allreduce(*group, tensor);  // before this, a rank may still be connecting
     std::thread killer;
     if (seat.rank == 1) {
       killer = std::thread([] {
@@ -352,8 +353,7 @@ TEST_P(CollectivesTest, AKilledPeerEndsTheCall) {
   for (int rank : {0, 2}) {
     if (GetParam() == BackendKind::kShm) {
       EXPECT_THAT(processes.outcome(rank), HasSubstr("worker lost: the process of rank 1 ("));
-    } else {  // which may overlook a closed connection while it sends, and then runs into the
-              // timeout
+    } else {  // Gloo may overlook a closed connection while it sends, and then times out
       EXPECT_THAT(processes.outcome(rank),
                   testing::AnyOf(testing::StartsWith("worker lost: allreduce on rank "),
                                  testing::StartsWith("timeout: allreduce on rank ")));
@@ -396,7 +396,7 @@ INSTANTIATE_TEST_SUITE_P(Backends, CollectivesTest,
                                                                      : "Hosts";
                          });
 
-// What only ranks on several hosts promise.
+// Promises of ranks on several hosts only.
 
 // Ranks 0 and 2 are on one host, 1 and 3 on another.
 TEST(HostsCollectivesTest, AKilledRankEndsSmallCallsEverywhereAndIsNamed) {
@@ -415,7 +415,7 @@ TEST(HostsCollectivesTest, AKilledRankEndsSmallCallsEverywhereAndIsNamed) {
       if (rank == killed) continue;
       auto outcome = processes.outcome(rank);
       EXPECT_THAT(outcome, testing::StartsWith("worker lost: ")) << rank;
-      // Within a host ranks are counted by themselves.
+      // Each host numbers its own ranks.
       EXPECT_THAT(outcome,
                   testing::AnyOf(HasSubstr("rank 1 has ended"), HasSubstr("the process of rank ")))
           << rank;
@@ -439,7 +439,8 @@ TEST(HostsCollectivesTest, DifferentCallsOfHostsNameBoth) {
   }
 }
 
-// Of hosts by the links, also before what goes over Gloo; of ranks of one host by shared memory.
+// The links compare the steps of hosts, also before calls over Gloo; shared memory compares those
+// of the ranks of one host.
 TEST(HostsCollectivesTest, DifferentStepsAreNoticedOnEveryRank) {
   for (int ahead : {1, 2, 3}) {  // 1: with the other rank of its host
     for (int64_t elements : {10, 1'000'000}) {
@@ -481,7 +482,7 @@ TEST(HostsCollectivesTest, TypesThatGlooLacksAreAddedAtEverySize) {
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(processes.outcome(rank), "") << rank;
 }
 
-// What only the shared-memory backend promises.
+// Promises of the shared-memory backend only.
 
 TEST(ShmCollectivesTest, DeathIsSeenLongBeforeTheTimeout) {
   RankProcesses processes(2, [](Seat seat) {

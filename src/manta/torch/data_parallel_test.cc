@@ -1,4 +1,4 @@
-// Ranks are processes of their own. What they find wrong they throw, so that the test shows it.
+// Each rank is a separate process. It throws what it finds wrong, so that the test shows it.
 
 #include "manta/torch/data_parallel.h"
 
@@ -20,7 +20,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr size_t kFlat = size_t{1} << 20;
-constexpr size_t kBuckets = 0;  // a flat limit that no model keeps
+constexpr size_t kBuckets = 0;  // every model exceeds this limit for a flat exchange
 
 struct ParallelNetImpl : torch::nn::Module {
   explicit ParallelNetImpl(int64_t width = 16)
@@ -264,7 +264,8 @@ TEST(DataParallel, UnusedAndFrozenParameters) {
   });
 }
 
-/// Small models leave out what they like; larger ones are not searched, and say so.
+/// Small models may leave out any parameters; larger ones are not searched for unused ones, and
+/// throw an error that says so.
 TEST(DataParallel, UnusedParametersOfAModelThatIsNotSearched) {
   on_ranks(2, [](const Seat&, SyncOptions options) {
     options.model.find_unused_parameters = false;
@@ -283,7 +284,8 @@ TEST(DataParallel, UnusedParametersOfAModelThatIsNotSearched) {
                 ? message == "nothing"
                 : message.find("find_unused_parameters of prepare_model true") != std::string::npos,
             message);
-    options.group->barrier()->wait();  // who leaves at once may be missed by the other
+    options.group->barrier()->wait();  // a rank that leaves at once may end before the other is
+                                       // done
   });
 }
 
@@ -306,7 +308,7 @@ TEST(DataParallel, BuffersAreRankZerosUnlessEachKeepsItsOwn) {
     on_ranks(2, [&](const Seat& seat, SyncOptions options) {
       options.model.broadcast_buffers = broadcast;
       Norm module;
-      if (seat.rank == 1) module->norm->running_mean.fill_(7);  // a start is always rank 0's
+      if (seat.rank == 1) module->norm->running_mean.fill_(7);  // models start with rank 0's values
       auto model = prepare_model(module, options);
       for (int step = 0; step < 3; ++step) {
         torch::Tensor inputs = torch::arange(8, torch::kFloat).view({4, 2}) + 10 * seat.rank;
@@ -414,8 +416,8 @@ TEST(DataParallel, SeveralBackwards) {
   });
 }
 
-/// Two forwards and then a backward for each, as of an adversarial pair; some parameters belong to
-/// no backward, others to one worker's.
+/// Two forwards and then a backward for each, as in adversarial training; some parameters belong to
+/// no backward, others only to one worker's.
 TEST(DataParallel, ABackwardForEachOfTwoForwards) {
   on_ranks(2, [](const Seat& seat, const SyncOptions& options) {
     torch::manual_seed(1);
@@ -430,7 +432,7 @@ TEST(DataParallel, ABackwardForEachOfTwoForwards) {
       second.sum().backward();
       torch::Tensor expected = module.frozen(one) + module.frozen(two * 1.5);
       require_close(module.left->weight.grad(), expected, 1e-5, "left");
-      // A backward that only one worker's branch is part of.
+      // A backward that includes the branch on only one worker.
       torch::Tensor output = model->forward(one, seat.rank == 1);
       output.sum().backward({}, /*retain_graph=*/true);
       output.sum().backward();

@@ -12,8 +12,8 @@ namespace manta::detail {
 template <class T>
 inline constexpr bool is_whole = std::numeric_limits<T>::is_integer;  // also bool
 
-/// Casts numbers one by one and notes whether any of them may not have arrived as it was. Types are
-/// the integers, bool (as a target), float, double, and torch's half-precision types.
+/// Casts numbers one by one and notes whether any of them may have changed. Types are the integers,
+/// bool (as a target), float, double, and torch's half-precision types.
 ///
 /// What counts as exact: the same number. Between floating-point types rounding is exact enough,
 /// as measurements are rounded anyway; a finite number that becomes infinite is not.
@@ -27,7 +27,7 @@ class ExactCast {
   static constexpr bool kToFlag = std::is_same_v<To, bool>;
 
  public:
-  /// To holds every value of From: nothing needs a look.
+  /// To holds every value of From: no check is needed.
   static constexpr bool kAlwaysExact =
       !kToFlag && (!is_whole<To> || is_whole<From>)&&FromLimits::digits <= ToLimits::digits &&
       (is_whole<From> ? ToLimits::is_signed || !FromLimits::is_signed
@@ -50,7 +50,7 @@ class ExactCast {
     return cast;
   }
 
-  /// Some value so far may not be exact.
+  /// Whether some value so far may not be exact.
   bool doubtful() const {
     if constexpr (kAlwaysExact) {
       return false;
@@ -63,7 +63,7 @@ class ExactCast {
     }
   }
 
-  /// Whether this value arrives as it is.
+  /// Whether this value is unchanged by the cast.
   static bool exact(From value) {
     To cast = plain(value);
     if constexpr (!is_whole<From> && !is_whole<To>) {
@@ -76,8 +76,8 @@ class ExactCast {
     }
   }
 
-  /// The nearest that To has towards zero: fractions are cut off, what is beyond To's range becomes
-  /// its limit, NaN becomes 0. As bool: whether it is not 0. To floating point: rounded.
+  /// The nearest value of To towards zero: fractions are cut off, values beyond To's range become
+  /// its limit, NaN becomes 0. For bool: whether it is not 0. For floating point: rounded.
   static To nearest(From value) {
     if constexpr (is_whole<From> && is_whole<To> && !kToFlag) {
       if (std::in_range<To>(value)) return static_cast<To>(value);
@@ -104,8 +104,8 @@ class ExactCast {
     }
   }
 
-  // The values that are exact for sure: as wide a range as has a power of two for its size. A cast
-  // to floating point is exact up to 2^digits; beyond that some values are.
+  // The values that are certainly exact: the widest such range whose size is a power of two. A cast
+  // to floating point is exact up to 2^digits; beyond that, only some values are exact.
   static constexpr int kDigits = kToFlag ? 1 : ToLimits::digits;
   static constexpr bool kNegative = FromLimits::is_signed && ToLimits::is_signed;
   static constexpr int kBits = kDigits + (kNegative ? 1 : 0);

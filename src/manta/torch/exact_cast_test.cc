@@ -14,7 +14,7 @@
 namespace manta::detail {
 namespace {
 
-// Edges of ranges and of mantissas, and their neighbours, as far as From has them.
+// Edges of ranges and of mantissas, and their neighbours, if From has them.
 template <class From>
 std::vector<From> edges() {
   std::vector<long double> wanted = {0,     1,     2,     0.5L,   2.7L,   300,
@@ -42,7 +42,7 @@ std::vector<From> edges() {
   return values;
 }
 
-// What must be: without looking at how it is done.
+// The expected result, computed in another way.
 template <class To, class From>
 bool must_be_exact(From value) {
   auto wide = static_cast<long double>(value);
@@ -74,7 +74,7 @@ void test_pair() {
     To got = cast(value);
     EXPECT_TRUE(exact || cast.doubtful()) << +value;
     cast(From(1));
-    EXPECT_TRUE(exact || cast.doubtful()) << +value;  // also beside others
+    EXPECT_TRUE(exact || cast.doubtful()) << +value;  // also together with other values
     auto wide = static_cast<long double>(value);
     EXPECT_TRUE(!exact || !is_whole<From> || static_cast<long double>(got) == wide) << +value;
     if (is_whole<To>) {
@@ -114,7 +114,7 @@ TEST(ExactCast, KnowsWhatIsExact) {
   test_from<double>();
 }
 
-// A false alarm costs a second look at every row.
+// A false alarm costs a second check of every row.
 TEST(ExactCast, OrdinaryValuesRaiseNoDoubt) {
   ExactCast<float, int64_t> ids;
   ExactCast<float, double> measurements;

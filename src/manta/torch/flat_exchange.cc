@@ -22,7 +22,7 @@ bool is_plain(const torch::Tensor& gradient, bool is_double) {
 
 constexpr int kFloatsOfStep = 3;  // of 16 bits each, which floats hold exactly
 
-// g++ 12 vectorises it at -O3 only.
+// g++ 12 vectorises it only at -O3.
 template <class T>
 [[gnu::optimize("O3")]] void divide(const T* from, T* to, int64_t count, int divisor) {
   for (int64_t i = 0; i < count; ++i) to[i] = from[i] / static_cast<T>(divisor);
@@ -83,7 +83,7 @@ void FlatExchange::run(int64_t step) {
   for (const Slot& slot : buffers_) unpack_buffer(slot);
 }
 
-// Each worker has a place of its own, in which the sum leaves its step as it is.
+// Each worker has its own place, in which the sum leaves its step unchanged.
 void FlatExchange::pack_step(int64_t step) {
   float* steps = floats_.data_ptr<float>() + steps_offset_;
   std::fill(steps, floats_.data_ptr<float>() + buffers_offset_, 0.0f);
@@ -169,7 +169,7 @@ void FlatExchange::pack_buffer(const Slot& slot) {
 void FlatExchange::unpack_buffer(const Slot& slot) {
   if (slot.tensor.numel() == 0) return;
   const float* from = floats_.const_data_ptr<float>() + slot.offset;
-  // Past autograd: a graph that is kept for another backward stays valid.
+  // Bypasses autograd, so that a graph that is kept for another backward stays valid.
   torch::Tensor values = slot.tensor;
   if (!values.is_contiguous()) values = torch::empty(values.sizes(), values.options());
   auto* to = static_cast<char*>(values.mutable_data_ptr());

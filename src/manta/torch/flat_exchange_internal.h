@@ -10,19 +10,19 @@ namespace manta::train::detail {
 
 /// All gradients of a model on the CPU in one buffer, exchanged in one operation.
 ///
-/// The buffer is of floats: gradients (also those of narrower types), for each parameter the number
-/// of workers that have a gradient, each worker's step unless the backend compares them itself, and
-/// rank 0's buffers, to which the other workers add zeros.
-/// Buffers that are not floats travel as 16-bit numbers, which floats hold exactly. Gradients in
-/// double precision have a buffer of their own.
+/// The buffer holds floats: gradients (also those of narrower types), for each parameter the number
+/// of workers that have a gradient, each worker's step unless the backend compares steps itself,
+/// and rank 0's buffers, to which the other workers add zeros. Buffers that are not floats travel
+/// as 16-bit numbers, which floats hold exactly. Gradients in double precision have a separate
+/// buffer.
 class FlatExchange {
  public:
   FlatExchange(std::vector<torch::Tensor> parameters, std::vector<torch::Tensor> buffers,
                c10::intrusive_ptr<c10d::Backend> backend, int rank, int world_size);
 
-  /// Collective. A parameter that no worker has a gradient of is left without one; where only some
-  /// have, the others count as zero. Throws Error(kInvalidArgument) if the workers are at different
-  /// steps; -1 is unknown.
+  /// Collective. A parameter without a gradient on any worker stays without one; if only some
+  /// workers have a gradient, those of the others count as zero. Throws Error(kInvalidArgument) if
+  /// the workers are at different steps; -1 is unknown.
   void run(int64_t step);
 
  private:
@@ -47,7 +47,7 @@ class FlatExchange {
   torch::Tensor doubles_;
   int64_t used_offset_ = 0;
   int64_t steps_offset_ = 0;
-  int64_t buffers_offset_ = 0;  ///< They are at the end.
+  int64_t buffers_offset_ = 0;  ///< The buffers are at the end.
   c10::intrusive_ptr<c10d::Backend> backend_;
   int rank_;
   int world_size_;

@@ -22,7 +22,7 @@ bool contains(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
 }
 
-/// Gloo says what happened only in words, and knows peers by their addresses.
+/// Gloo reports errors only as text, and names peers by their addresses.
 Error translate(const std::string& call, int rank, int size, const std::exception& error) {
   std::string what = error.what();
   auto kind = ErrorKind::kIo;
@@ -39,7 +39,7 @@ Error translate(const std::string& call, int rank, int size, const std::exceptio
 /// Gloo's work, with its errors as ours.
 class GlooWork final : public c10d::Work {
  public:
-  /// `watch` may be null: nobody is told who waits for it.
+  /// `watch` may be null: then waits are not noted.
   GlooWork(WorkPtr work, const char* call, int rank, int size, WaitWatch* watch, const Wait& wait)
       : Work(rank, work->retrieveOpType()),
         work_(std::move(work)),
@@ -67,8 +67,8 @@ class GlooWork final : public c10d::Work {
   }
 
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
-    // Nobody sees when a future is waited for. Reducer does so at the end of backward, before the
-    // loop can do anything else.
+    // A wait for a future cannot be noticed. Reducer waits at the end of backward, before the loop
+    // can do anything else.
     if (watch_) watch_->enter(wait_);
     auto inner = work_->getFuture();
     auto outer = c10::make_intrusive<c10::ivalue::Future>(inner->elementType());
@@ -109,8 +109,8 @@ class GlooBackend final : public c10d::Backend, public TellsWhy {
         name_(gloo_->getBackendName()),
         watch_(watch) {}
 
-  // Gloo cannot send a reason, and its abort() tells nobody: the others see that the connections
-  // are closed. What this rank has begun is waited for.
+  // Gloo cannot send a reason, and its abort() does not tell other ranks: they see that the
+  // connections are closed. Waits for the calls that this rank has begun.
   void fail(ErrorKind kind, const std::string& why) override {
     if (!failure_) failure_.emplace(kind, why);
     gloo_.reset();
@@ -206,7 +206,7 @@ class GlooBackend final : public c10d::Backend, public TellsWhy {
     return *gloo_;
   }
 
-  /// Whether all ranks call it, or two of them, of which the others know nothing.
+  /// Whether all ranks make a call, or only two of them, without the others.
   enum Callers { kOfAll, kOfTwo };
 
   template <class Start>
@@ -216,7 +216,7 @@ class GlooBackend final : public c10d::Backend, public TellsWhy {
     if (watch) wait = {Wait::kCollective, watch->begin_collective(), name, watch->step()};
     try {
       return c10::make_intrusive<GlooWork>(start(), name, rank_, size_, watch, wait);
-    } catch (const Error&) {  // that of `fail`
+    } catch (const Error&) {  // the error of `fail`
       throw;
     } catch (const std::exception& error) {
       throw translate(name, rank_, size_, error);
@@ -229,8 +229,9 @@ class GlooBackend final : public c10d::Backend, public TellsWhy {
   WaitWatch* watch_;
 };
 
-// Gloo writes to sockets whose other end may have died: without a handler that ends this process
-// too. A handler rather than SIG_IGN, which programs started from here would inherit.
+// Gloo writes to sockets whose other end may have died: without a handler, SIGPIPE would end this
+// process, too. It sets a handler instead of SIG_IGN, which programs started from here would
+// inherit.
 void survive_broken_pipes() {
   struct sigaction current {};
   if (::sigaction(SIGPIPE, nullptr, &current) != 0 || current.sa_handler != SIG_DFL) return;

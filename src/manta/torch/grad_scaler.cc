@@ -17,7 +17,7 @@ namespace {
 bool unscale_gradients(const std::vector<torch::Tensor>& gradients, double scale) {
   if (gradients.empty()) return false;
   torch::NoGradGuard no_grad;
-  std::map<std::pair<int, int>, std::vector<torch::Tensor>> kinds;  // the operation takes one kind
+  std::map<std::pair<int, int>, std::vector<torch::Tensor>> kinds;  // one call takes one kind
   for (const torch::Tensor& gradient : gradients) {
     kinds[{static_cast<int>(gradient.scalar_type()), gradient.device().index()}].push_back(
         gradient);
@@ -103,7 +103,7 @@ void GradScaler::update() {
   if (optimizers_.empty()) misuse("update() needs a step() or unscale_() before it");
   bool found = false;
   for (const auto& [optimizer, progress] : optimizers_) found = found || progress.found_inf;
-  // As a float32, in which Python keeps it: it stays finite.
+  // As a float32, like Python: it stays finite.
   if (found) {
     auto reduced = static_cast<float>(scale_ * options_.backoff_factor);
     if (reduced < std::numeric_limits<float>::min()) {

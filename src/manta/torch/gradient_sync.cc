@@ -33,7 +33,7 @@ struct WeighGradient : torch::autograd::Function<WeighGradient> {
   }
 };
 
-// What is left of the hooks of a model that was prepared.
+// Marks a model that was prepared, after its hooks are gone.
 class Trace final : public torch::autograd::PostAccumulateGradHook {
   void operator()(const torch::Tensor&) override {}
 };
@@ -84,10 +84,11 @@ struct GradientSync::Path {
   c10::intrusive_ptr<c10d::Backend> backend;
   std::unique_ptr<FlatExchange> flat;
   std::shared_ptr<c10d::Reducer> reducer;
-  std::shared_ptr<c10d::Logger> logger;  // Reducer crashes without one when what is unused changes
-  bool reducer_armed = false;            // a forward has told it to wait for gradients
-  bool late = false;                     // it takes no part in the backward that runs
-  bool stale = false;  // it remembers parameters of such a backward as used in the next
+  std::shared_ptr<c10d::Logger> logger;  // without one, Reducer crashes when the set of unused
+                                         // parameters changes
+  bool reducer_armed = false;            // a forward has told Reducer to wait for gradients
+  bool late = false;                     // Reducer takes no part in the backward that runs
+  bool stale = false;  // Reducer would count parameters of such a backward as used in the next
 };
 
 class GradientSync::Hook final : public torch::autograd::PostAccumulateGradHook {
@@ -185,8 +186,8 @@ void GradientSync::remove_hooks() {
 
 double GradientSync::begin_forward() {
   if (!torch::GradMode::is_enabled()) return 1;
-  // Nothing else makes Reducer forget what was used: it would find the gradient of a parameter
-  // missing that zero_grad() has removed and that this forward does not use.
+  // Nothing else makes Reducer forget which parameters were used. It would miss the gradient of a
+  // parameter that zero_grad() has removed and that this forward does not use.
   if (path_->stale && !path_->reducer_armed && paused_ == 0) rebuild();
   if (path_->reducer && paused_ == 0) path_->reducer->prepare_for_forward();
   if (path_->reducer) {
@@ -211,7 +212,7 @@ bool GradientSync::needs_outputs() const {
 
 void GradientSync::end_forward(const std::vector<torch::Tensor>& outputs) {
   if (!path_->reducer || paused_ > 0 || !torch::GradMode::is_enabled()) return;
-  // It would warn that the search for unused parameters found none.
+  // Reducer would warn that the search for unused parameters found none.
   Silence silence;
   c10::WarningUtils::WarningHandlerGuard guard(&silence);
   path_->reducer->prepare_for_backward(outputs);
@@ -219,9 +220,9 @@ void GradientSync::end_forward(const std::vector<torch::Tensor>& outputs) {
 }
 
 void GradientSync::on_gradient() {
-  // Reducer has its own hooks, which come after this one; only the buffers are left for the end.
-  // It takes part in the first backward after a forward only, so that what another one adds (a
-  // second loss of one output, say) is averaged at the end, too.
+  // Reducer has its own hooks, which run after this one; only the buffers remain for the end.
+  // Reducer takes part only in the first backward after a forward, so the gradients of a further
+  // one (for example of a second loss of one output) are averaged at the end, too.
   bool wanted = paused_ == 0 || path_->reducer_armed;
   int task = torch::autograd::get_current_graph_task_id();
   if (!wanted || task == task_) return;

@@ -24,7 +24,8 @@ class HostsBackend final : public c10d::Backend, public TellsWhy {
   HostsBackend(const c10::intrusive_ptr<c10d::Store>& store, UniqueFd region, int rank, int size,
                const Place& place, const GroupOptions& options)
       : Backend(rank, size), store_(store), place_(place), options_(options) {
-    // Only what is called here counts as a collective: hosts with one rank make no calls within.
+    // Only calls of this class count as collectives: hosts with one rank make no calls within the
+    // host.
     GroupOptions inner = options;
     inner.watch = nullptr;
     inner.steps = options.watch;
@@ -74,7 +75,7 @@ class HostsBackend final : public c10d::Backend, public TellsWhy {
     }
     int32_t node = place_.node_ranks.at(root);
     c10d::BroadcastOptions within;
-    if (node == place_.node_rank) {  // so that its host's first rank has it
+    if (node == place_.node_rank) {  // so that the first rank of its host has the data
       within.rootRank =
           std::count(place_.node_ranks.begin(), place_.node_ranks.begin() + options.rootRank, node);
       within_host([&] { local_->broadcast(tensors, within); });
@@ -164,7 +165,7 @@ class HostsBackend final : public c10d::Backend, public TellsWhy {
 
  private:
   void allreduce_one(at::Tensor& tensor, const c10d::ReduceOp& op) {
-    bool averages = op.op_ == c10d::ReduceOp::AVG;  // which Gloo does not know
+    bool averages = op.op_ == c10d::ReduceOp::AVG;  // Gloo does not know averages
     c10d::ReduceOp sum = averages ? c10d::ReduceOp(c10d::ReduceOp::SUM) : op;
     check_reduces(tensor, sum);
     HostsTensors one = {tensor};
@@ -183,7 +184,7 @@ class HostsBackend final : public c10d::Backend, public TellsWhy {
     within_host([&] { local_->broadcast(one, c10d::BroadcastOptions()); });
   }
 
-  // Before anything is sent.
+  // Call it before anything is sent.
   static void check_reduces(const at::Tensor& tensor, const c10d::ReduceOp& op) {
     ElementType type = element_type(tensor.scalar_type());
     ReduceKind kind = reduce_kind(op);
@@ -209,7 +210,7 @@ class HostsBackend final : public c10d::Backend, public TellsWhy {
     leaders_->allreduce(dense, between)->wait();
   }
 
-  // The first rank's part, on a tensor as Gloo wants it.
+  // Runs the first rank's part on a dense tensor, as Gloo requires.
   void on_dense(at::Tensor& tensor, const std::function<void(HostsTensors&)>& part) {
     between_hosts([&] {
       at::NoGradGuard no_grad;
@@ -219,8 +220,8 @@ class HostsBackend final : public c10d::Backend, public TellsWhy {
     });
   }
 
-  // What a host's first rank does for all of its ranks. If it fails, they are told, and so are the
-  // other hosts.
+  // Runs the part that a host's first rank does for all ranks of the host. If it fails, those ranks
+  // and the other hosts are told.
   void between_hosts(const std::function<void()>& part) {
     if (place_.local_rank != 0) return;
     try {
@@ -232,8 +233,8 @@ class HostsBackend final : public c10d::Backend, public TellsWhy {
     }
   }
 
-  // What the ranks of a host do together, if there are several. If it fails, the other hosts are
-  // told.
+  // Runs the part that the ranks of a host do together, if there are several. If it fails, the
+  // other hosts are told.
   void within_host(const std::function<void()>& part) {
     if (!local_) return;
     try {
@@ -280,7 +281,7 @@ class HostsBackend final : public c10d::Backend, public TellsWhy {
                                        options);
   }
 
-  // All ranks make it at the same call.
+  // All ranks make this group at the same call.
   c10d::Backend& flat() {
     if (!flat_) {
       flat_ = make_gloo_backend(c10::make_intrusive<c10d::PrefixStore>("all", store_), rank_, size_,
@@ -299,8 +300,8 @@ class HostsBackend final : public c10d::Backend, public TellsWhy {
   const Place place_;
   const GroupOptions options_;
   BackendPtr local_;                  // null: no other rank on this host
-  std::unique_ptr<HostLinks> links_;  // null: another rank of this host has them
-  BackendPtr leaders_;                // likewise; for much data
+  std::unique_ptr<HostLinks> links_;  // null: another rank of this host has the links
+  BackendPtr leaders_;                // for large data; null in the same case
   BackendPtr flat_;
   uint64_t calls_ = 0;
 };

@@ -10,18 +10,18 @@
 namespace manta::train {
 
 /// A c10d backend for ranks on several hosts. An allreduce goes through shared memory within each
-/// host, and between the first ranks of the hosts over connections of our own (HostLinks,
-/// encrypted) up to kMostLinkBytes, and over Gloo above; so do broadcast and barrier. The other
-/// calls use a Gloo group of all ranks, whose connections are made when they are first needed.
+/// host. Between the first ranks of the hosts, it goes over HostLinks (encrypted) up to
+/// kMostLinkBytes, and over Gloo above. Broadcast and barrier do the same. The other calls use a
+/// Gloo group of all ranks, whose connections are made when they are first needed.
 ///
-/// Before what goes over Gloo the hosts compare their calls over the links. A host that fails tells
+/// Before a call over Gloo, the hosts compare their calls over the links. A host that fails tells
 /// the others why, so that they need not wait for it.
 ///
 /// A sum is added host by host: its last bits may differ from those of the same ranks on one host.
 /// They are the same on all ranks.
 ///
 /// `place` says where this rank is; `region` is its host's, from create_shm_region, and empty if
-/// the host has one rank. Blocks until all ranks have joined. What goes over Gloo is not encrypted.
+/// the host has one rank. Blocks until all ranks have joined. Data over Gloo is not encrypted.
 inline constexpr size_t kMostLinkBytes = 64 * 1024;
 c10::intrusive_ptr<c10d::Backend> make_hosts_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                      UniqueFd region, int rank, int size,

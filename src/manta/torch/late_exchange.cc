@@ -36,7 +36,7 @@ void average_gradients(const Replicas& replicas, const std::vector<torch::Tensor
     }
     used[static_cast<int64_t>(i)] = 1;
   }
-  // On the device of the model: where that is a GPU, the group may know no other.
+  // On the device of the model: if that is a GPU, the group may support no other.
   torch::Tensor anywhere = used.to(parameters[0].device());
   sum_over_workers(replicas.group, anywhere);
   used = anywhere.to(torch::kCPU);

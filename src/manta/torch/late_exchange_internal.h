@@ -8,13 +8,14 @@
 
 namespace manta::train::detail {
 
-/// Collective. Averages the gradients that the parameters have, on any device, when backward is
-/// over: for a backward that c10d's Reducer does not take part in, because it knows one for each
-/// forward. What an earlier backward has averaged is the same on all workers, and stays as it is.
+/// Collective. Averages the gradients of the parameters, on any device, when backward is over. It
+/// is for a backward in which c10d's Reducer takes no part, because the Reducer handles only one
+/// backward for each forward. Gradients that an earlier backward has averaged are the same on all
+/// workers, and stay as they are.
 ///
-/// A parameter that no worker has a gradient of is left without one; where only some have, the
-/// others count as zero. Takes up to 64 MiB beside the gradients, or the size of the largest one.
-/// Throws Error(kInvalidArgument) for a sparse gradient.
+/// A parameter without a gradient on any worker stays without one; if only some workers have a
+/// gradient, those of the others count as zero. Takes up to 64 MiB besides the gradients, or the
+/// size of the largest gradient. Throws Error(kInvalidArgument) for a sparse gradient.
 void average_gradients(const Replicas& replicas, const std::vector<torch::Tensor>& parameters);
 
 }  // namespace manta::train::detail

@@ -50,7 +50,7 @@ class LbfgsReader {
   LbfgsReader(const LbfgsTensors& tensors, const torch::Tensor& like, int64_t numbers)
       : tensors_(tensors), like_(like), numbers_(numbers) {}
 
-  // `numbers` is how many it must have: as many as all parameters, or one.
+  // The tensor must have `numbers` numbers: as many as all parameters, or one.
   torch::Tensor take(const std::string& name, int64_t numbers) const {
     auto found = tensors_.find("0." + name);
     if (found == tensors_.end()) {

@@ -7,7 +7,7 @@
 
 namespace manta::detail {
 
-/// An LBFGS as data. Its state is one for all parameters, in flat tensors: "0.d", "0.old_dirs.7".
+/// An LBFGS as data. It has one state for all parameters, in flat tensors: "0.d", "0.old_dirs.7".
 OptimizerState read_lbfgs(const torch::optim::LBFGS& optimizer);
 
 /// The reverse; see write_optimizer, whose messages it completes. The type was checked.

@@ -24,7 +24,7 @@ void require_option(bool good, const char* scheduler, const char* option, const 
               manta::str(scheduler, ": ", option, " must be ", expected, " (was ", value, ")"));
 }
 
-// Momentum, or what an Adam has in its place. False if the optimizer has neither.
+// Sets the momentum, or Adam's equivalent. False if the optimizer has neither.
 bool set_momentum(torch::optim::OptimizerOptions& options, double momentum) {
   using namespace torch::optim;
   if (auto* sgd = dynamic_cast<SGDOptions*>(&options)) {

@@ -16,8 +16,8 @@ namespace manta::train {
 
 namespace {
 
-/// Says which collective the loop has begun last. The thread does not wait in it, but in whatever
-/// needs its result: for a peer that never comes, this is what it waits for.
+/// Notes which collective the loop has begun last. The thread does not wait in the collective, but
+/// where its result is needed. If a peer never comes, this collective is what the thread waits for.
 class WatchedNccl final : public c10d::ProcessGroupNCCL {
  public:
   using Tensors = std::vector<at::Tensor>;
@@ -75,8 +75,8 @@ class WatchedNccl final : public c10d::ProcessGroupNCCL {
   }
 
  private:
-  // In backward autograd's thread begins them, which a watch would take for one that is not the
-  // loop's; the same on every rank, whichever thread it is.
+  // In backward, autograd's thread begins collectives; the watch would take it for a thread that is
+  // not the loop's. Whichever thread begins them, they are the same on every rank.
   void begin(const char* name) {
     if (!watch_ || torch::autograd::get_current_graph_task_id() != -1) return;
     watch_->enter({Wait::kCollective, watch_->begin_collective(), name, watch_->step()});

@@ -17,7 +17,7 @@ using torch::optim::Optimizer;
 using torch::optim::OptimizerParamState;
 using TensorMap = std::map<std::string, torch::Tensor>;
 
-// What there is to say about one class: its options and, per parameter, its tensors and its step.
+// The description of one class: its options and, for each parameter, its tensors and its step.
 struct Adam {
   using Type = torch::optim::Adam;
   using Options = torch::optim::AdamOptions;
@@ -179,7 +179,7 @@ OptimizerState read(const Optimizer& optimizer, Lbfgs) {
   return read_lbfgs(static_cast<const torch::optim::LBFGS&>(optimizer));
 }
 
-// Caught in write_optimizer, which knows what it is about.
+// Caught in write_optimizer, which adds the context.
 [[noreturn]] void fail(ErrorKind kind, const std::string& why) { throw Error(kind, why); }
 
 void check_groups(const Optimizer& optimizer, const Json& description, const char* name) {

@@ -18,7 +18,7 @@ TEST(ParameterDigest, SeesNamesShapesAndValues) {
             parameter_digest({{"w", square.t().contiguous()}}));
 }
 
-// 64 MiB: what training does to a model shows, wherever the large tensor lies.
+// 64 MiB: a change by training shows, wherever the large tensor lies.
 TEST(ParameterDigest, SamplesLargeModels) {
   auto small = torch::zeros({100});
   auto large = torch::zeros({16, 1 << 20});
@@ -32,7 +32,7 @@ TEST(ParameterDigest, SamplesLargeModels) {
   }
 }
 
-// A row of a matrix that lies across has a stride, and its neighbours in memory are others' values.
+// A row of a transposed matrix has a stride, and its neighbours in memory are values of other rows.
 TEST(ParameterDigest, SamplesTheValuesOfTensorsWithStrides) {
   auto matrix = torch::rand({1 << 20, 2});
   auto column = matrix.select(1, 0);

@@ -18,10 +18,11 @@ constexpr int kMixedSteps = 12;
 struct MixedRun {
   std::vector<torch::Tensor> weights;
   std::vector<double> scales;
-  std::vector<bool> steps;  // which the scaler let through
+  std::vector<bool> steps;  // whether the scaler let each step through
 };
 
-// In steps 3 and 7 the first row has a gradient that float16 cannot hold: of two ranks, rank 0's.
+// In steps 3 and 7 the first row has a gradient that float16 cannot hold: with two ranks, it is
+// rank 0's row.
 MixedRun train_mixed(const SyncOptions& options, torch::ScalarType type) {
   torch::manual_seed(1);
   auto model = prepare_model(
@@ -57,8 +58,8 @@ MixedRun train_mixed(const SyncOptions& options, torch::ScalarType type) {
   return run;
 }
 
-/// Both ranks take the same steps, bit by bit, and those that one process takes, but for the digits
-/// of sums in half precision: to a hundredth.
+/// Both ranks take the same steps, bit by bit. They equal those of one process to a hundredth,
+/// because sums in half precision are rounded.
 void compare_mixed(const Seat& seat, BackendKind kind, torch::ScalarType type, bool sharded) {
   auto group = make_process_group({}, join(kind, seat), seat.rank, seat.size);
   MixedRun alone = train_mixed({}, type);

@@ -46,8 +46,8 @@ struct PrecisionNet {
   }
 };
 
-/// What the script does. bfloat16 has 8 bits: how sums are rounded depends on the processor, so
-/// results are compared to a hundredth.
+/// Does the same as the script. bfloat16 has 8 bits: how sums are rounded depends on the processor,
+/// so results are compared to a hundredth.
 void expect_as_python(const char* name, torch::ScalarType dtype, GradScaler scaler,
                       int accumulate) {
   SCOPED_TRACE(name);
@@ -136,7 +136,7 @@ TEST(Precision, TheScalersMisuseIsSaid) {
   EXPECT_THAT(message_of([&] { scaler.load_state({{"scale", 1}}); }), HasSubstr("growth_factor"));
 }
 
-// Otherwise it would become 0, and nothing be learned any more without a word.
+// Otherwise the scale would become 0, and the model would stop learning without an error.
 TEST(Precision, TheScalerSaysWhenNoScaleIsSmallEnough) {
   torch::Tensor x = torch::ones({2}, torch::requires_grad());
   torch::optim::SGD optimizer({x}, 0.1);
@@ -175,7 +175,7 @@ TEST(SeedAll, MakesAlgorithmsDeterministicIfAsked) {
 TEST(GetDevice, OutsideOfAWorkerIsTheGpuThatIsSeenOrTheCpu) {
   const char* set = std::getenv("CUDA_VISIBLE_DEVICES");
   std::string old = set ? set : "";
-  // As Slurm may set it where libtorch is for CPUs; and as users do who want the CPU.
+  // Slurm may set the first, even if libtorch is for CPUs; users who want the CPU set the second.
   for (const char* visible : {"0", "-1"}) {
     ::setenv("CUDA_VISIBLE_DEVICES", visible, 1);
     EXPECT_EQ(get_device(), torch::cuda::is_available() ? torch::Device(torch::kCUDA, 0)

@@ -62,7 +62,7 @@ GroupPtr join_group(Session& session) {
 
 constexpr const char* kGroupOfRun = "torch process group";
 
-// What the loop exchanges by itself: a loss, or all that prepare_model would do for it.
+// The group for the loop's own exchanges: a loss, or everything that prepare_model would do.
 class LoopsGroup final : public c10d::ProcessGroup {
  public:
   using Tensors = std::vector<at::Tensor>;
@@ -127,7 +127,7 @@ class LoopsGroup final : public c10d::ProcessGroup {
 };
 
 struct RunGroup {
-  GroupPtr own;  // what keeps models equal uses it
+  GroupPtr own;  // used by the code that keeps models equal
   c10::intrusive_ptr<LoopsGroup> for_loop;
 };
 

@@ -8,7 +8,7 @@
 
 namespace manta::train {
 
-/// A backend that can tell the other ranks why it fails.
+/// For a backend that can tell the other ranks why it fails.
 struct TellsWhy {
   virtual ~TellsWhy() = default;
   /// Makes every rank's next call, and those under way, throw this.
@@ -16,12 +16,12 @@ struct TellsWhy {
 };
 
 /// For a rank that cannot make the call that the others make: those that wait for it in the
-/// backend's calls fail at once. Over Gloo and NCCL they are told only that a peer has gone.
+/// backend's calls fail at once. Over Gloo and NCCL they only learn that a peer has gone.
 void fail_backend(c10d::Backend& backend, ErrorKind kind, const std::string& why);
 
 /// The process group that c10d::Reducer and the other users of c10d take, over one backend for CPU
-/// tensors and, if it is not null, one for those on CUDA. `store` may be null where the backend
-/// needs none, as the shared-memory one.
+/// tensors and, if it is not null, one for CUDA tensors. `store` may be null if the backend needs
+/// none, like the shared-memory backend.
 c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(
     const c10::intrusive_ptr<c10d::Store>& store, const c10::intrusive_ptr<c10d::Backend>& backend,
     int rank, int size, const c10::intrusive_ptr<c10d::Backend>& on_cuda = {});
@@ -29,15 +29,15 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(
 /// Gives a group the backends of another one.
 void copy_backends(c10d::ProcessGroup& from, c10d::ProcessGroup& to);
 
-/// The group's backend for tensors there. Throws Error(kInvalidArgument) naming the device if it
-/// has none.
+/// The group's backend for tensors on this device. Throws Error(kInvalidArgument) naming the device
+/// if there is none.
 c10::intrusive_ptr<c10d::Backend> backend_for(c10d::ProcessGroup& group, c10::DeviceType device);
 
-/// Whether each of its exchanges compares at which step the workers are (see WaitWatch::step).
+/// Whether each exchange of the backend compares the workers' steps (see WaitWatch::step).
 bool compares_steps(const c10d::Backend& backend);
 
-/// How many numbers the largest exchange had that the training loop itself has made, through what
-/// get_process_group() gave it; 0 if it has made none.
+/// How many numbers the largest exchange had that the training loop itself has made, through the
+/// group of get_process_group(); 0 if it has made none.
 int64_t largest_exchange_by_hand();
 
 }  // namespace manta::train

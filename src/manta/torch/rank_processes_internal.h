@@ -17,14 +17,14 @@
 #include "manta/torch/process_group_internal.h"
 #include "manta/torch/shm_group_internal.h"
 
-// For the tests of what ranks do together.
+// For tests of several ranks.
 
 namespace manta::train {
 
 /// kHosts: two hosts on this machine, with the even and the odd ranks.
 enum class BackendKind { kShm, kGloo, kHosts };
 
-/// What a rank's process is given.
+/// The arguments of a rank's process.
 struct Seat {
   int rank = 0;
   int size = 0;
@@ -38,8 +38,8 @@ struct Seat {
 /// The group's backend, in a rank's process.
 c10::intrusive_ptr<c10d::Backend> join(BackendKind kind, const Seat& seat);
 
-/// A group's ranks as forked processes that run `body` with one thread for torch. They end with
-/// this object at the latest, and with this process.
+/// A group's ranks as forked processes that run `body` with one thread for torch. They end at the
+/// latest with this object, or with this process.
 class RankProcesses {
  public:
   RankProcesses(int size, const std::function<void(const Seat&)>& body);
@@ -47,8 +47,8 @@ class RankProcesses {
   RankProcesses(const RankProcesses&) = delete;
 
   void signal(int rank, int number);
-  /// Waits for the end of the rank: "" if `body` returned, "<kind>: <message>" of the Error or
-  /// "<message>" of what else it threw, "signal <number>" if it was killed.
+  /// Waits for the end of the rank: "" if `body` returned, "<kind>: <message>" if it threw an
+  /// Error, "<message>" if it threw something else, "signal <number>" if it was killed.
   std::string outcome(int rank);
 
  private:

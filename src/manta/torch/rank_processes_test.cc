@@ -25,7 +25,7 @@ namespace {
   } catch (const std::exception& error) {
     outcome = error.what();
   }
-  outcome.resize(std::min<size_t>(outcome.size(), 4096));  // what a pipe takes without a reader
+  outcome.resize(std::min<size_t>(outcome.size(), 4096));  // what a pipe takes unread
   ssize_t written = ::write(text, outcome.data(), outcome.size());
   ::_exit(written == static_cast<ssize_t>(outcome.size()) ? 0 : 1);
 }

@@ -1,5 +1,5 @@
-// What a user hears when the ranks do not take the same steps, and that nobody hears of it when
-// they do. The runs' collective_timeout is longer than a test may take.
+// The errors when the ranks do not take the same steps, and that there are none when they do. The
+// runs' collective_timeout is longer than a test may take.
 
 #include <gmock/gmock.h>
 
@@ -33,21 +33,21 @@ struct PartNetImpl : torch::nn::Module {
 };
 TORCH_MODULE(PartNet);
 
-// Three megabytes go through Reducer, little ones in one exchange.
+// Three megabytes go through Reducer; small models in one exchange.
 PartNet make_net(const Json& config) { return PartNet(config.value("large", false) ? 300'000 : 4); }
 
 void backward(train::DataParallel<PartNet>& model) {
   model->forward(torch::ones({2, 1})).sum().backward();
 }
 
-// One epoch of ten steps, in which rank 0 does something of its own at its third.
+// One epoch of ten steps, in which rank 0 does something different at its third step.
 void train_until(const Json& config, void (*at_three)()) {
   auto model = train::prepare_model(make_net(config), {.sharded = config.value("sharded", false)});
   auto shard = train::get_dataset_shard();
   int step = 0;
   for (auto& batch : iter_torch_batches(shard, {.global_batch_size = 10})) {
     (void)batch;
-    // With "both", the other rank does it later: they then make equally many exchanges.
+    // With "both", the other rank does it later: both then make equally many exchanges.
     if (++step == 5 && train::get_context().world_rank == 1 && config.value("both", false))
       continue;
     if (step == 3 && train::get_context().world_rank == 0) {
@@ -150,7 +150,7 @@ TEST_F(RanksPart, WhenOneDoesNotPrepareItsModel) {
   }
 }
 
-// A checkpoint that takes its time.
+// A checkpoint that takes long to write.
 struct SlowSource : CheckpointSource {
   void stage() override {}
   void write(CheckpointFolder& folder) override {
@@ -188,7 +188,7 @@ TEST_P(RanksThatAreSlow, HaveNotParted) {
 
 INSTANTIATE_TEST_SUITE_P(OnEveryPath, RanksThatAreSlow, testing::Range<size_t>(0, 4));
 
-// The loop does not know then whose step it is, nor for what the others wait.
+// Then the step is not known, nor what the ranks wait for.
 TEST_F(RanksPart, NotWhenOneTakesBatchesOnAnotherThread) {
   auto loop = [](const Json& config) {
     auto model = train::prepare_model(make_net(config));
@@ -250,8 +250,8 @@ TEST_F(RanksPart, AForgottenPrepareModelIsWarnedOf) {
   EXPECT_THAT(warnings_of(prepared), testing::Not(HasSubstr(warning)));
 }
 
-// Then nothing can be compared. No warning comes if the model was prepared, averaged by hand, or
-// not trained at all; one comes if the ranks have exchanged something else.
+// Then nothing can be compared. There is no warning if the model was prepared, averaged by hand, or
+// not trained at all; there is one if the ranks have only exchanged something else.
 TEST_F(RanksPart, AForgottenPrepareModelIsWarnedOfIfOnlyRankZeroGivesTheModel) {
   auto loop = [](const Json& config) {
     auto is = [&](const char* name) { return config.value(name, false); };
@@ -260,7 +260,7 @@ TEST_F(RanksPart, AForgottenPrepareModelIsWarnedOfIfOnlyRankZeroGivesTheModel) {
     torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
     auto backward = [](auto& model) { model->forward(torch::ones({2, 1})).sum().backward(); };
     if (is("prepare")) {
-      auto model = train::prepare_model(net);  // and is not any more when the report is made
+      auto model = train::prepare_model(net);  // the prepared model is gone when the report is made
       backward(model);
     } else if (is("train")) {
       backward(net);

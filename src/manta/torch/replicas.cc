@@ -16,7 +16,7 @@ int64_t hash_of(const std::string& text) {
   return static_cast<int64_t>(hash);
 }
 
-// What the ranks tell each other is on the CPU, wherever the model is.
+// `tensor` is on the CPU, wherever the model is.
 void allreduce(c10d::ProcessGroup& group, const torch::Tensor& tensor) {
   std::vector<torch::Tensor> tensors = {tensor};
   backend_for(group, tensor.device().type())->allreduce(tensors)->wait();
@@ -79,7 +79,7 @@ void check_equal_models(const Replicas& replicas, const std::vector<std::string>
   torch::Tensor sums = gather_rows(replicas, torch::tensor({size, hash_of(text)}, torch::kInt64));
   if (torch::equal(sums, sums[0].expand_as(sums))) return;
 
-  // Every worker is here, because all of them have the same sums.
+  // Every worker gets here, because all of them have the same sums.
   torch::Tensor row = torch::zeros({sums.select(1, 0).max().item<int64_t>()}, torch::kInt64);
   std::copy(text.begin(), text.end(), row.data_ptr<int64_t>());
   torch::Tensor texts = gather_rows(replicas, row);

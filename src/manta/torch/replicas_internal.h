@@ -8,7 +8,7 @@
 
 namespace manta::train::detail {
 
-/// The copies of one model, as they are seen from one of the workers.
+/// The copies of one model, as one of the workers sees them.
 struct Replicas {
   c10d::ProcessGroup& group;
   int rank;
@@ -23,10 +23,10 @@ std::vector<std::string> describe_model(const torch::nn::Module& module);
 void check_equal_models(const Replicas& replicas, const std::vector<std::string>& description);
 
 /// Collective. Gives every worker rank 0's values, bit by bit, whatever the types. Autograd does
-/// not notice.
+/// not record it.
 void broadcast_tensors(const Replicas& replicas, const std::vector<torch::Tensor>& tensors);
 
-/// Throws Error(kInvalidArgument) naming two workers whose steps differ; those below 0 are unknown.
+/// Throws Error(kInvalidArgument) naming two workers whose steps differ; steps below 0 are unknown.
 void check_equal_steps(const std::vector<int64_t>& steps);
 /// Collective: tells the others this worker's step, and checks theirs.
 void compare_steps(const Replicas& replicas, int64_t step);

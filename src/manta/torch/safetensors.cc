@@ -30,7 +30,7 @@ constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // as in the reference implem
 constexpr std::string_view kMetadata = "__metadata__";
 // A header has three levels: tensors, their fields, shapes.
 constexpr JsonLimits kLimits{.bytes = kMaxHeaderBytes, .depth = 3};
-constexpr size_t kMaxDimensions = 64;  // as torch's own iterators
+constexpr size_t kMaxDimensions = 64;  // the limit of torch's own iterators
 
 struct TypeName {
   std::string_view name;
@@ -69,7 +69,7 @@ size_t type_index(const NamedTensor& item) {
 struct Mapping {
   explicit Mapping(const std::string& path) {
     // O_NONBLOCK: opening a pipe would wait for its other end. A link is fine: caches of models
-    // consist of them, and a checkpoint has been looked through before.
+    // consist of links, and a checkpoint's files have been checked before.
     UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     if (!fd && errno == ENOENT) throw Error(ErrorKind::kNotFound, path + " does not exist");
     if (!fd) throw_errno("cannot open " + path);
@@ -182,7 +182,7 @@ class Reader {
       if (size > kMaxBytes) bad("is too large");
       entry.shape.push_back(static_cast<int64_t>(size));
       is_empty = is_empty || size == 0;
-      // Also of an empty tensor: torch multiplies its other dimensions.
+      // Checked for an empty tensor, too: torch multiplies its other dimensions.
       if (size != 0 && __builtin_mul_overflow(bytes, size, &bytes)) bad("is too large");
       if (bytes > kMaxBytes) bad("is too large");
     }

@@ -225,7 +225,7 @@ void write_scheduler(Plateau& scheduler, const Json& description, const std::str
     auto decode_into = [&](Plateau& to) {
       each_member(to, [&](const char* name, auto& value) { decode(description.at(name), value); });
     };
-    Plateau attempt = scheduler;  // what is wrong shows before the scheduler itself changes
+    Plateau attempt = scheduler;  // errors show before the scheduler itself changes
     decode_into(attempt);
     decode_into(scheduler);
   });

@@ -18,7 +18,8 @@ struct ShardRange {
 /// collective can exchange them. At least 1.
 int64_t shard_capacity(int64_t numbers, int world);
 
-/// Those that worker `rank` holds: a full share each, then a smaller one, then none.
+/// The numbers that worker `rank` holds: the first workers have a full share each, then one has a
+/// smaller share, and the rest have none.
 ShardRange shard_of(int64_t numbers, int rank, int world);
 
 /// Numbers to copy from a part of a stored tensor into a range of it.
@@ -30,8 +31,8 @@ struct ShardCopy {
   bool operator==(const ShardCopy&) const = default;
 };
 
-/// What fills `range`, of parts of any sizes in any order. Numbers that no part has are left out:
-/// the counts then do not add up to the range's size.
+/// The copies that fill `range` from parts of any sizes in any order. Numbers that no part has are
+/// left out: the counts then do not add up to the range's size.
 std::vector<ShardCopy> plan_copies(const std::vector<ShardRange>& parts, const ShardRange& range);
 
 }  // namespace manta::train::detail

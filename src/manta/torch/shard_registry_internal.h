@@ -14,12 +14,13 @@ namespace manta::train::detail {
 struct ShardInfo {
   torch::Tensor shard;
   ShardRange range;
-  std::vector<int64_t> sizes;  ///< Of the whole parameter.
+  std::vector<int64_t> sizes;  ///< The sizes of the whole parameter.
   int rank = 0;
   int world = 1;
 };
 
-/// About a parameter of a sharded model, or the worker's share of one; nothing for other tensors.
+/// The info of a sharded model's parameter, or of the worker's share of one; nothing for other
+/// tensors.
 std::optional<ShardInfo> find_shard(const torch::Tensor& tensor);
 
 }  // namespace manta::train::detail

@@ -15,7 +15,7 @@
 #include "manta/torch/shard_plan_internal.h"
 #include "manta/torch/sharded_sync.h"
 
-// What a sharded model holds, and when: sharded_memory.cc.
+// The memory of a sharded model; sharded_memory.cc decides what it holds when.
 
 namespace manta::train::detail {
 
@@ -24,32 +24,33 @@ struct ShardedSync::Param {
   std::string name;
   torch::Tensor full;    // the module's own
   torch::Tensor padded;  // the shard with room for `capacity` numbers
-  torch::Tensor shard;   // its part that counts: what optimizers take
+  torch::Tensor shard;   // the part of `padded` that counts, which optimizers take
   ShardRange range;
   int64_t capacity = 0;
-  int pins = 0;        // operations under way that use it
+  int pins = 0;        // operations under way that use the parameter
   int64_t writes = 0;  // operations that have changed the shard
   bool is_gathered = false;
-  bool is_trained = true;  // what `full` and `shard` agreed on last
+  bool is_trained = true;  // the value on which `full` and `shard` agreed last
 
   void agree_on_freezing();
 };
 
 /// A parameter in a narrower type, as autocast makes it: autocast and autograd keep it from forward
-/// to backward. Its memory is given back and filled again as that of the parameter is.
+/// to backward. Its memory is freed and filled again together with the parameter's memory.
 struct ShardedSync::Narrow {
   Param* param = nullptr;
   c10::weak_intrusive_ptr<c10::StorageImpl> storage;
   torch::ScalarType type = torch::kBFloat16;
-  std::vector<int64_t> from_sizes, from_strides;  // of what was converted, a view of the parameter
+  std::vector<int64_t> from_sizes, from_strides;  // of the converted view of the parameter
   int64_t from_offset = 0;
   std::vector<int64_t> sizes, strides;  // of the result
-  bool is_whole = false;                // its numbers are those of the parameter, in their order
+  bool is_whole = false;                // it has all numbers of the parameter, in their order
   c10::VariableVersion version;         // of the result: 0 unless the user has written to it
-  int64_t writes = 0;                   // to the shard, before it was converted
+  int64_t writes = 0;                   // writes to the shard before the conversion
   int pins = 0;
   bool is_filled = true;
-  bool is_unused = true;  // since it was filled: an operation that is about to take it made it
+  bool is_unused = true;  // not used since it was filled: the operation that made it is about to
+                          // take it
 };
 
 struct ShardedSync::State {
@@ -62,7 +63,7 @@ struct ShardedSync::State {
   std::atomic<bool> is_exchanging{false};  // backends may work on gathered memory in other threads
   bool in_forward = false;
   int task = -1;             // the backward that finish_backward was queued for
-  std::exception_ptr error;  // of a gather: those who call it swallow exceptions
+  std::exception_ptr error;  // the error of a gather: its callers swallow exceptions
   const int* paused = nullptr;
 
   void observe();

@@ -14,18 +14,18 @@
 
 namespace manta::detail {
 
-/// Tensors of a checkpoint of which each worker writes its share, to a file of its own:
+/// Tensors of a checkpoint of which each worker writes its share to a separate file:
 /// `model.shard-0-of-4.safetensors`. Any number of workers can read them again.
 struct StoredShards {
   struct Entry {
-    std::vector<int64_t> sizes;  ///< Of the whole.
+    std::vector<int64_t> sizes;  ///< The sizes of the whole tensor.
     std::vector<train::detail::ShardRange> ranges;
     std::vector<torch::Tensor> parts;  ///< One for each range, of one dimension.
   };
   std::map<std::string, Entry> tensors;
-  int rank = 0;  ///< Of the worker that writes; its parts are all there are until they are read.
+  int rank = 0;  ///< The worker that writes; until the shards are read, only its parts are there.
   int world = 1;
-  bool is_read = false;  ///< From a checkpoint: the parts of all workers are there.
+  bool is_read = false;  ///< True if read from a checkpoint: the parts of all workers are there.
 
   /// {"world": 4, "shapes": {"first.weight": [8, 4], ...}}, for state.json.
   Json description() const;
@@ -35,8 +35,8 @@ struct StoredShards {
 /// `base` is a name that ends in .safetensors.
 std::string shard_file(const std::string& base, int rank, int world);
 
-/// Takes what is split out of a module's tensors, of which the first `parameters` are parameters.
-/// Null if nothing is.
+/// Moves the split tensors out of a module's tensors, of which the first `parameters` are
+/// parameters. Null if none is split.
 std::shared_ptr<StoredShards> take_shards(std::vector<NamedTensor>& tensors, size_t& parameters);
 /// The same for an optimizer's state. Throws Error(kInvalidArgument) for an LBFGS on shares.
 std::shared_ptr<StoredShards> take_shards(const torch::optim::Optimizer& optimizer,
@@ -52,12 +52,13 @@ std::vector<NamedTensor> whole_tensors(const std::vector<NamedTensor>& plain,
 
 bool has_shards(const torch::optim::Optimizer& optimizer);
 
-/// Tensors by name, split or not; one that is not has one part.
+/// Tensors by name, split or not; a tensor that is not split has one part.
 std::map<std::string, StoredShards::Entry> entries_of(const std::vector<NamedTensor>& plain,
                                                       const StoredShards* shards);
-/// Copies into a module's tensor, split or not, what it needs of a stored one of the same shape.
+/// Copies into a module's tensor, split or not, the numbers that it needs from a stored tensor of
+/// the same shape.
 void load_entry(const std::string& name, const StoredShards::Entry& entry, torch::Tensor to);
-/// The state of an optimizer's parameters, split or not, of such tensors.
+/// The state of an optimizer's parameters, split or not, made from such tensors.
 std::map<std::string, torch::Tensor> optimizer_tensors(const torch::optim::Optimizer& optimizer,
                                                        const std::vector<NamedTensor>& plain,
                                                        const StoredShards* shards);

@@ -1,5 +1,5 @@
-// Finds the operations that take parameters of sharded models, and has the memory there for as long
-// as they run.
+// Finds the operations that take parameters of sharded models, and provides the parameters' memory
+// while they run.
 
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/graph_task.h>
@@ -25,15 +25,15 @@ using NarrowPtr = std::shared_ptr<ShardedSync::Narrow>;
 
 struct Held {
   ShardParam* param = nullptr;
-  NarrowPtr narrow = {};  // if it is one
-  bool is_share = false;  // what optimizers write to
+  NarrowPtr narrow = {};  // set if the tensor is a narrower copy
+  bool is_share = false;  // a share, to which optimizers write
 };
 
-// Observers of operations are plain functions: this is how they find the model.
+// Observers of operations are plain functions; they find the model through this registry.
 struct ShardRegistry {
   std::mutex mutex;
   std::unordered_map<const void*, Held> by_storage;
-  std::unordered_map<const void*, ShardParam*> by_tensor;  // the module's, and the shards
+  std::unordered_map<const void*, ShardParam*> by_tensor;  // the module's tensors, and the shards
   std::optional<at::CallbackHandle> observer;
   std::vector<ShardedSync::State*> models;
 };
@@ -66,7 +66,7 @@ bool is_outside(const ShardedSync::State& model) {
   return !model.in_forward && torch::autograd::get_current_graph_task_id() == -1;
 }
 
-// What one operation takes, until it ends.
+// The parameters that one operation takes, until it ends.
 struct Pins final : at::ObserverContext {
   std::vector<ShardParam*> params;
   std::vector<NarrowPtr> narrow;
@@ -77,7 +77,7 @@ struct Pins final : at::ObserverContext {
       --copy->pins;
       copy->is_unused = false;
     }
-    // Outside of forward and backward an optimizer may step at any time.
+    // Outside forward and backward an optimizer may step at any time.
     for (ShardParam* param : params) release_if_outside(*param->owner);
     for (const NarrowPtr& copy : narrow) release_if_outside(*copy->param->owner);
   }
@@ -106,9 +106,10 @@ void pin_tensor(const torch::Tensor& tensor, std::unique_ptr<Pins>& pins) {
   }
 }
 
-// An optimizer that puts gradients together, as LBFGS does, is for whole models: of shares it would
-// compute something else on each worker. It throws where it takes them, before it has changed
-// anything; so these gradients are gone, and the model is of no use any more.
+// An optimizer that puts gradients together, as LBFGS does, is for whole models: from shares it
+// would compute a different result on each worker. The error comes when it takes the gradients,
+// before it has changed anything. These gradients are then lost, and the model cannot be used any
+// more.
 void refuse_joined_gradients(const at::RecordFunction& function, ShardedSync::State& model) {
   std::unordered_set<const void*> joined;
   for (const c10::IValue& input : function.inputs()) {
@@ -134,7 +135,7 @@ void refuse_joined_gradients(const at::RecordFunction& function, ShardedSync::St
   }
 }
 
-// Other threads put tensors together, too: they must not look at what the loop changes.
+// Other threads put tensors together, too: they must not read data that the loop changes.
 void refuse_joined_gradients(const at::RecordFunction& function) {
   std::lock_guard lock(registry().mutex);
   for (ShardedSync::State* model : registry().models) {
@@ -143,7 +144,7 @@ void refuse_joined_gradients(const at::RecordFunction& function) {
   }
 }
 
-// Not told by the shard's version: optimizers write to its data().
+// The shard's version does not show it: optimizers write to its data().
 void count_write(const at::RecordFunction& function) {
   if (function.inputs().empty() || !function.inputs()[0].isTensor()) return;
   if (!std::string_view(function.name()).ends_with('_')) return;
@@ -294,8 +295,8 @@ void ShardedSync::State::fill(const Narrow& copy, c10::Storage storage) {
   release_unpinned();
 }
 
-// Of this rank alone, perhaps: the others must not wait for an exchange that it never makes. What
-// this rank throws is the cause, and theirs a consequence.
+// Perhaps only this rank fails: the others must not wait for an exchange that it never makes. This
+// rank's error is the cause, and theirs are consequences.
 void ShardedSync::State::fail(const Param& param, std::exception_ptr why) {
   if (error) return;
   error = std::move(why);
@@ -311,7 +312,7 @@ void ShardedSync::State::fail(const Param& param, std::exception_ptr why) {
                    "' of a sharded model: ", reason));
 }
 
-// Everybody's share, one behind the other.
+// Gathers the shares of all workers, one after the other.
 void ShardedSync::State::gather_into(const Param& param, c10::Storage storage,
                                      const torch::Tensor& share) {
   torch::NoGradGuard no_grad;
@@ -334,7 +335,7 @@ void ShardedSync::State::gather_into(const Param& param, c10::Storage storage,
     fail(param, std::current_exception());
   }
   is_exchanging = false;
-  whole.fill_(std::numeric_limits<double>::quiet_NaN());  // nothing is computed of it unnoticed
+  whole.fill_(std::numeric_limits<double>::quiet_NaN());  // so that any use of it is noticed
 }
 
 void ShardedSync::State::release_unpinned() {
@@ -354,7 +355,7 @@ void ShardedSync::State::release_unpinned() {
   }
 }
 
-// Copies that nobody has any more.
+// Forgets copies that are not in use any more.
 void ShardedSync::State::forget_freed() {
   std::erase_if(narrow, [](const NarrowPtr& copy) {
     if (!copy->storage.expired()) return false;

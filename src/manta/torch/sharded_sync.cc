@@ -82,7 +82,7 @@ void ShardedSync::split(const std::string& name, torch::Tensor parameter) {
   param->capacity = shard_capacity(parameter.numel(), given.world_size);
   auto like = parameter.options().requires_grad(false);
   {
-    // The module's tensor in memory of its own, with room for what a gather brings.
+    // The module's tensor in separate memory, with room for a gather.
     torch::Tensor whole = torch::zeros({param->capacity * given.world_size}, like);
     torch::Tensor view = whole.narrow(0, 0, parameter.numel()).view(parameter.sizes());
     view.copy_(parameter.detach());
@@ -102,7 +102,7 @@ void ShardedSync::split(const std::string& name, torch::Tensor parameter) {
   state_->release_unpinned();
 }
 
-// Whoever freezes a parameter has it from parameters(), a share, or from module().
+// The user may freeze a parameter from parameters(), which is a share, or one from module().
 void ShardedSync::Param::agree_on_freezing() {
   if (full.requires_grad() != shard.requires_grad()) {
     is_trained = !is_trained;
@@ -168,7 +168,7 @@ void ShardedSync::State::reduce(Param& param) {
   torch::Tensor mine = torch::empty({param.capacity}, flat.options());
   backend->_reduce_scatter_base(mine, flat)->wait();
   flat = torch::Tensor();
-  // Not a view: libtorch's zero_grad() throws on them.
+  // Not a view: libtorch's zero_grad() throws on views.
   torch::Tensor share = mine.narrow(0, 0, param.range.size()).div(options.world_size);
   torch::Tensor& kept = param.shard.mutable_grad();
   if (kept.defined()) {
@@ -180,7 +180,8 @@ void ShardedSync::State::reduce(Param& param) {
 
 void ShardedSync::State::finish_backward() {
   task = -1;
-  // What was accumulated under no_sync and not reached by this backward; the same on all workers.
+  // Gradients that were accumulated under no_sync and not reached by this backward; the same on all
+  // workers.
   for (auto& param : params) {
     if (param->full.grad().defined()) reduce(*param);
   }

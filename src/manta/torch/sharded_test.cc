@@ -1,4 +1,4 @@
-// Ranks are processes of their own. What they find wrong they throw, so that the test shows it.
+// Each rank is a separate process. It throws what it finds wrong, so that the test shows it.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 using testing::HasSubstr;
 
 /// Embedding, normalisation, tied weights, a parameter that is used directly, one that is frozen,
-/// one that nobody uses, and one that is smaller than the number of workers.
+/// one that is not used, and one that is smaller than the number of workers.
 struct ShardedNetImpl : torch::nn::Module {
   ShardedNetImpl()
       : embedding(register_module("embedding", torch::nn::Embedding(11, 6))),
@@ -82,7 +82,7 @@ struct ShardedRun {
   bool adam = true;
   bool accumulate = false;
   bool clip = false;
-  bool freeze = false;  // some of it, after it was prepared, and again not
+  bool freeze = false;  // freezes and unfreezes parts of the prepared model
 };
 
 /// Through parameters() and through the module.
@@ -175,7 +175,7 @@ TEST(Sharded, ThreeTrainLikeCopies) { expect_same({.size = 3, .adam = false, .cl
 TEST(Sharded, AccumulatesLikeCopies) { expect_same({.accumulate = true, .clip = true}); }
 TEST(Sharded, FreezesLikeCopies) { expect_same({.adam = false, .freeze = true}); }
 
-/// One worker's infinity is everybody's, though only one has it in its share.
+/// An infinity counts for all workers, though only one has it in its share.
 TEST(Sharded, TheScalerDecidesTheSameEverywhere) {
   RankProcesses ranks(2, [](const Seat& seat) {
     auto group = make_process_group({}, join(BackendKind::kShm, seat), seat.rank, seat.size);
@@ -235,9 +235,9 @@ int64_t peak_of_training(const SyncOptions& options, bool mixed) {
   return bytes->peak;
 }
 
-/// Alone: weights, gradients and two of Adam, 4 times 4 MiB. Split: that over the workers, beside
-/// one or two layers (0.25 MiB each) on their way, and never less than the model as it was made.
-/// Mixed precision adds a layer of bfloat16 (0.125 MiB) on its way.
+/// One process: weights, gradients and Adam's two tensors, 4 times 4 MiB. Split: that divided by
+/// the workers, plus one or two gathered layers (0.25 MiB each), and never less than the model when
+/// it was made. Mixed precision adds a layer of bfloat16 (0.125 MiB).
 void expect_less_memory(bool mixed) {
   for (int size : {2, 4}) {
     RankProcesses ranks(size, [&](const Seat& seat) {
@@ -274,7 +274,7 @@ TEST(Sharded, NoCopyOfTheWeightsIsKeptForBackward) {
       for (int step = 0; step < 2; ++step) {
         torch::Tensor loss = model->forward(torch::ones({2, 256})).sum();
         demand(bytes->now - shares < 64'000, manta::str("forward leaves ", bytes->now - shares));
-        if (step == 0) continue;  // no backward: nothing is left of it either
+        if (step == 0) continue;  // no backward: no copy remains, either
         loss.backward();
         model->zero_grad();
         demand(bytes->now - shares < 64'000, manta::str("backward leaves ", bytes->now - shares));
@@ -285,7 +285,7 @@ TEST(Sharded, NoCopyOfTheWeightsIsKeptForBackward) {
   EXPECT_EQ(ranks.outcome(1), "");
 }
 
-/// What is converted twice is converted to the same: split and copied models take the same steps.
+/// Converting twice gives the same: split and copied models take the same steps.
 TEST(Sharded, MixedPrecisionTrainsLikeCopies) {
   for (BackendKind kind : {BackendKind::kShm, BackendKind::kGloo}) {
     RankProcesses ranks(2, [kind](const Seat& seat) {
@@ -309,7 +309,7 @@ TEST(Sharded, MixedPrecisionTrainsLikeCopies) {
           optimizer.zero_grad();
           {
             Autocast autocast({.cache = step % 2 == 0});
-            // Twice the same weights, and a backward that goes through both.
+            // Uses the same weights twice, in one backward.
             loss = (model->forward(inputs) + model->forward(inputs * 2)).to(torch::kFloat).sum();
           }
           loss.backward();
@@ -328,7 +328,8 @@ TEST(Sharded, MixedPrecisionTrainsLikeCopies) {
   }
 }
 
-/// Also one that evaluates the model once a step: before it has changed anything.
+/// This includes one that evaluates the model once a step. The error comes before it has changed
+/// anything.
 TEST(Sharded, AnOptimizerThatNeedsWholeGradientsIsRefused) {
   for (int evaluations : {1, 20}) {
     RankProcesses ranks(2, [evaluations](const Seat& seat) {
@@ -392,7 +393,7 @@ TEST(Sharded, AStepBetweenForwardAndBackwardIsSaid) {
   }
 }
 
-/// One that fails alone, and then does something else.
+/// One rank fails alone, and then does something else.
 TEST(Sharded, ARankThatCannotGatherDoesNotLeaveTheOthersWaiting) {
   for (BackendKind kind : {BackendKind::kShm, BackendKind::kGloo, BackendKind::kHosts}) {
     RankProcesses ranks(2, [kind](const Seat& seat) {

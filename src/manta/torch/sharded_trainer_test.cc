@@ -1,4 +1,4 @@
-// Sharded models in runs: what one number of workers has written, another takes over.
+// Sharded models in runs: a checkpoint of one number of workers is loaded by another number.
 
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -30,7 +30,7 @@ torch::nn::Sequential sharded_layers(int64_t outputs = 1) {
   return layers;
 }
 
-// Without batch statistics in the loss: they would be each worker's own.
+// The loss uses no batch statistics, which would differ between workers.
 void train_layers(const Json& config) {
   auto context = train::get_context();
   auto model =
@@ -95,7 +95,7 @@ class ShardedTrainer : public testing::Test {
   int runs_ = 0;
 };
 
-// A worker takes what it needs of the shares, one tensor at a time, and keeps nothing else.
+// A worker takes its part of the shares, one tensor at a time, and keeps nothing else.
 TEST_F(ShardedTrainer, LoadingMakesNoWholeCopyOfTheModel) {
   Checkpoint split = run(2, true, 1).checkpoint;
   torch::nn::Sequential model = sharded_layers();
@@ -147,8 +147,8 @@ TEST_F(ShardedTrainer, GoesOnEqualAfterAWorkerWasKilled) {
   expect_same(result.checkpoint, run(1, false, 8).checkpoint);
 }
 
-// Nothing could go on from it; what was committed before stays the latest, also if no other is
-// kept.
+// Nothing could go on from such a checkpoint; the one committed before stays the latest, even if no
+// other is kept.
 TEST_F(ShardedTrainer, ACheckpointThatNotEveryRankGivesIsRefused) {
   auto loop = [](const Json& config) {
     auto model = train::prepare_model(sharded_layers(), {.sharded = true});
@@ -163,7 +163,7 @@ TEST_F(ShardedTrainer, ACheckpointThatNotEveryRankGivesIsRefused) {
   };
   for (int giver : {0, 1}) {
     auto some = options(2, loop, {{"giver", giver}});
-    // The second is given when the first is committed.
+    // The second checkpoint is reported when the first is committed.
     some.run_config.checkpoint_config = {.num_to_keep = 1, .max_in_flight = 1};
     some.run_config.failure_config.max_failures = -1;  // it would happen again
     EXPECT_THAT(
@@ -201,7 +201,7 @@ TEST_F(ShardedTrainer, WhatWasLoadedIsWrittenAsAWhole) {
   }
 }
 
-// All but a changed head, from and into models that are split or not.
+// Loads everything but a changed head, from and into models that are split or not.
 TEST_F(ShardedTrainer, WhatFitsIsLoaded) {
   auto loop = [](const Json& config) {
     auto model = train::prepare_model(sharded_layers(2), {.sharded = config.at("sharded")});

@@ -98,8 +98,8 @@ void check_alike(const char* call, const at::Tensor& one, const at::Tensor& othe
                   " of ", one.toString(), " and ", other.numel(), " of ", other.toString()));
 }
 
-/// A tensor's data as one run of bytes; for what is not contiguous, a copy, written back by
-/// `finish`.
+/// A tensor's data as one run of bytes; for a tensor that is not contiguous, a copy, which `finish`
+/// writes back.
 class Dense {
  public:
   Dense(const char* call, const at::Tensor& tensor) : tensor_(tensor) {

@@ -16,11 +16,11 @@ inline constexpr const char* kShmBackend = "manta_shm";  ///< Its name.
 ///
 /// Collectives run in the calling thread and return work that is complete; errors are thrown by the
 /// call itself, as manta::Error (see Collectives). Tensors need not be contiguous, but then cost a
-/// copy. There is no send and recv, and nothing for sparse tensors.
+/// copy. There is no send or recv, and no call takes sparse tensors.
 c10::intrusive_ptr<c10d::Backend> make_shm_backend(UniqueFd region, int rank, int size,
                                                    const GroupOptions& options = {});
 
-/// What the collectives call a tensor's type, an operation, and a dense tensor's content.
+/// A tensor's type, an operation and a dense tensor's content, in the types of Collectives.
 ElementType element_type(at::ScalarType type);
 ReduceKind reduce_kind(const c10d::ReduceOp& op);
 Elements elements_of(const at::Tensor& tensor);

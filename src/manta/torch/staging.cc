@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kGranularity = size_t{2} << 20;
 constexpr size_t kChunk = size_t{4} << 20;
-constexpr size_t kBytesPerThread = size_t{32} << 20;  // less is done before a thread has started
+constexpr size_t kBytesPerThread = size_t{32} << 20;  // less is not worth starting a thread
 
 // Aligned to huge pages and made of them where the kernel has some: touching a fresh gigabyte takes
 // 512 faults instead of 262,144. `size` is a multiple of kGranularity, the size of a huge page.
@@ -36,7 +36,7 @@ char* map_memory(size_t size) {
   size_t head = (kGranularity - reinterpret_cast<uintptr_t>(begin) % kGranularity) % kGranularity;
   if (head > 0) ::munmap(begin, head);
   ::munmap(begin + head + size, mapped - head - size);
-  ::madvise(begin + head, size, MADV_HUGEPAGE);  // only advice: without it, all works
+  ::madvise(begin + head, size, MADV_HUGEPAGE);  // only advice: everything works without it
   return begin + head;
 }
 
@@ -56,9 +56,9 @@ void copy_line(char* to, const char* from) {
   }
 }
 
-// Past the caches, which would read what is about to be overwritten: a third less time than memcpy,
-// which does it only above three quarters of the cache. Four pages in turn keep the memory busy.
-// `to` is a multiple of 16.
+// Bypasses the caches, which would read memory that is about to be overwritten. It takes a third
+// less time than memcpy, which bypasses them only above three quarters of the cache's size. Writing
+// four pages in turn keeps the memory busy. `to` is a multiple of 16.
 void copy_memory(char* to, const char* from, size_t size) {
   size_t done = 0;
   for (; done + 4 * kPage <= size; done += 4 * kPage) {
@@ -121,7 +121,7 @@ void StagingPool::prepare(size_t size, const std::stop_token& stop) {
   char* data = nullptr;
   try {
     data = map_memory(size);
-  } catch (const Error&) {  // whoever needs it says so
+  } catch (const Error&) {  // the code that needs the memory reports it
     return;
   }
   for (size_t done = 0; done < size; done += kPage) {
@@ -177,12 +177,12 @@ void copy_staged(const std::vector<StagedCopy>& copies) {
       copy_memory(chunks[i].to, static_cast<const char*>(chunks[i].from), chunks[i].size);
     }
   };
-  // Not at::parallel_for, which does nothing in parallel where OpenMP is off in the compiler.
+  // Does not use at::parallel_for, which is not parallel if the compiler has no OpenMP.
   size_t wanted = std::min(static_cast<size_t>(at::get_num_threads()), total / kBytesPerThread);
   std::vector<std::jthread> others;
   try {
     for (size_t i = 1; i < wanted; ++i) others.emplace_back(work);
-  } catch (const std::system_error&) {  // no more threads: those that there are do the same
+  } catch (const std::system_error&) {  // no more threads: the existing ones do all the work
   }
   work();
 }

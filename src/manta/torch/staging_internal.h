@@ -11,14 +11,14 @@
 
 namespace manta::detail {
 
-/// Memory into which checkpoints are copied. It is kept: only pages that were touched before take a
-/// copy at full speed.
+/// Memory into which checkpoints are copied. It is kept for later ones: copying is fast only into
+/// pages that were touched before.
 class StagingPool {
  public:
-  /// The process's pool: every checkpoint of a run reuses what the one before it gave back.
+  /// The process's pool: every checkpoint of a run reuses the memory that the one before gave back.
   static StagingPool& instance();
 
-  /// A piece of the pool; gives itself back.
+  /// A piece of the pool; the destructor gives it back.
   class Buffer {
    public:
     Buffer() = default;
@@ -41,13 +41,13 @@ class StagingPool {
   StagingPool(const StagingPool&) = delete;
   StagingPool& operator=(const StagingPool&) = delete;
 
-  /// The smallest free buffer that is large enough, or a new one in place of the free ones that are
-  /// not. Throws Error(kResources) when memory is used up.
+  /// The smallest free buffer that is large enough, or a new one, which replaces the free ones that
+  /// are too small. Throws Error(kResources) when memory is used up.
   Buffer acquire(size_t size);
-  /// Makes sure that a free buffer of this size is there, and touched. Gives up when it is told to,
-  /// or where there is no memory.
+  /// Makes sure that there is a free buffer of this size whose pages have been touched. Gives up
+  /// when `stop` says so, or if there is no memory.
   void prepare(size_t size, const std::stop_token& stop);
-  /// Bytes that nobody uses at the moment.
+  /// Bytes that are not in use at the moment.
   size_t free_bytes() const;
 
  private:
@@ -57,10 +57,10 @@ class StagingPool {
   std::vector<std::pair<size_t, char*>> free_;  ///< By size.
 };
 
-/// While it lives, a checkpoint of `size` bytes is written. If that takes longer than `patience`,
-/// the next one may come before it ends and need memory of its own, whose first touch would hold up
-/// the loop for longer than the copy: it is touched here, on a thread beside the one that writes.
-/// Where disks are fast, no second copy of a model is ever held.
+/// Lives while a checkpoint of `size` bytes is written. If that takes longer than `patience`, the
+/// next checkpoint may come before the end and need other memory. Touching new memory would hold up
+/// the loop for longer than the copy itself, so a separate thread touches it here. With fast disks,
+/// no second copy of a model is ever held.
 class SpareBuffer {
  public:
   SpareBuffer(StagingPool& pool, size_t size,
@@ -70,7 +70,7 @@ class SpareBuffer {
   std::jthread thread_;
 };
 
-/// One copy of many, done by several threads where torch has them. `to` is a multiple of 16.
+/// One of many copies, made by several threads if torch has them. `to` is a multiple of 16.
 struct StagedCopy {
   const void* from = nullptr;
   char* to = nullptr;

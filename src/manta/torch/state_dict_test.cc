@@ -24,7 +24,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using torch::Tensor;
 
-// What it throws; empty if nothing.
+// The text of the exception; empty if there is none.
 template <class F>
 std::string error_text_of(F call) {
   try {
@@ -188,7 +188,7 @@ TEST_F(StateDictTest, ATruncatedOrDamagedFileIsAnError) {
     bytes[at] = static_cast<char>(bytes[at] ^ 0x55);
     std::ofstream(path, std::ios::binary) << bytes;
     try {
-      read_state_dict(path);  // what is not protected by a checksum may be read
+      read_state_dict(path);  // a change in bytes without a checksum may go unnoticed
     } catch (const Error&) {
     }
   }
@@ -211,7 +211,7 @@ TEST_F(StateDictTest, CannotBeWrittenTwiceByAName) {
   EXPECT_FALSE(std::filesystem::exists(file("x.pt")));
 }
 
-// Pickles by hand: what hostile ones can say.
+// Pickles made by hand, as an attacker could make them.
 TEST(UnpickleTest, RefusesByName) {
   auto why = [](const std::string& bytes) {
     return error_text_of([&] {

@@ -6,8 +6,8 @@
 
 namespace manta::detail {
 
-/// What Python calls an element type, and the class of storages that have it; null for those that
-/// have none: they are saved as bytes, with the type beside them.
+/// Python's name of an element type, and the class of storages for it; null for types without such
+/// a class: those are saved as bytes, with the type next to them.
 struct StateDictType {
   c10::ScalarType type;
   const char* dtype;

@@ -79,7 +79,8 @@ void normalize(const Seat& seat, BackendKind kind, const char* name, size_t flat
     optimizer.step();
   }
   expect_python(expected, "outputs", outputs, begin, end);
-  // Each worker's loss is the mean of its rows, which weigh_gradient makes one of all times ranks.
+  // Each worker's loss is the mean of its rows; weigh_gradient turns it into the mean of all rows
+  // times the number of ranks.
   expect_python(expected, "input_gradients", inputs.grad() / seat.size, begin, end);
   for (const auto& item : net->named_parameters()) {
     expect_python(expected, item.key(), item.value(), 0, 0);
@@ -102,9 +103,9 @@ TEST(SyncBatchNormTest, IsBatchNormOfTheJoinedBatch) {
   }
 }
 
-/// Two ranks in half precision, and BatchNorm of the joined batch in float: the same, but for the
-/// digits of what comes out. Between them lie a mean that is far from 0, which bfloat16 rounds, and
-/// a feature whose deviations have squares that float16 cannot hold.
+/// Two ranks in half precision, against BatchNorm of the joined batch in float: the same, except
+/// for rounding of the results. The cases include a mean far from 0, which bfloat16 rounds, and a
+/// feature whose squared deviations float16 cannot hold.
 void normalize_half(const Seat& seat, torch::ScalarType type) {
   constexpr int64_t kRows = 64;
   auto group = make_process_group({}, join(BackendKind::kShm, seat), seat.rank, seat.size);

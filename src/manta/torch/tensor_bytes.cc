@@ -37,7 +37,7 @@ TensorBytes tensor_bytes(const at::Tensor& tensor) {
 }
 
 at::Tensor to_tensor(const TensorBytes& bytes) {
-  train::tensor_file({{"tensor", bytes}});  // says what does not fit
+  train::tensor_file({{"tensor", bytes}});  // throws if the sizes do not match
   for (const NamedType& each : kByteTypes) {
     if (each.name != bytes.dtype) continue;
     at::Tensor tensor = at::empty(bytes.shape, at::TensorOptions().dtype(each.type));

@@ -21,10 +21,10 @@ struct ColumnCopy {
   const arrow::Array& array;
   int64_t offset = 0;       // in `array`
   int64_t rows = 0;         // how many numbers
-  int64_t first_row = 0;    // the row of `column` that the first of them is of
+  int64_t first_row = 0;    // the row of `column` that has the first of them
   void* to = nullptr;       // the first number
-  int64_t stride = 1;       // every how manieth place
-  torch::Dtype dtype = {};  // what lies there
+  int64_t stride = 1;       // the distance between places
+  torch::Dtype dtype = {};  // the type of the numbers at `to`
   Inexact inexact = Inexact::kRefused;
 
   int64_t row_of(int64_t number) const {
@@ -59,11 +59,11 @@ template <class T>
 std::string printed(T value) {
   std::ostringstream out;
   out.precision(std::numeric_limits<T>::max_digits10);
-  out << +value;  // a byte is a number, too
+  out << +value;  // prints a byte as a number
   return out.str();
 }
 
-// Goes through the rows one by one, for nulls and for what looked doubtful.
+// Goes through the rows one by one, for nulls and for doubtful values.
 template <class To, class Exact>
 void settle(const ColumnCopy& copy, To* to, bool doubtful, const Exact& check) {
   for (int64_t i = 0; i < copy.rows; ++i) {
@@ -250,7 +250,7 @@ void copy_rows(const TensorColumn& column, char* at, int64_t row_stride, torch::
                  .dtype = dtype,
                  .inexact = inexact});
     };
-    // Row by row, unless nothing else lies between the rows.
+    // Copies row by row, unless the rows are adjacent.
     if (width == 1 || width == row_stride) {
       copy(0, part.rows);
     } else {

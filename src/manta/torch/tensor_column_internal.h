@@ -17,15 +17,15 @@ namespace manta::detail {
 /// "torch::kFloat32", as a program writes it.
 std::string dtype_name(torch::Dtype dtype);
 
-/// The type that a column has as a tensor unless another one is wanted: see TorchDtypes. Throws
-/// Error(kInvalidArgument) naming the column if there is none.
+/// The default type of a column as a tensor: see TorchDtypes. Throws Error(kInvalidArgument) naming
+/// the column if there is none.
 torch::Dtype own_dtype(const arrow::DataType& type, const std::string& column);
 
 /// The numbers of a column as a tensor of shape [rows, ...]. Throws Error(kInvalidArgument) naming
 /// column, row and value if one is not exact and must be, or if tensors of that type are not known.
 torch::Tensor to_tensor(const TensorColumn& column, torch::Dtype dtype, Inexact inexact);
 
-/// The same into the columns of a matrix that begin at `place`.
+/// The same, into the columns of a matrix from `place` on.
 void copy_into(torch::Tensor& matrix, int64_t place, const TensorColumn& column, Inexact inexact);
 
 /// Rows filled up to one length: see TorchPadding.

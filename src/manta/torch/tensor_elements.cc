@@ -14,14 +14,14 @@
 namespace manta::detail {
 namespace {
 
-constexpr int64_t kUnknownLength = -1;  // no row has told it yet
+constexpr int64_t kUnknownLength = -1;  // no row has shown it yet
 
 int64_t product(const std::vector<int64_t>& shape, size_t dimensions) {
   auto end = shape.begin() + static_cast<std::ptrdiff_t>(dimensions);
   return std::accumulate(shape.begin(), end, int64_t{1}, std::multiplies<>());
 }
 
-// Extension types as what they are stored as.
+// Replaces extension types by their storage types.
 std::shared_ptr<arrow::Array> stored(std::shared_ptr<arrow::Array> array) {
   while (array->type_id() == arrow::Type::EXTENSION) {
     array = static_cast<const arrow::ExtensionArray&>(*array).storage();
@@ -37,7 +37,7 @@ const arrow::DataType& stored(const arrow::DataType& type) {
   return *inner;
 }
 
-// Null: it is another type.
+// Null if it is another type.
 const arrow::extension::FixedShapeTensorType* tensor_type(const arrow::DataType& type) {
   return dynamic_cast<const arrow::extension::FixedShapeTensorType*>(&type);
 }
@@ -84,7 +84,7 @@ class Descent {
     column_.rows += part.rows;
   }
 
-  // Of a column without rows nobody knows the lengths; its tensor has no numbers anyway.
+  // In a column without rows the lengths are unknown; its tensor has no numbers anyway.
   void finish() {
     std::replace(column_.shape.begin(), column_.shape.end(), kUnknownLength, int64_t{0});
     for (auto tensors = shapes_.rbegin(); tensors != shapes_.rend(); ++tensors) {
@@ -95,13 +95,13 @@ class Descent {
   }
 
  private:
-  // `count` lists of `array`, from `offset`, become what is in them.
+  // Replaces `count` lists of `array`, from `offset` on, by their content.
   void descend(std::shared_ptr<arrow::Array>& array, int64_t& offset, int64_t count, size_t depth) {
     while (array->type_id() == arrow::Type::EXTENSION) {
       if (auto* tensors = tensor_type(*array->type())) shapes_[depth] = tensors->shape();
       array = static_cast<const arrow::ExtensionArray&>(*array).storage();
     }
-    auto list = array;  // outlives what it is replaced with
+    auto list = array;  // keeps the list alive while `array` is replaced
     bool fixed = list->type_id() == arrow::Type::FIXED_SIZE_LIST ||
                  list->type_id() == arrow::Type::FIXED_SIZE_BINARY;
     if (!fixed && !with_lengths(*list, [](const auto&) {})) return;
@@ -208,7 +208,7 @@ RaggedColumn ragged(const std::string& name, const std::shared_ptr<arrow::DataTy
     descent.add({values, first, result.offsets.back() - result.elements.rows});
   }
   descent.finish();
-  // The offsets move with what is returned.
+  // The function gets its own copy of the offsets.
   result.elements.row_of = [offsets = result.offsets](int64_t element) {
     return row_with(offsets, element);
   };

@@ -79,7 +79,7 @@ TEST(TensorShapesTest, NestedFixedSizeListsHaveTheShapeOfTheirType) {
   auto whole = TorchBatch(images)["c"];
   EXPECT_EQ(whole.scalar_type(), torch::kUInt8);
   EXPECT_TRUE(torch::equal(whole, counted({5, 2, 4, 3}, torch::kUInt8)));
-  // In the middle of a batch, of another type, and as columns of a matrix.
+  // The images lie in the middle of a batch, with another type, and become columns of a matrix.
   TorchBatch some(images->Slice(2, 2));
   EXPECT_TRUE(
       torch::equal(some.column("c", torch::kFloat32), counted({2, 2, 4, 3}, torch::kFloat32, 48)));
@@ -209,7 +209,7 @@ TEST(TensorShapesTest, WhatHasNoShapeIsRefused) {
   }
   TorchBatch numbers(one_column(array_from_json(arrow::int8(), {1})), {}, {{"c", {}}});
   EXPECT_THAT(message_of([&] { numbers["c"]; }), HasSubstr("whose values all have one shape"));
-  // A null within a list is a number that is missing.
+  // A null within a list is a missing number.
   TorchBatch holes(one_column(array_from_json(arrow::list(arrow::float32()), {{1, nullptr}})));
   EXPECT_TRUE(holes["c"][0][1].isnan().item<bool>());
 }

@@ -27,7 +27,7 @@ ToTorchOptions checked_pairs(const ToTorchOptions& options) {
 TorchPairs::TorchPairs(TorchBatches batches, ToTorchOptions options)
     : batches_(std::move(batches)), options_(checked_pairs(options)) {}
 
-// The label first: if its name is misspelt, it would be taken for a feature.
+// Checks the label first: if its name is misspelt, the column would be taken for a feature.
 void TorchPairs::convert(const TorchBatch& batch) {
   if (!options_.label_column.empty()) {
     pair_.second = batch.column(options_.label_column, options_.label_column_dtype);

@@ -123,8 +123,8 @@ TEST(ToTorchTest, ADataSetWithoutRowsHasNoBatches) {
   }
 }
 
-// Two data sets side by side, as many epochs as they say, on two workers; after a failure those
-// that are missing.
+// Two data sets side by side, on two workers, for as many epochs as they ask for; after a failure
+// only the missing epochs.
 TEST(ToTorchTest, EpochsOfARunThatFailsInTheMiddle) {
   auto loop = [](const Json&) {
     bool again = static_cast<bool>(train::get_checkpoint());

@@ -19,7 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Each rank begins with weights and has rows of its own: what all learn is the same only if they
+// Each rank begins with different weights and has different rows: all learn the same only if they
 // take rank 0's weights and exchange gradients. Returns the weight and the process.
 std::pair<double, int> learn_together(const Json& config) {
   auto context = train::get_context();
@@ -54,7 +54,7 @@ TEST(TorchBackendTest, WorkersThatStayFormAProcessGroupInEachRun) {
   EXPECT_EQ(trainer.latest_run().metrics.at("weight"), second[0].first);
 }
 
-// What the earlier style passes on: of the two backends, only shared memory has its name for the
+// The earlier style passes on the backend: of the two, only shared memory has this name for the
 // CPU.
 TEST(TorchBackendTest, ATrainerChoosesHowItsWorkersExchange) {
   auto backend_and_timeout = [] {

@@ -188,7 +188,7 @@ TorchBatches iter_torch_batches(const Dataset& dataset, const TorchDatasetOption
     slice.first_row = row;
     for (auto& batch : cutter->next()) {
       slice.rows += batch->num_rows();
-      // As a data reader does before it sends them, so that both take the same columns.
+      // As a data reader does before it sends batches, so that both accept the same columns.
       slice.parts.push_back({data::without_shared_values(batch), 0, batch->num_rows()});
     }
     slice.step_rows = slice.rows;

@@ -100,10 +100,10 @@ TEST(TorchBatch, WhatIsNotExactIsRefused) {
   double nan = std::numeric_limits<double>::quiet_NaN();
   auto time = arrow::timestamp(arrow::TimeUnit::SECOND);
   struct Case {
-    std::shared_ptr<arrow::Array> array;  // the value in row 1 is the one
+    std::shared_ptr<arrow::Array> array;  // the interesting value is in row 1
     torch::Dtype dtype;
     std::string message;
-    double allowed;  // what it is if that is asked for
+    double allowed;  // the value if rounding is allowed
   };
   std::vector<Case> cases = {
       {int64s({1, 16777217}), torch::kFloat32, "holds 16777217, which torch::kFloat32", 16777216},
@@ -161,7 +161,7 @@ TEST(TorchBatch, WhatIsExactIsNotRefused) {
   EXPECT_EQ(gaps[2][0].item<double>(), 3);
 }
 
-// What lies in memory under a null is no value.
+// The memory under a null does not count as a value.
 TEST(TorchBatch, NullsHideWhatIsUnderThem) {
   auto valid = check(arrow::AllocateBitmap(2), "test data");
   valid->mutable_data()[0] = 0b01;

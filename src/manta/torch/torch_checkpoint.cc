@@ -18,10 +18,11 @@ namespace manta {
 namespace {
 
 constexpr const char* kStateFile = "state.json";
-// 2 knows slots. 1 had one model and at most one optimizer: {"format", "state", "optimizer"}.
+// Format 2 has slots. Format 1 had one model and at most one optimizer: {"format", "state",
+// "optimizer"}.
 constexpr int kFormat = 2;
 constexpr size_t kMaxSlotName = 100;  // a file's name has room for 255
-// What `set` takes is up to the user.
+// The values of `set` are the user's.
 constexpr JsonLimits kStateLimits{
     .bytes = size_t{1} << 30, .depth = 1000, .values = size_t{64} << 20};
 
@@ -46,7 +47,7 @@ std::string names_in(const Map& map) {
   return names.empty() ? "none" : names;
 }
 
-// Where to put what is added as `slot`. `kind` is "model", "optimizer" or "scheduler".
+// The place for an object that is added as `slot`. `kind` is "model", "optimizer" or "scheduler".
 template <class Map>
 auto& new_slot(Map& map, const char* kind, const std::string& slot) {
   if (!is_slot_name(slot)) {
@@ -76,7 +77,7 @@ std::string cannot_load(const char* kind, const std::string& slot) {
   return manta::str("TorchCheckpoint: the ", kind, " '", slot, "' cannot be loaded: ");
 }
 
-// state.json in the format of today.
+// state.json, converted to the current format.
 Json read_state(const std::string& path) {
   Json state = train::read_json(path, kStateLimits);
   auto has_object = [&](const char* key) { return state.contains(key) && state[key].is_object(); };
@@ -107,7 +108,7 @@ Json read_state(const std::string& path) {
     if (!has_object("numbers")) throw corrupt();
     detail::put_odd_numbers(state["state"], state["numbers"], path);
   }
-  if (!state.contains("scalers")) state["scalers"] = Json::object();  // there were none before
+  if (!state.contains("scalers")) state["scalers"] = Json::object();  // earlier versions had none
   if (!has_object("scalers")) throw corrupt();
   if (!state.contains("sharded")) state["sharded"] = Json::object();
   if (!has_object("sharded")) throw corrupt();
@@ -277,7 +278,7 @@ const std::vector<NamedTensor>& TorchCheckpoint::tensors(const std::string& slot
 
 LoadReport TorchCheckpoint::load_module(const std::string& slot, torch::nn::Module& module,
                                         const LoadModelOptions& options) const {
-  // Not of tensors(slot), which would put the whole model into this worker's memory.
+  // Does not use tensors(slot), which would put the whole model into this worker's memory.
   auto shards = model_shards_.find(slot);
   auto stored = detail::entries_of(find_slot(models_, "model", slot).tensors,
                                    shards == model_shards_.end() ? nullptr : shards->second.get());
@@ -380,7 +381,7 @@ std::shared_ptr<CheckpointSource> TorchCheckpoint::source(
   auto* session = train::Session::current_or_null();
   int rank = options.rank >= 0 || !session ? options.rank : session->begin().rank;
   Json sharded = {{"models", Json::object()}, {"optimizers", Json::object()}};
-  // What was read has the shares of all workers: rank 0 writes it as a whole.
+  // A checkpoint that was read has the shares of all workers: rank 0 writes it as a whole.
   auto tensors_and_shares = [&](const char* kind, const std::string& slot, const std::string& file,
                                 const std::vector<NamedTensor>& plain, const Shards& all) {
     auto found = all.find(slot);

@@ -230,7 +230,7 @@ TEST(StagingPool, TakesTheSmallestThatFits) {
   EXPECT_EQ(pool.free_bytes(), 10 * kMiB);
   EXPECT_EQ(pool.acquire(1).data(), small);
   EXPECT_EQ(pool.acquire(3 * kMiB).data(), large);
-  // Nothing fits: what is free makes room.
+  // No free buffer fits: the free ones are dropped to make room.
   EXPECT_EQ(pool.acquire(20 * kMiB).capacity(), 20 * kMiB);
   EXPECT_EQ(pool.free_bytes(), 20 * kMiB);
 }
@@ -411,14 +411,14 @@ TEST_F(TorchCheckpointTest, NumbersThatJsonLacksComeBack) {
   EXPECT_EQ(saved.get("nested").at("text"), "inf");
   EXPECT_TRUE(saved.get("nested").at("none").is_null());
   EXPECT_EQ(saved.get(""), 1);
-  // And once more from what was read.
+  // Saves the checkpoint that was read once more.
   EXPECT_EQ(TorchCheckpoint(save(saved)).get("best_loss").get<double>(), INFINITY);
 }
 
 TEST_F(TorchCheckpointTest, OptionsThatJsonLacksComeBack) {
   SavedNet net, other;
   torch::optim::Adam optimizer(net->parameters());
-  // As a loop may: the constructor would refuse them.
+  // A loop may set such values: the constructor would refuse them.
   static_cast<torch::optim::AdamOptions&>(optimizer.param_groups()[0].options())
       .lr(INFINITY)
       .betas({0.5, NAN});

@@ -27,7 +27,7 @@ std::atomic<bool> a_profiler_records{false};
 
 }  // namespace
 
-// PyTorch writes `path`.tmp first, through a link of that name, too: a run folder may have come
+// PyTorch writes `path`.tmp first, even through a link of that name: a run folder may have come
 // from elsewhere.
 void internal::save_trace(profiling::ProfilerResult& trace, const std::string& path) {
   struct FreshFolder {

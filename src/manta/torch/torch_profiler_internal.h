@@ -6,8 +6,8 @@
 
 namespace manta::internal {
 
-/// Writes a trace to a file, in the place of one that is there, or of a link. Leaves nothing else
-/// behind if that fails, which throws.
+/// Writes a trace to a file; replaces an existing file, or a link. If that fails, it throws and
+/// leaves no other files behind.
 void save_trace(torch::autograd::profiler::ProfilerResult& trace, const std::string& path);
 
 }  // namespace manta::internal

@@ -138,7 +138,7 @@ TEST_F(TorchSlots, WhatIsTakenMissingOrMisnamedIsSaid) {
   EXPECT_THAT(
       message_of([&] { checkpoint.add_optimizer(std::string(101, 'x'), pair.d_optimizer); }),
       HasSubstr("use 1 to 100 letters"));
-  // What was refused left nothing behind.
+  // Refused additions leave nothing behind.
   TorchCheckpoint saved(save(checkpoint.add_optimizer("d", pair.d_optimizer)));
   EXPECT_THAT(message_of([&] { saved.load_model("generator", pair.g); }),
               HasSubstr("it has no model 'generator'; there is: model"));
@@ -162,7 +162,7 @@ TEST_F(TorchSlots, ReadsTheFormatWithoutSlots) {
   Checkpoint checkpoint = save(TorchCheckpoint::from_model(pair.g, pair.g_optimizer).set("a", 1));
   std::string file = checkpoint.file("state.json");
   Json now = Json::parse(std::ifstream(file));
-  // As the first version of this program wrote it.
+  // The JSON as the first version of this program wrote it.
   Json old = {
       {"format", 1}, {"state", now["state"]}, {"optimizer", now["optimizers"]["optimizer"]}};
   std::ofstream(file, std::ios::trunc) << old.dump(2);
@@ -224,7 +224,7 @@ TEST_F(TorchSlots, SchedulesGoOnWhereTheyWere) {
   }
 }
 
-// A user's own: libtorch's class with its state as JSON.
+// A user's scheduler: libtorch's class with its state as JSON.
 struct EverySecond : torch::optim::LRScheduler, StatefulScheduler {
   using LRScheduler::LRScheduler;
   std::vector<double> get_lrs() override {
@@ -389,7 +389,7 @@ TEST_F(TorchSlots, TheFingerprintIsOfTheParameters) {
 }
 
 TEST_F(TorchSlots, PredictionsAreOfTheModelsType) {
-  // The input as another type, in two columns of it if it is a float32.
+  // The input as another type; in two columns if that is float32.
   struct AsTypeImpl : torch::nn::Module {
     explicit AsTypeImpl(torch::Dtype dtype) : type(dtype) {}
     torch::Tensor forward(const torch::Tensor& x) { return x.to(type); }

@@ -15,7 +15,7 @@ namespace manta::detail {
 namespace {
 
 constexpr size_t kAlignment = 64;
-// Smaller ones are touched as fast as a thread is started.
+// Touching a smaller buffer takes no longer than starting a thread.
 constexpr size_t kWorthASpare = size_t{64} << 20;
 
 /// Copies of tensors, next to each other in one buffer of the pool.
@@ -53,8 +53,8 @@ class StagedTensors {
   std::vector<torch::Tensor> kept_;  // the originals, until they are copied
 };
 
-// How many numbers the largest of those parameters has that were trained here, and that no
-// prepare_model keeps equal on all ranks. 0 if there are none.
+// Among the parameters that were trained here, and that no prepare_model keeps equal on all ranks:
+// how many numbers the largest has. 0 if there are none.
 int64_t largest_trained_alone(const SourceParts& parts) {
   std::unordered_set<const void*> stepped;
   for (const torch::Tensor& parameter : parts.stepped)
@@ -72,7 +72,7 @@ int64_t largest_trained_alone(const SourceParts& parts) {
 class TorchSource final : public CheckpointSource {
  public:
   explicit TorchSource(SourceParts parts)
-      // Whoever averages a model by hand, or its gradients, sends all of its largest tensor.
+      // A loop that averages a model or its gradients by hand sends all of the largest tensor.
       : was_trained_alone_(largest_trained_alone(parts) > train::largest_exchange_by_hand()),
         is_share_(parts.is_share),
         files_(std::move(parts.files)),
@@ -98,7 +98,7 @@ class TorchSource final : public CheckpointSource {
     if (session && session->begin().max_in_flight > 1 && staged_.capacity() >= kWorthASpare)
       spare.emplace(StagingPool::instance(), staged_.capacity());
     for (TensorFile& file : files_) {
-      // The key by which Python's libraries know whose layout the names follow.
+      // This key tells Python's libraries which layout the names follow.
       SafetensorsImage image = make_safetensors(std::move(file.tensors), {{"format", "pt"}});
       folder.write(file.name, image.parts());
     }
@@ -116,7 +116,8 @@ class TorchSource final : public CheckpointSource {
   std::vector<TensorFile> files_;
   std::vector<NamedTensor> parameters_;
   TextFile state_;
-  std::optional<uint64_t> fingerprint_;  // since stage(): then the loop may change the parameters
+  std::optional<uint64_t> fingerprint_;  // computed by stage(): after it, the loop may change the
+                                         // parameters
   StagedTensors staged_;
 };
 

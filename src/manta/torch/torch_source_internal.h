@@ -18,20 +18,20 @@ struct TextFile {
   std::string text;
 };
 
-/// What a rank gives of a checkpoint. Others than rank 0 give their share of what is split, and
-/// otherwise no files.
+/// A rank's part of a checkpoint. Ranks other than 0 give only their share of split tensors, or no
+/// files.
 struct SourceParts {
   std::vector<TensorFile> files;
   TextFile state = {};
-  bool is_share = false;  ///< The checkpoint needs those of all ranks.
-  /// Of what the fingerprint is made. They are let go when the source is staged.
+  bool is_share = false;  ///< The checkpoint needs the shares of all ranks.
+  /// The fingerprint is made from these. They are released when the source is staged.
   std::vector<NamedTensor> parameters;
-  /// Those of which an optimizer keeps something. They, and those that have a gradient, were
-  /// trained here.
+  /// Parameters for which an optimizer keeps state. These, and parameters that have a gradient,
+  /// were trained here.
   std::vector<torch::Tensor> stepped = {};
 };
 
-/// What a TorchCheckpoint gives to report(). stage() copies the tensors.
+/// The source that a TorchCheckpoint gives to report(). stage() copies the tensors.
 std::shared_ptr<CheckpointSource> torch_source(SourceParts parts);
 
 }  // namespace manta::detail

@@ -4,8 +4,8 @@
 
 #include "manta/core/init.h"
 
-// Tests of what ranks do together fork them, which a process with threads should not do: under
-// sanitizers the forks may hang. So only the trainer's tests, each run by itself, have the runtime.
+// Tests of several ranks fork them, which a process with threads should not do: under sanitizers
+// the forks may hang. So only the trainer's tests, each run by itself, start the runtime.
 bool forks_ranks(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     std::string_view argument = argv[i];

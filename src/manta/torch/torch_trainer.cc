@@ -20,7 +20,7 @@ train::Training with_torch(train::Training training, const std::string& backend)
     throw Error(ErrorKind::kInvalidArgument,
                 str("torch_config.backend must be auto, shm, gloo or nccl (was '", backend, "')"));
   }
-  if (backend == "nccl") {  // the workers' libtorch is this one, but not their GPUs
+  if (backend == "nccl") {  // the workers have the same libtorch, but other GPUs
     train::BackendFacts facts = train::backend_facts();
     facts.asked = backend;
     facts.gpus = "";

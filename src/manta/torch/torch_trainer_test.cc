@@ -1,4 +1,4 @@
-// The trainer as a user sees it. What is killed on the way is in tests/training_test.cc.
+// The trainer as a user sees it. tests/training_test.cc kills processes.
 
 #include "manta/torch/torch_trainer.h"
 
@@ -69,7 +69,7 @@ struct NetImpl : torch::nn::Module {
 TORCH_MODULE(Net);
 
 void fit_line(const Json& config) {
-  torch::manual_seed(train::get_context().world_rank);  // rank 0's start counts
+  torch::manual_seed(train::get_context().world_rank);  // rank 0's initial weights count
   auto shard = train::get_dataset_shard("train");
   auto model = train::prepare_model(Net());
   torch::optim::SGD optimizer(model->parameters(), 0.1);
@@ -222,7 +222,7 @@ TEST_F(TorchTrainerTest, FilesOfEveryWorkerMakeACheckpoint) {
     std::filesystem::create_directories(folder);
     std::ofstream(folder + "/part-" + std::to_string(context.world_rank)) << context.world_rank;
     train::report({{"n", 1}}, folder);
-    std::filesystem::remove_all(folder);  // it was copied
+    std::filesystem::remove_all(folder);  // report() has copied it
   };
   auto plain = options(loop);
   plain.datasets.clear();

@@ -12,7 +12,7 @@
 namespace manta {
 namespace {
 
-// Fits y = 2 by gradient descent; the learning rate decides how far it gets.
+// Fits y = 2 by gradient descent; the learning rate decides how close it gets.
 void fit_a_constant(const Json& config) {
   torch::nn::Linear linear(1, 1);
   torch::nn::init::zeros_(linear->weight);

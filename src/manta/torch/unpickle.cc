@@ -112,7 +112,7 @@ class Unpickler {
     if (function->kind != Value::kGlobal || arguments->kind != Value::kTuple)
       fail("a call of what is no function");
     if (function->text == "collections.OrderedDict") {
-      // With arguments only in Python 2.
+      // It has arguments only in Python 2.
       if (!arguments->items.empty()) refuse("has an OrderedDict in an old form, which is not read");
       push(Value::kDict);
       return;

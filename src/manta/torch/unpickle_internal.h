@@ -12,8 +12,8 @@
 
 namespace manta::detail {
 
-/// A value of a Python pickle. Nothing of it is ever called: a call is kept as what would be called
-/// with what.
+/// A value of a Python pickle. Nothing in it is ever called: a call is kept as the name of the
+/// function and its arguments.
 struct PickleValue {
   enum Kind {
     kNone,
@@ -25,8 +25,8 @@ struct PickleValue {
     kList,
     kDict,        ///< Also an OrderedDict.
     kGlobal,      ///< `text` is its name: "torch.FloatStorage".
-    kCall,        ///< Of `text`, with `items`.
-    kPersistent,  ///< What the pickle refers to outside of itself; `items` has one value.
+    kCall,        ///< A call of `text` with `items`.
+    kPersistent,  ///< A reference to something outside the pickle; `items` has one value.
   };
   Kind kind = kNone;
   int64_t number = 0;  ///< Of kInt and kBool.
@@ -39,7 +39,7 @@ struct PickleValue {
 /// "an integer", "a dict", ...
 std::string kind_of(const PickleValue& value);
 
-/// The values of a pickle, which own each other in no order: cycles are harmless.
+/// The values of a pickle. This object owns them all, so cycles are harmless.
 struct Pickle {
   std::vector<std::unique_ptr<PickleValue>> values;
   const PickleValue* top = nullptr;

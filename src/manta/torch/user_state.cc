@@ -12,7 +12,7 @@ bool is_odd(const Json& json) {
   return json.is_number_float() && !std::isfinite(json.get<double>());
 }
 
-// Calls `visit` with each value that is no array and no object, and where it is.
+// Calls `visit` with each value that is neither an array nor an object, and with its place.
 template <class AnyJson, class Visit>
 void for_each_leaf(AnyJson& json, const Json::json_pointer& at, const Visit& visit) {
   if (json.is_object()) {

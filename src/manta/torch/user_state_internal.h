@@ -4,7 +4,7 @@
 
 #include "manta/base/json.h"
 
-/// What a loop has `set` in a checkpoint, on its way to state.json and back.
+/// The values that a loop has `set` in a checkpoint, on their way to state.json and back.
 namespace manta::detail {
 
 /// Throws Error(kInvalidArgument) naming the key if the value could not be read again: a text that
@@ -14,8 +14,8 @@ void require_storable(const std::string& key, const Json& value, int depth);
 /// JSON has no infinities and no NaN. Puts null in their places and returns where they were:
 /// {"/best_loss": "inf"}, by JSON pointers.
 Json take_odd_numbers(Json& state);
-/// Puts them back. Throws Error(kCorrupt) naming `path` if `numbers` is not what the other
-/// returned.
+/// Puts them back. Throws Error(kCorrupt) naming `path` if `numbers` is not a result of
+/// take_odd_numbers.
 void put_odd_numbers(Json& state, const Json& numbers, const std::string& path);
 
 }  // namespace manta::detail

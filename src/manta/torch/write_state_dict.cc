@@ -87,7 +87,7 @@ void add_tensor(PickleWriter& out, const at::Tensor& tensor, const detail::State
   out.code('R');
 }
 
-// Writes to a new file that then takes the place of the one with this name.
+// Writes to a new file that then replaces the one with this name.
 class ReplacedFile {
  public:
   explicit ReplacedFile(const std::string& path)
@@ -130,11 +130,11 @@ void write_state_dict(const std::string& path, const std::vector<NamedTensor>& t
                              item.tensor.defined() ? "sparse" : "undefined"));
     }
     const auto& type = type_of(item);
-    // resolve_*: a conjugated view has the memory of what it shows.
+    // resolve_*: a conjugated view shares the memory of the original tensor.
     at::Tensor tensor = item.tensor.detach().resolve_conj().resolve_neg().cpu().contiguous();
     auto [known, is_new] = keys.try_emplace({tensor.data_ptr(), tensor.nbytes(), type.type},
                                             std::to_string(storages.size()));
-    if (is_new) storages.push_back(tensor);  // keeps its memory from being another's
+    if (is_new) storages.push_back(tensor);  // keeps its memory from being reused
     pickle.text(item.name);
     add_tensor(pickle, tensor, type, known->second);
   }
@@ -142,7 +142,7 @@ void write_state_dict(const std::string& path, const std::vector<NamedTensor>& t
   std::string bytes = pickle.take();
 
   ReplacedFile file(path);
-  // Kept from libtorch's writer, whose destructor would end the process for it.
+  // Must not reach libtorch's writer, whose destructor would end the process.
   std::exception_ptr failure;
   try {
     caffe2::serialize::PyTorchStreamWriter archive([&](const void* data, size_t size) -> size_t {

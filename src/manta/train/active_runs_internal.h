@@ -4,7 +4,7 @@
 
 namespace manta::train {
 
-/// A run that goes on in this process, while it lives.
+/// Counts as a run under way in this process, while it lives.
 class ActiveRun {
  public:
   ActiveRun() { ++counter(); }
@@ -12,7 +12,7 @@ class ActiveRun {
   ActiveRun(const ActiveRun&) = delete;
   ActiveRun& operator=(const ActiveRun&) = delete;
 
-  /// How many there are now.
+  /// The number of runs under way now.
   static int count() { return counter(); }
 
  private:

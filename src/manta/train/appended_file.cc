@@ -18,7 +18,7 @@ void AppendedFile::open() {
 void AppendedFile::append(const std::string& part) {
   if (part.empty()) return;
   if (!fd_) open();
-  // What an earlier call left of a part.
+  // Cuts off a part that an earlier call could not complete.
   if (::ftruncate(fd_.get(), size_) != 0) throw_file_errno(str("cutting '", path_, "'"));
   write_all(fd_.get(), part.data(), part.size(), path_);
   size_ += static_cast<off_t>(part.size());

@@ -7,12 +7,13 @@
 
 namespace manta::train {
 
-/// A file that grows by whole parts: one that could not be written leaves nothing of itself behind,
-/// so that it can be written again.
+/// A file that grows by whole parts: a part that could not be written leaves nothing behind, so
+/// that it can be written again.
 class AppendedFile {
  public:
-  /// `name` ("file", or "inner/file") in a folder, which is the user's own and may lead over links;
-  /// what is in it may not. Opens the file when it is first needed.
+  /// The file `name` ("file", or "inner/file") in a folder. The path of the folder is the user's
+  /// own and may lead over links; the path inside it may not. Opens the file when it is first
+  /// needed.
   AppendedFile(std::string folder, std::string name)
       : folder_(std::move(folder)), name_(std::move(name)), path_(folder_ + "/" + name_) {}
 
@@ -26,7 +27,7 @@ class AppendedFile {
 
   const std::string folder_, name_, path_;
   UniqueFd fd_;
-  off_t size_ = 0;  // of what is whole
+  off_t size_ = 0;  // of the whole parts
 };
 
 }  // namespace manta::train

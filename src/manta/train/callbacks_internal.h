@@ -8,8 +8,8 @@
 
 namespace manta::train {
 
-/// Calls several as one. If one throws, the others are called nevertheless; then the first error is
-/// thrown, as Error that names the callback and the function.
+/// Several callbacks as one. If one throws, the others are called nevertheless; then the first
+/// error is thrown, as an Error that names the callback and the function.
 class Callbacks {
  public:
   explicit Callbacks(std::vector<std::shared_ptr<Callback>> callbacks)

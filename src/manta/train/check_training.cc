@@ -17,8 +17,8 @@
 namespace manta::train {
 namespace {
 
-// A run starts its processes from the driver. Told before there is a folder, which would keep the
-// run's name from being used.
+// A run starts its processes from the driver. The error comes before there is a folder, which would
+// keep the run's name from being used.
 void check_driver(const Training& training) {
   Client::current((training.trainer + "::fit").c_str());  // throws if there is no manta::init
   try {
@@ -35,7 +35,7 @@ void check_driver(const Training& training) {
 
 namespace {
 
-// Empty if the nodes can hold so many; otherwise the reason.
+// Empty if the nodes can hold this many workers; otherwise the reason.
 std::string why_impossible(const ScalingConfig& scaling, int workers, WhichNodes nodes) {
   AskPossible question;
   question.placement = scaling.placement_strategy;
@@ -72,7 +72,7 @@ int workers_for_now(const ScalingConfig& scaling) {
   for (int workers = scaling.num_workers; workers >= scaling.min_workers; --workers) {
     if (why_impossible(scaling, workers, WhichNodes::kPresent).empty()) return workers;
   }
-  return scaling.min_workers;  // which waits for a node, or is refused
+  return scaling.min_workers;  // the run then waits for a node, or is refused
 }
 
 Resources resources_of_worker(const ScalingConfig& scaling) {

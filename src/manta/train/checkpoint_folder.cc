@@ -50,7 +50,8 @@ class CheckpointFolder::Output {
   }
 
   void write(const void* data, size_t size) {
-    // Each part is checksummed just before the kernel copies it: it comes from memory once.
+    // Computes the checksum of each part just before the kernel copies it, so that it is read from
+    // memory only once.
     for (auto at = static_cast<const char*>(data); size > 0;) {
       size_t part = std::min(size, kLargestWrite);
       checksum_.add(at, part);
@@ -63,7 +64,7 @@ class CheckpointFolder::Output {
   }
 
   void finish() {
-    // Some file systems tell of a full disk only here.
+    // Some file systems report a full disk only here.
     if (::close(fd_.release()) != 0) {
       int error = errno;
       ::unlink(path_.c_str());

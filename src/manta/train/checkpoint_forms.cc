@@ -24,7 +24,7 @@ constexpr const char* kDictValues = "dict.json";
 constexpr const char* kDictTensors = "dict.safetensors";
 constexpr const char* kManifestName = train::kManifestFile;
 constexpr JsonLimits kDictLimits{.bytes = size_t{1} << 30, .values = size_t{64} << 20};
-// Before the manifest's length and text, and the files in its order.
+// Comes before the manifest's length and text, and the files in the manifest's order.
 constexpr std::string_view kBytesMagic = "MANTA-CHECKPOINT-1\n";
 
 void require_checkpoint(const Checkpoint& checkpoint, const char* what) {
@@ -32,7 +32,7 @@ void require_checkpoint(const Checkpoint& checkpoint, const char* what) {
     throw Error(ErrorKind::kInvalidArgument, str("Checkpoint::", what, ": there is no checkpoint"));
 }
 
-// The checksums that a manifest names, beside those of what was written.
+// Compares the checksums in a manifest with those of the written files.
 void compare_checksums(const Json& manifest, const CheckpointFolder& written,
                        const std::string& from) {
   for (const CheckpointFile& file : written.files()) {
@@ -118,7 +118,7 @@ Checkpoint Checkpoint::from_files(const std::string& folder) {
   return in_temporary_folder([&](const std::string& path) {
     CheckpointFolder copy(path);
     for (const std::string& name : names) {
-      train::open_file(folder, name, O_RDONLY);  // refuses what has become a link meanwhile
+      train::open_file(folder, name, O_RDONLY);  // refuses a file that has become a link meanwhile
       copy.copy(name, folder + "/" + name);
     }
     train::write_manifest(path, train::manifest_of(copy.files()));

@@ -61,7 +61,7 @@ TEST(CheckpointFormsTest, ValuesComeBackAndTheFolderGoesWithTheLastCopy) {
 
 std::string folder_of_values() { return Checkpoint::from_dict({.values = {{"n", 1}}}).path(); }
 
-// So that nothing is left of a worker that is killed.
+// A worker that is killed must leave nothing behind.
 TEST(CheckpointFormsTest, AWorkersAreInTheFolderOfTheRunWhichGoesAwayWithIt) {
   EXPECT_THAT(get(remote(folder_of_values)), testing::StartsWith(current_session_folder() + "/"));
   EXPECT_THAT(folder_of_values(), testing::Not(HasSubstr(current_session_folder())))

@@ -41,7 +41,7 @@ void rename_or_throw(const std::string& from, const std::string& to) {
     throw_file_errno(str("renaming '", from, "' to '", to, "'"));
 }
 
-// A good checkpoint must not be passed over because it could not be read just now.
+// A good checkpoint must not be passed over because of a temporary failure to read it.
 void throw_unless_damaged(const Error& error, const std::string& checkpoint) {
   if (is_damage(error)) return;
   throw Error(error.kind(), str("whether '", checkpoint, "' is damaged cannot be told: ",
@@ -65,7 +65,7 @@ void check_names(const std::map<int, std::vector<CheckpointFile>>& files_by_rank
               file.name, ".rank-", rank, "'"));
     }
   }
-  // What is a file of one rank's cannot be a folder of another's.
+  // A file of one rank cannot be a folder of another rank.
   for (const auto& [name, rank] : writers) {
     auto inside = writers.lower_bound(name + "/");
     if (inside == writers.end() || !inside->first.starts_with(name + "/")) continue;
@@ -189,10 +189,10 @@ void CheckpointStore::prepare(const CheckpointReport& report,
                      {"files", Json::array()},        {"metrics", report.metrics},
                      {"positions", report.positions}};
     fs::remove_all(partial, ignored);
-    make_folder_anew(partial);  // what was in it would become part of the checkpoint
+    make_folder_anew(partial);  // its old content would become part of the checkpoint
     move_files(files_by_rank, report, partial, manifest);
     write_manifest(partial, std::move(manifest));
-    prepared_ = {Checkpoint::open(partial), points};  // as whoever goes on from it
+    prepared_ = {Checkpoint::open(partial), points};  // opened as by a run that goes on from it
   } catch (...) {
     fs::remove_all(partial, ignored);
     fs::remove_all(staging, ignored);
@@ -259,8 +259,8 @@ void CheckpointStore::move_files(const std::map<int, std::vector<CheckpointFile>
   }
 }
 
-// From the worst to the best; of equals, the later one is better. Those without a score are worst:
-// an empty optional is less than any number.
+// From the worst to the best; among equals, the later one is better. Checkpoints without a score
+// are worst: an empty optional is less than any number.
 std::vector<int64_t> CheckpointStore::best_last() const {
   std::vector<int64_t> order;
   for (const auto& [index, one] : stored_) order.push_back(index);
@@ -318,7 +318,7 @@ std::optional<Checkpoint> CheckpointStore::find_latest_valid(int64_t at_most) {
   }
 }
 
-// From the copies to the run folder, where it appears whole.
+// Fetches a copy to the run folder, where it appears with all its files at once.
 void CheckpointStore::fetch(int64_t index) {
   std::string name = checkpoint_name(index);
   std::string partial = path(name + kPartial);

@@ -128,12 +128,13 @@ TEST(CheckpointStoreTest, AFileThatIsNotWhatItsWriterSaidIsAnError) {
   EXPECT_EQ(store.find_latest_valid()->manifest()["report"], 1);
 }
 
-// What its own manifest does not let stand is found before it has the name of a checkpoint.
+// A checkpoint that does not match its own manifest is found before it gets the name of a
+// checkpoint.
 TEST(CheckpointStoreTest, ACommitThatCannotBeReadLeavesNoCheckpoint) {
   TemporaryFolder run;
   CheckpointStore store(run.path(), {});
   auto files =
-      write_files(store, 0, 0, {"manifest.json.new"});  // the manifest's way takes its name
+      write_files(store, 0, 0, {"manifest.json.new"});  // writing the manifest needs this name
   EXPECT_EQ(error_of([&] {
               store.commit({.index = 0}, {{0, files}});
             }).kind(),
@@ -212,7 +213,7 @@ TEST(CheckpointStoreTest, RetentionTable) {
       {{.num_to_keep = 2, .checkpoint_score_attribute = "score", .checkpoint_score_order = "min"},
        {3, 1, 2, 0.5},
        {1, 3}},
-      // Of equals, the later one is better.
+      // Among equals, the later one is better.
       {{.num_to_keep = 2, .checkpoint_score_attribute = "score"}, {1, 1, 1, 1}, {2, 3}},
       {{.num_to_keep = 1, .checkpoint_score_attribute = "score", .checkpoint_score_order = "min"},
        {2, nan, 3},
@@ -225,7 +226,7 @@ TEST(CheckpointStoreTest, RetentionTable) {
     CheckpointStore store(run.path(), one.config);
     for (size_t index = 0; index < one.scores.size(); ++index)
       commit(store, static_cast<int64_t>(index), {{"score", one.scores[index]}});
-    // What is on disk, as this store and one that looks at the folder anew see it.
+    // The checkpoints on disk, as seen by this store and by a store that reads the folder anew.
     for (const CheckpointStore& view : {store, CheckpointStore(run.path(), one.config)}) {
       std::vector<int> kept;
       for (const auto& [checkpoint, metrics] : view.best_checkpoints())
@@ -260,7 +261,7 @@ TEST(CheckpointStoreTest, WithoutTheScoreACheckpointRanksLast) {
     CheckpointStore store(run.path(), config);
     testing::internal::CaptureStderr();
     commit(store, 0, metrics);
-    commit(store, 1, {{"loss", infinity}});  // the worst of those that have one
+    commit(store, 1, {{"loss", infinity}});  // the worst of those that have a score
     commit(store, 2, metrics);
     commit(store, 3, {{"loss", 5}});
     std::string warnings = testing::internal::GetCapturedStderr();
@@ -339,7 +340,8 @@ TEST(CheckpointStoreTest, ADamagedOneIsNamedAndTheOneBeforeIsUsed) {
   EXPECT_EQ(names_in(run.path()).size(), 4u);
 }
 
-// A driver that is killed at any moment leaves whole checkpoints and what clean_up removes.
+// A driver that is killed at any moment leaves only whole checkpoints and files that clean_up
+// removes.
 TEST(CheckpointStoreTest, KilledDuringCommits) {
   TemporaryFolder run;
   std::mt19937 random(1);
@@ -386,7 +388,7 @@ TEST(CheckpointStoreTest, KilledDuringCommits) {
       ASSERT_NO_THROW(Checkpoint::from_directory(run / name));
   }
   CheckpointStore store(run.path(), {.num_to_keep = 2});
-  commit(store, last + 1);  // removes what killed processes had not come to remove
+  commit(store, last + 1);  // removes what killed processes had no time to remove
   store.clean_up();
   EXPECT_THAT(names_in(run.path()), ElementsAre(checkpoint_name(last), checkpoint_name(last + 1)));
 }

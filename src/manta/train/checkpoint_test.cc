@@ -182,7 +182,7 @@ TEST(CheckpointTest, DamageIsFound) {
   }
 }
 
-// As an older version made it, or somebody who knows how to make checksums.
+// A manifest of an older version, or of an attacker who can compute checksums.
 TEST(CheckpointTest, ManifestsAreCheckedFieldByField) {
   TemporaryFolder run;
   std::string path = make_checkpoint(run).path();

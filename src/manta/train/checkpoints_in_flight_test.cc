@@ -57,7 +57,7 @@ void run_ahead_of_the_disk(const Json& config) {
   for (int64_t i = most; i < most + 10; ++i) report({{"i", i}});
   if (is_committed(0)) throw std::runtime_error("the disk was too fast");
   *ahead = true;
-  // From here on each waits for the oldest.
+  // From here on each report waits for the oldest.
   for (int64_t i = most + 10; i < most + 20; ++i) {
     report({{"i", i}}, std::make_shared<SlowDisk>(i, [] { return true; }));
     int64_t oldest = i - most >= most + 10 ? i - most : 0;
@@ -80,7 +80,7 @@ TEST(CheckpointsInFlightTest, ASlowDiskDoesNotHoldUpTheLoop) {
   }
 }
 
-// Takes its time over many parts; or over the second, for ever.
+// Takes long for many parts; or hangs in the second.
 class SteadyDisk final : public CheckpointSource {
  public:
   explicit SteadyDisk(bool stands_still) : stands_still_(stands_still) {}
@@ -97,7 +97,7 @@ class SteadyDisk final : public CheckpointSource {
   bool stands_still_;
 };
 
-// Rank 1 waits for what rank 0 writes.
+// Rank 1 waits while rank 0 writes.
 void write_for_long(const Json& config) {
   std::shared_ptr<CheckpointSource> checkpoint;
   if (get_context().world_rank == 0)
@@ -126,7 +126,8 @@ TEST(CheckpointsInFlightTest, ADiskThatStandsStillIsAnError) {
               HasSubstr("waited 3000 ms for report 0, of whose checkpoint nothing was written"));
 }
 
-// Killed with two on their way: the run goes on from the last that was committed.
+// The worker is killed with two checkpoints in flight: the run goes on from the last that was
+// committed.
 void die_with_two_in_flight() {
   Checkpoint from = get_checkpoint();
   int64_t first = from ? from.metrics().at("i").get<int64_t>() + 1 : 0;

@@ -96,7 +96,7 @@ TEST(ConcurrentRunsTest, TenRunsWithKillsDoNotDisturbEachOther) {
   EXPECT_TRUE(eventually([&] { return threads_of_this_process() <= threads; }));
 }
 
-// What becomes of ten runs at once.
+// What happens to each of ten runs at once.
 const std::vector<std::string> kFates = {"fine", "fine",   "dies",    "dies",    "dies",
                                          "fine", "reader", "stopped", "stopped", "interrupted"};
 
@@ -258,7 +258,7 @@ TEST(ConcurrentRunsTest, OneIsStoppedAndTheOthersGoOn) {
   EXPECT_EQ(error.kind(), ErrorKind::kCancelled);
   EXPECT_THAT(error.what(), HasSubstr("restore"));
   EXPECT_EQ(other.result().metrics.at("n"), 2);
-  stopped.stop();  // nothing any more
+  stopped.stop();  // has no effect any more
 }
 
 TEST(ConcurrentRunsTest, AHandleThatGoesEndsItsRun) {
@@ -325,7 +325,7 @@ TEST(ConcurrentRunsTest, TheirLinesSayWhichRunTheyAreOf) {
   }
   { RunHandle(one_of_many(report_thrice, storage.path(), 4)).result(); }
   std::string shown = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(shown, HasSubstr("(rank-0) the output of 1"));  // it was the only one then
+  EXPECT_THAT(shown, HasSubstr("(rank-0) the output of 1"));  // it was the only run then
   EXPECT_THAT(shown, HasSubstr("(run2/rank-0) the output of 2"));
   EXPECT_THAT(shown, HasSubstr("manta: run2: report 0"));
   EXPECT_TRUE(fs::exists(storage / "run2/logs/rank-0.log"));

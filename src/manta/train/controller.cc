@@ -126,7 +126,7 @@ void Controller::on(const Wrote& event) {
   if (phase_ != Phase::kRunning || event.index < next_commit_) return;
   MANTA_CHECK(event.rank >= 0 && event.rank < num_workers_, str("rank ", event.rank));
   int64_t reports = ranks_[static_cast<size_t>(event.rank)].reports;
-  if (event.index >= reports) {  // would never be complete
+  if (event.index >= reports) {  // the report would never be complete
     return fail({event.rank, ErrorKind::kCorrupt,
                  str("it wrote the checkpoint of report ", event.index, " when report ", reports,
                      " was due"),
@@ -140,12 +140,12 @@ void Controller::on(const Waits& event) {
   if (phase_ != Phase::kRunning) return;
   MANTA_CHECK(event.rank >= 0 && event.rank < num_workers_, str("rank ", event.rank));
   RankView& rank = ranks_[static_cast<size_t>(event.rank)];
-  if (rank.finished) return;  // it was told late
+  if (rank.finished) return;  // the message came late
   rank.activity = event.activity;
   stands_still();
 }
 
-// Ranks that have parted wait for each other for ever.
+// Ranks that have diverged wait for each other for ever.
 bool Controller::stands_still() {
   auto found = find_standstill(ranks_);
   if (!found) return false;
@@ -154,7 +154,7 @@ bool Controller::stands_still() {
   return true;
 }
 
-// At once, before others give up waiting, too; and once: the first are the best.
+// Takes stacks at once, before other ranks give up waiting; and only once: the first are the best.
 void Controller::take_stacks() {
   if (!std::exchange(took_stacks_, true)) add(TakeStacks{restart_point_.attempt});
 }
@@ -189,7 +189,7 @@ bool Controller::unequal(int finished, int other) {
 }
 
 void Controller::on(const Failed& event) {
-  // Without work that is left to do, a worker has nothing left to lose.
+  // When all work is done, the loss of a worker does not matter.
   if (phase_ != Phase::kRunning || all_work_is_done()) return;
   if (event.failure.kind == ErrorKind::kTimeout) take_stacks();
   bool consequence = event.failure.consequence && event.failure.rank != kDataReader;
@@ -264,7 +264,7 @@ void Controller::on(const CheckpointDamaged& event) {
   start_attempt();
 }
 
-// Neither is this.
+// This is not a failure of the attempt, either.
 void Controller::on(const Resized& event) {
   if (phase_ != Phase::kRunning) return;
   next_workers_ = event.num_workers;
@@ -317,8 +317,8 @@ void Controller::on(const Asks& event) {
   name_the_ask();
 }
 
-// The first call of should_stop that no rank has answered. A rank that has finished makes no more,
-// and the others none that it has not made, if they ask at the same places.
+// The first call of should_stop that no rank has answered. A rank that has finished makes no more
+// calls, and the others make no call that it has not made, if they ask at the same places.
 void Controller::name_the_ask() {
   if (!asking_ || ask_is_named_ || static_cast<int>(asks_.size()) < num_workers_) return;
   ask_is_named_ = true;
@@ -332,7 +332,7 @@ void Controller::name_the_ask() {
   add(StopGroupFrom{restart_point_.attempt, most + 1});
 }
 
-// As a callback's decision to stop, which comes with a report.
+// Acts like a callback's decision to stop, which comes with a report.
 void Controller::on(const TimeIsUp&) {
   time_is_up_ = true;
   if (phase_ == Phase::kRunning) stop();
@@ -351,7 +351,7 @@ void Controller::commit_next() {
              report.has_checkpoint(), report.written});
 }
 
-// A checkpoint of no file: nothing could go on from it.
+// A checkpoint without files: nothing could go on from it.
 bool Controller::is_empty_checkpoint(const Pending& report) {
   for (const auto& [rank, files] : report.written)
     if (!files.empty()) return false;
@@ -383,9 +383,9 @@ bool Controller::lacks_parts(int64_t index, const Pending& report) {
   return true;
 }
 
-// Once a run: it would be said at every report. Where several ranks give their model, it is
-// compared. Of one that only one gives, nothing can be compared: then it is suspect if that rank
-// has trained it alone, as its source knows. Silent are runs of one worker, and folders of files.
+// Warns once in a run, not at every report. If several ranks give their model, the models are
+// compared. If only one rank gives its model, that is suspect if the rank has trained it alone, as
+// its source knows. There is no warning for runs of one worker, and for folders of files.
 void Controller::warn_of_different_models(const Pending& report) {
   const auto& all = report.fingerprints;
   if (num_workers_ > 1 && all.size() <= 1 && report.trained_alone &&
@@ -422,11 +422,11 @@ void Controller::fail(Failure failure) {
   stop();
 }
 
-// Another attempt would not be helped by what an argument is.
+// Another attempt would not help if an argument is wrong.
 void Controller::fail_in_driver(ErrorKind kind, const std::string& error, bool fatal) {
   Failure failure{kDriver, kind, error, false, fatal || kind == ErrorKind::kInvalidArgument};
   if (phase_ == Phase::kRunning) return fail(std::move(failure));
-  if (fatal) cause_ = std::move(failure);  // whatever had ended the attempt before
+  if (fatal) cause_ = std::move(failure);  // in place of an earlier cause
   conclude();
 }
 
@@ -435,7 +435,7 @@ void Controller::stop() {
   add(StopGroup{restart_point_.attempt});
 }
 
-// What comes after an attempt, once its group is gone and its last commit is decided.
+// Decides what comes after an attempt, once its group is gone and its last commit is decided.
 void Controller::conclude() {
   if (!group_stopped_ || committing_) return;
   if (interrupted_) return end({RunOutcome::kInterrupted});

@@ -48,11 +48,12 @@ struct Reported {  ///< train::report was called.
   int rank = 0;
   int64_t index = 0;  ///< 0, 1, ... over the whole run, restarts included.
   Json metrics;
-  Json positions;  ///< Of the data sets; the same on every rank.
+  Json positions;  ///< Positions in the data sets; the same on every rank.
   bool has_checkpoint = false;
   std::optional<uint64_t> fingerprint = {};  ///< Of its checkpoint; see CheckpointSource.
-  bool trained_alone = false;                ///< See CheckpointSource, as the next.
-  bool needs_all_ranks = false;              ///< Its checkpoint is a part of one.
+  bool trained_alone = false;                ///< See CheckpointSource; also for the next.
+  bool needs_all_ranks = false;              ///< Its checkpoint is one part of the whole
+                                             ///< checkpoint.
 };
 struct Wrote {  ///< The files of a report with a checkpoint are on disk.
   int attempt = 0;
@@ -68,19 +69,19 @@ struct Waits {  ///< A rank has waited for others for a while.
 struct Finished {  ///< The loop returned.
   int attempt = 0;
   int rank = 0;
-  int64_t collectives = 0, passes = 0;  ///< How many it began in all.
+  int64_t collectives = 0, passes = 0;  ///< How many the loop began in all.
   int64_t asks = 0;                     ///< Calls of train::should_stop.
   bool told = false;                    ///< One of them returned true.
 };
-struct Asks {  ///< Answer to AskGroupToStop, of each rank.
+struct Asks {  ///< Each rank's answer to AskGroupToStop.
   int attempt = 0;
   int rank = 0;
-  int64_t count = 0;  ///< Calls of train::should_stop that returned false; the next one waits.
+  int64_t count = 0;  ///< Calls of train::should_stop that returned false; the next call waits.
 };
 struct Failed {  ///< A worker or the data reader ended early.
   int attempt = 0;
   Failure failure;
-  std::optional<Activity> activity = {};  ///< Of a consequence: what the rank was waiting in.
+  std::optional<Activity> activity = {};  ///< For a consequence: the wait of the rank.
 };
 struct GroupStopped {  ///< Answer to StopGroup: no process is left.
   int attempt = 0;
@@ -93,13 +94,13 @@ struct CommitDone {  ///< Answer to Commit.
   int64_t index = 0;
   std::string error;                ///< Empty if it succeeded.
   ErrorKind kind = ErrorKind::kIo;  ///< kInvalidArgument: a restart would not help.
-  bool fatal = false;               ///< Nor would it here.
+  bool fatal = false;               ///< True: a restart would not help, whatever the kind.
 };
 struct Judged {  ///< Answer to Announce.
   int attempt = 0;
   int64_t index = 0;
   Decision::Kind decision = Decision::kGoOn;
-  std::optional<int> num_workers = {};  ///< Of the next attempt, if it changes.
+  std::optional<int> num_workers = {};  ///< The workers of the next attempt, if that changes.
   std::string error = {};               ///< Empty if it succeeded.
   ErrorKind kind = ErrorKind::kUserCode;
   bool fatal = false;
@@ -107,7 +108,8 @@ struct Judged {  ///< Answer to Announce.
 /// Answer to StartGroup, instead of a group: the checkpoint to start from cannot be used.
 struct CheckpointDamaged {
   int attempt = 0;
-  std::optional<int64_t> before;  ///< The one to use instead; none: start from the beginning.
+  std::optional<int64_t> before;  ///< The checkpoint to use instead; none: start from the
+                                  ///< beginning.
 };
 /// Answer to StartGroup, instead of a group: there is room for another number of workers.
 struct Resized {
@@ -143,7 +145,7 @@ struct StartTimer {  ///< Answer after the delay; a timer of an older attempt ma
 struct AskGroupToStop {  ///< Ask each rank how often it has called train::should_stop.
   int attempt = 0;
 };
-struct StopGroupFrom {  ///< Tell each rank from which of these calls on it returns true.
+struct StopGroupFrom {  ///< Tell each rank from which call on train::should_stop returns true.
   int attempt = 0;
   int64_t ask = 0;
 };
@@ -172,13 +174,13 @@ struct Acknowledge {  ///< Let another checkpoint take the place of this one in 
   int attempt = 0;
   int64_t index = 0;
 };
-struct Note {  ///< For the journal, the screen and callbacks.
+struct Note {  ///< A note for the journal, the screen and callbacks.
   std::string event;
   Json details;
   int attempt = 0;
   ErrorKind failure_kind = ErrorKind::kUserCode;  ///< With kAttemptFailed.
 };
-struct Warn {  ///< For the screen.
+struct Warn {  ///< A warning for the screen.
   std::string message;
 };
 struct End {  ///< The last action.
@@ -200,7 +202,7 @@ inline constexpr const char* kRunEnded = "run_ended";  ///< outcome: its name in
 /// "finished", "stopped", ...
 const char* outcome_name(RunOutcome outcome);
 
-/// What to do about a failure, if there have been `failures_so_far` others.
+/// What to do about a failure after `failures_so_far` other failures.
 enum class FailureDecision { kRestart, kRaise };
 FailureDecision decide(const FailureConfig& config, int failures_so_far, const Failure& failure);
 
@@ -218,13 +220,13 @@ inline constexpr std::chrono::milliseconds kWaitForCause{1000};
 /// a failure as soon as they report that they wait (see find_standstill).
 ///
 /// An interrupt asks a group whose loop has called train::should_stop to end by itself, and stops
-/// the others at once. The loop may make further reports, which are committed. When it has
-/// returned, or the grace is over, the run ends as interrupted; a loop that was not told to stop
-/// has finished. A node that drains asks in the same way, and the run goes on with another attempt;
-/// at once, if the group has not begun.
+/// any other group at once. The loop may make further reports, which are committed. When it has
+/// returned, or the grace is over, the run ends as interrupted; a loop that returned without being
+/// told to stop has finished. A node that drains asks the group in the same way, and the run goes
+/// on with another attempt; at once, if the group has not begun.
 class Controller {
  public:
-  struct Start {  ///< Where the run begins; another place than 0 if it is restored.
+  struct Start {  ///< Where the run begins; not at 0 if it is restored.
     std::optional<int64_t> checkpoint;
     int64_t next_report = 0;
     int attempt = 0;  ///< The number of the first attempt: higher than any in the journal.
@@ -236,19 +238,20 @@ class Controller {
   /// Events of other attempts, duplicates, and all events after End change nothing.
   std::vector<Action> handle(const Event& event);
   bool ended() const { return phase_ == Phase::kEnded; }
-  int attempt() const { return restart_point_.attempt; }  ///< The current one.
+  int attempt() const { return restart_point_.attempt; }  ///< The current attempt.
 
  private:
   enum class Phase { kIdle, kRunning, kStopping, kEnded };
   struct Pending {  // a report that is not committed
     Json metrics;
     Json positions;
-    int first_rank = 0;            // whose positions these are
+    int first_rank = 0;            // the rank whose positions these are
     std::map<int, bool> reported;  // rank -> has a checkpoint
     std::map<int, std::vector<CheckpointFile>> written;
     std::map<int, uint64_t> fingerprints;
     std::optional<int> trained_alone;  // a rank
-    std::set<int> parts;               // ranks that gave one of what needs all of them
+    std::set<int> parts;               // ranks that gave a part of a checkpoint that needs all
+                                       // ranks
     bool has_checkpoint() const;
     bool complete(int num_workers) const;
   };
@@ -298,26 +301,26 @@ class Controller {
   FailureConfig config_;
   Start restart_point_;  // .attempt is the current one
   int failures_ = 0;
-  bool interrupted_ = false;   // the group is not, or no longer, waited for
+  bool interrupted_ = false;   // the run does not, or no longer, wait for the group
   bool asked_to_end_ = false;  // by an interrupt; the group may end by itself
   bool time_is_up_ = false;
   bool warned_of_models_ = false;
-  std::vector<Action> actions_;  // what this event leads to
+  std::vector<Action> actions_;  // the actions that this event leads to
 
   // Of the current attempt.
   Phase phase_ = Phase::kIdle;
   std::vector<RankView> ranks_;
   std::map<int64_t, Pending> pending_;
   int64_t next_commit_ = 0;
-  bool committing_ = false;           // until it is judged
-  std::optional<int64_t> announced_;  // what is committed and not judged
+  bool committing_ = false;           // until the commit is judged
+  std::optional<int64_t> announced_;  // the report that is committed and not judged
   Decision::Kind decided_ = Decision::kGoOn;
-  std::optional<int> next_workers_;  // of the attempt after this
+  std::optional<int> next_workers_;  // of the next attempt
   bool group_started_ = false;
   bool group_stopped_ = false;
-  bool asking_ = false;        // for its calls of should_stop, because the group should end
-  bool ask_is_named_ = false;  // from which on they return true
-  bool moves_ = false;         // one of them has; or its node drains before it has begun
+  bool asking_ = false;        // asks for the calls of should_stop, because the group should end
+  bool ask_is_named_ = false;  // the ranks know from which call on they return true
+  bool moves_ = false;         // a call has returned true, or a node drained before the group began
   bool took_stacks_ = false;
   std::map<int, int64_t> asks_;  // rank -> calls
   std::optional<Failure> cause_;

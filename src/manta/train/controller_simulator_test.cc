@@ -1,8 +1,7 @@
 // A simulated world around the controller: workers that meet in collectives, report, write, finish,
-// die, leave the common path; commits that take their time or fail; callbacks that stop, pause or
-// restart the run with another number of workers, or fail; late and repeated events; Ctrl-C. Every
-// order of events is drawn from a seed, and the controller's actions are checked after each of
-// them.
+// die, or diverge; commits that take long or fail; callbacks that stop, pause or restart the run
+// with another number of workers, or fail; late and repeated events; Ctrl-C. Every order of events
+// is drawn from a seed, and the controller's actions are checked after each of them.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +17,7 @@ namespace {
 struct Outcomes {
   int finished = 0, failed = 0, fatal = 0, interrupted = 0, restarts = 0, late = 0, parted = 0;
   int stopped = 0, paused = 0, resized = 0;
-  int in_report = 0;        // of those, with a rank that waits in a report
+  int in_report = 0;        // standstills with a rank that waits in a report
   int told = 0, moved = 0;  // runs that ended, or went on, because the loop was told to stop
 };
 
@@ -51,7 +50,7 @@ class World {
       has_checkpoint_[i] = chance(checkpoint_percent_);
   }
 
-  /// What went wrong, or nothing.
+  /// Runs it; returns what went wrong, or nothing.
   std::string run(Outcomes& outcomes) {
     act(controller_.begin());
     for (int step = 0; !end_ && problem_.empty(); ++step) {
@@ -88,14 +87,14 @@ class World {
     int64_t first = 0, next = 0;  // reports
     int64_t begun = 0;            // collectives
     bool waits = false;           // in the last of them
-    bool told = false;            // in what it waits
+    bool told = false;            // whether it has told what it waits in
     std::deque<int64_t> to_write;
     bool finished = false;
     bool dead = false;
     int64_t asks = 0;     // whether it should stop
     bool asked = false;   // before its next report, or its end
-    bool wanted = false;  // the number of its asks
-    bool frozen = false;  // no further one is answered before stop_from is known
+    bool wanted = false;  // the driver wants the number of its calls
+    bool frozen = false;  // no further call is answered before stop_from is known
     std::optional<int64_t> stop_from;
     bool stops = false;      // it was told to
     std::deque<Event> sent;  // in order, not yet delivered
@@ -136,7 +135,7 @@ class World {
     return std::all_of(processes_.begin(), processes_.end(),
                        [&](const Process& other) { return other.begun >= process.begun; });
   }
-  // What it could tell of itself.
+  // The activity that it could report.
   Activity activity(size_t rank) const {
     const Process& process = processes_[rank];
     Activity now;
@@ -272,7 +271,7 @@ class World {
         break;
       case kAnswer:
         processes_[which].wanted = false;
-        if (processes_[which].finished) break;  // which says it, too
+        if (processes_[which].finished) break;  // that message says it, too
         processes_[which].frozen = true;
         processes_[which].sent.push_back(
             Asks{restart_.attempt, static_cast<int>(which), processes_[which].asks});
@@ -292,7 +291,7 @@ class World {
       decided_ = judged.decision;
       if (decided_ == Decision::kRestart) {
         ++free_restarts_;
-        // Who misbehaves is counted among the first ranks.
+        // Ranks that misbehave are chosen among the first ranks.
         if (chance(50)) judged.num_workers = next_workers_ = 1 + up_to(kMostRanks - 1);
       }
     }
@@ -301,7 +300,7 @@ class World {
   }
 
   // A report that comes twice in its own attempt is an error, not a repetition. And a rank does not
-  // tell of an earlier wait after a later one.
+  // report an earlier wait after a later one.
   void repeat() {
     Event event = delivered_[static_cast<size_t>(up_to(static_cast<int>(delivered_.size()) - 1))];
     if (auto* report = std::get_if<Reported>(&event); report && report->attempt == restart_.attempt)
@@ -368,8 +367,8 @@ class World {
                                     process.asks, process.stops});
   }
 
-  // Its own failure may arrive late, as a consequence only, or with part of its messages lost;
-  // others may notice. Or the data reader dies.
+  // Its own failure may arrive late, only as a consequence, or with some of its messages lost;
+  // other processes may notice it. Or the data reader dies.
   void die(size_t which) {
     --faults_left_;
     auto failure = [&](int rank, bool consequence) {
@@ -443,7 +442,7 @@ class World {
     timer_.reset();
     processes_.assign(static_cast<size_t>(num_workers_), {});
     for (Process& process : processes_) process.first = process.next = action.next_report;
-    // Nobody has a report left to make: nobody can make one too few, or a wrong one.
+    // No rank has a report left to make, so none can make one too few, or a wrong one.
     if (action.next_report == num_reports_) short_rank_ = astray_rank_ = -1;
     started_event_ = {GroupStarted{action.attempt}};
   }

@@ -133,7 +133,7 @@ TEST(ControllerTest, AReportIsCommittedWhenEveryRankHasMadeIt) {
   EXPECT_EQ(story(failed(0, 0, "late")), "");
 }
 
-TEST(ControllerTest, ACheckpointWaitsForTheFilesOfThoseWhoHaveOne) {
+TEST(ControllerTest, ACheckpointWaitsForTheFilesOfRanksThatHaveOne) {
   Story story(3);
   EXPECT_EQ(story(report(0, 0, 0, true)), "");
   EXPECT_EQ(story(report(0, 1, 0, false)), "");

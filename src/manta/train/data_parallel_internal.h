@@ -7,10 +7,10 @@
 
 namespace manta::train {
 
-/// The run that these options amount to, to which the framework of that trainer adds what is its
-/// own. Throws Error(kInvalidArgument) if there is no loop; nothing else is checked.
+/// The run that these options describe. The trainer's framework then adds its own settings. Throws
+/// Error(kInvalidArgument) if there is no loop; checks nothing else.
 Training describe_loop(const std::string& trainer, DataParallelTrainerOptions options);
-/// The same of a run that is on disk. Throws as restore_training.
+/// The same for a run that is on disk. Throws as restore_training.
 Training restore_loop(const std::string& run_folder, const std::string& trainer,
                       DataParallelRestoreOptions options);
 

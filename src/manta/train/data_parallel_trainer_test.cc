@@ -92,7 +92,7 @@ TEST(DataParallelTrainerTest, GoesOnAfterALostWorkerAndIsRestored) {
   auto checkpoints = trainer.get_checkpoints();  // of a run that failed
   ASSERT_FALSE(checkpoints.empty());
   EXPECT_EQ(checkpoints.front().metrics().at("n"), 0);
-  EXPECT_TRUE(DataParallelTrainer(trainer).get_checkpoints().empty());  // a copy has run nothing
+  EXPECT_TRUE(DataParallelTrainer(trainer).get_checkpoints().empty());  // a copy has not run
 
   auto restored =
       DataParallelTrainer::restore(storage / "run", {.train_loop_per_worker = lose_a_worker});
@@ -118,7 +118,7 @@ TEST(DataParallelTrainerTest, FitTakesADataSetAndAPreprocessor) {
   EXPECT_NEAR(result.metrics.at("sum"), 0, 1e-9);  // it was scaled
   ASSERT_TRUE(result.checkpoint.get_preprocessor());
   EXPECT_EQ(result.checkpoint.get_preprocessor()->name(), "StandardScaler");
-  // The trainer itself has no data as before.
+  // The trainer itself still has no data.
   options.run_config.name = "other";
   EXPECT_THAT(message_of([&] { DataParallelTrainer(options).fit(); }),
               HasSubstr("given no data set 'train'"));

@@ -8,14 +8,14 @@
 
 namespace manta::train {
 
-/// Does what waits for a disk, in order, so that an event loop need not. The thread starts with the
-/// first job.
+/// Runs jobs that wait for a disk, in order, so that an event loop need not wait. The thread starts
+/// with the first job.
 class DiskThread {
  public:
   ~DiskThread() { stop(); }
-  /// Must not throw.
+  /// `job` must not throw.
   void add(std::function<void()> job);
-  /// Returns when the job at hand is done; the others are dropped.
+  /// Returns when the current job is done, and drops the others.
   void stop();
 
  private:

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::chrono::seconds kConnectDeadline{20};
 
-// Of this machine, if there are other nodes, or may be.
+// The address of this machine, if there are, or may be, other nodes.
 std::string driver_address() {
   std::string address = nodes().front().address;
   return address.empty() ? "" : parse_address(address).host;

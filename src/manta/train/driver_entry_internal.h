@@ -12,15 +12,15 @@
 namespace manta::train {
 
 /// How the processes of a run, or of an experiment, find their driver and prove that they belong to
-/// it: on its node at a Unix socket, on others over TLS, with the token as key. And how those on
-/// other nodes find out whether they see the driver's folder.
+/// it: on its node at a Unix socket, on other nodes over TLS, with the token as key. It also says
+/// how processes on other nodes find out whether they see the driver's folder.
 struct DriverEntry {
   std::string socket;  ///< On the driver's node.
-  std::string host;    ///< On others, with `port`; empty on one machine.
-  uint16_t port = 0;   ///< Known when somebody listens.
+  std::string host;    ///< For other nodes, with `port`; empty on one machine.
+  uint16_t port = 0;   ///< Known when the driver listens.
   std::string token;
   std::string folder;  ///< Of the run or the experiment.
-  /// The content of the file `kFolderMark` in there: a node on which it is found shares the folder.
+  /// The content of the file `kFolderMark` in that folder: a node that finds it shares the folder.
   std::string folder_mark;
   template <class Archive>
   void serialize(Archive& archive) {
@@ -29,16 +29,16 @@ struct DriverEntry {
 };
 inline constexpr const char* kFolderMark = ".staging/mark";
 
-/// A new one of the program's run, with secrets of its own. Its socket is <kind>-<number>.sock in
+/// A new entry in the program's run, with its own secrets. Its socket is <kind>-<number>.sock in
 /// the session folder.
 DriverEntry make_driver_entry(const std::string& kind, const std::string& folder);
 
-/// Lays the mark. Throws Error(kIo).
+/// Writes the mark. Throws Error(kIo).
 void mark_folder(const DriverEntry& entry);
-/// Whether the folder is here, and can be written to.
+/// Whether this node sees the folder, and can write to it.
 bool sees_folder(const DriverEntry& entry);
 
-/// A connection of a process on that node. Throws Error(kIo) or Error(kTimeout) naming the address.
+/// Connects a process on that node. Throws Error(kIo) or Error(kTimeout) naming the address.
 std::unique_ptr<Channel> connect_to_driver(const DriverEntry& entry, NodeId node);
 
 }  // namespace manta::train

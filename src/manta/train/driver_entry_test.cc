@@ -20,7 +20,7 @@ TEST(DriverEntryTest, EachHasSecretsAndASocketOfItsOwn) {
   EXPECT_EQ(one.host, "") << "nothing listens on the network of one machine";
 }
 
-// Another machine may have a folder of the same path, also one that was used in the same way.
+// Another machine may have a folder of the same path, even one that was used in the same way.
 TEST(DriverEntryTest, AFolderIsSeenByItsMark) {
   TemporaryFolder folder;
   DriverEntry entry = make_driver_entry("kind", folder.path());

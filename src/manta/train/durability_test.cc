@@ -1,5 +1,5 @@
-// What the disk has when a checkpoint counts, if CheckpointConfig::fsync is on. The calls of fsync
-// are seen by a function of that name, which takes the place of the C library's in this program.
+// What is on the disk when a checkpoint counts, if CheckpointConfig::fsync is on. This program
+// replaces the C library's fsync by a function that records the calls.
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -73,7 +73,7 @@ class SyncRecord {
   std::map<std::string, int64_t> all_;
 };
 
-/// Compares, whenever a checkpoint counts, what the disk has of the journal with what there is.
+/// Whenever a checkpoint counts, compares the journal with the part of it that is on the disk.
 class LooksAtTheDisk final : public Callback {
  public:
   explicit LooksAtTheDisk(const SyncRecord& record) : record_(record) {}
@@ -124,7 +124,7 @@ TEST(DurabilityTest, TheDiskHasTheJournalWhenACheckpointCounts) {
   EXPECT_TRUE(callback->whole_);
 }
 
-// Further reports need the driver's thread, which must not be the one that waits for the disk.
+// Further reports need the driver's thread, so another thread must wait for the disk.
 void go_on_while_the_disk_is_busy() {
   std::string run = get_context().run_folder;
   train::report({{"n", 0}}, Checkpoint::from_dict({.values = {{"n", 0}}}));

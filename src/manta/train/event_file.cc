@@ -62,7 +62,7 @@ ProtoMessage event_at(double time, int64_t step) {
   return event;
 }
 
-// A text as it is, anything else as JSON. TensorBoard refuses bytes that are not UTF-8.
+// A text stays as it is, anything else becomes JSON. TensorBoard refuses bytes that are not UTF-8.
 std::string utf8_text(const Json& json) {
   if (!json.is_string()) return to_text(json);
   return parse_json(to_text(json), "a text").get<std::string>();
@@ -79,7 +79,7 @@ ProtoMessage plugin_metadata(const std::string& plugin, const std::string& conte
   return ProtoMessage().message(1, data);
 }
 
-// Of one dimension.
+// A tensor of one dimension.
 ProtoMessage tensor_of(uint64_t type, uint64_t size) {
   ProtoMessage shape = ProtoMessage().message(2, ProtoMessage().number(1, size));
   return ProtoMessage().number(1, type).message(2, shape);

@@ -7,8 +7,8 @@
 #include "manta/base/json.h"
 #include "manta/train/metric_internal.h"
 
-/// What TensorBoard reads: files of records (length, its CRC, bytes, their CRC), each an Event of
-/// tensorboard/compat/proto/event.proto, written here field by field.
+/// The files that TensorBoard reads: files of records (length, its CRC, bytes, their CRC), each an
+/// Event of tensorboard/compat/proto/event.proto, written here field by field.
 namespace manta::train {
 
 /// One record of a file.
@@ -16,9 +16,9 @@ std::string event_record(const std::string& event);
 
 // ---- Events.
 
-/// The first of every file.
+/// The first event of every file.
 std::string version_event(double time);
-/// What has this step or a later one is void: the run goes on from there.
+/// Events with this step or a later one are void: the run goes on from there.
 std::string restart_event(double time, int64_t step);
 std::string scalar_event(double time, int64_t step, const std::string& name, double value);
 std::string text_event(double time, int64_t step, const std::string& name, const std::string& text);

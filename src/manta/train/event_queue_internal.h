@@ -14,28 +14,28 @@ namespace manta::train {
 /// One of these, or nothing.
 struct QueuedEvent {
   std::optional<Event> event = {};
-  std::function<void()> step = {};  ///< What follows on work of another thread.
+  std::function<void()> step = {};  ///< The next step after work of another thread.
   std::optional<SendProgress> progress = {};
   std::optional<std::pair<int, SendEpoch>> epoch = {};  ///< With the attempt.
 };
 
-/// Where what happened waits for the controller, progress for whoever shows it, epochs for the
-/// callbacks, and steps of a commit for the thread of the run.
+/// Holds events for the controller, progress for the screen, epochs for the callbacks, and steps of
+/// a commit for the thread of the run.
 class EventQueue : public Queue<QueuedEvent> {
  public:
   void push(Event event) {
     if (std::holds_alternative<Interrupted>(event)) interrupted_ = true;
     Queue::push({.event = std::move(event)});
   }
-  /// For whoever waits to do.
+  /// The waiting thread runs the step.
   void push_step(std::function<void()> step) { Queue::push({.step = std::move(step)}); }
   void push(SendProgress progress) { Queue::push({.progress = std::move(progress)}); }
   void push(int attempt, SendEpoch epoch) {
     Queue::push({.epoch = std::pair(attempt, std::move(epoch))});
   }
-  /// Has whoever waits look around.
+  /// Wakes the waiting thread without an event.
   void wake() { Queue::push(QueuedEvent{}); }
-  /// Whether the run was ever asked to end: for whoever does not pop, because it works itself.
+  /// Whether the run was ever asked to end: for a thread that does not pop because it is working.
   bool interrupted() const { return interrupted_; }
 
  private:

@@ -35,7 +35,7 @@ const char* kind_of(mode_t mode) {
   int error = errno;
   struct stat info {};
   bool exists = ::fstatat(folder, part.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
-  // A link gives ELOOP, a socket ENXIO, something else than a folder ENOTDIR.
+  // A link gives ELOOP, a socket ENXIO, anything but a folder on the way ENOTDIR.
   if (exists && (error == ELOOP || error == ENXIO || error == ENOTDIR || error == EISDIR))
     refuse(path, info.st_mode, expected);
   if (error == ENOENT || error == ENAMETOOLONG)
@@ -65,7 +65,7 @@ std::string folder_of(const std::string& path) {
 
 std::string name_of(const std::string& path) { return fs::path(path).filename(); }
 
-// As mkdir, which sets errno.
+// Like mkdir: sets errno.
 bool make_folder_like_parent(const std::string& path) {
   struct stat above {};
   return ::stat(folder_of(path).c_str(), &above) == 0 &&
@@ -212,7 +212,7 @@ std::string read_text(const std::string& path, size_t most) {
   if (size > most) refuse_size(size);
   std::string text;
   try {
-    text.resize(size + 1);  // one more, to see the end
+    text.resize(size + 1);  // one byte more, to see the end
     for (size_t done = 0;;) {
       ssize_t got = ::read(fd.get(), text.data() + done, text.size() - done);
       if (got < 0 && errno == EINTR) continue;
@@ -244,8 +244,8 @@ void sync_to_disk(const std::string& path) {
   sync_to_disk(fd.get(), path);
 }
 
-// Part by part, so that it shows that a large file gets on. A file system that cannot do that (it
-// says so) has all of it at the end.
+// Syncs a large file part by part, to show progress. On a file system that cannot do that (it
+// returns an error), the whole file is synced at the end.
 void sync_tree_to_disk(const std::string& folder, const std::function<void()>& on_part) {
   constexpr off_t kPart = 64 << 20;
   std::error_code error;
@@ -259,7 +259,7 @@ void sync_tree_to_disk(const std::string& folder, const std::function<void()>& o
         SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
     for (off_t at = 0; at + kPart < size; at += kPart) {
       if (::sync_file_range(fd.get(), at, kPart, kWait) != 0) {
-        // What was not written is told of once: fsync would know nothing of it.
+        // A failed write is reported only once: fsync would not report it again.
         if (errno != ENOSYS && errno != EINVAL && errno != ESPIPE && errno != EOPNOTSUPP)
           throw_file_errno(str("writing '", it->path().string(), "' to the disk"));
         break;
@@ -276,7 +276,7 @@ void sync_tree_to_disk(const std::string& folder, const std::function<void()>& o
 
 void replace_file(const std::string& path, const std::string& text, bool durable) {
   std::string fresh = path + ".new";
-  // What is there is left over from a driver that died, or a link that somebody has laid.
+  // An existing file is left over from a driver that died, or is a link that an attacker has made.
   if (::unlink(fresh.c_str()) != 0 && errno != ENOENT)
     throw_file_errno(str("removing '", fresh, "'"));
   try {

@@ -8,15 +8,15 @@
 #include "manta/base/names_internal.h"
 #include "manta/train/checkpoint.h"
 
-/// Files of checkpoints that travel between the driver and a process on a node that does not see
-/// its folder: in parts, over the connection that the process has to the driver in any case.
+/// Transfer of checkpoint files between the driver and a process on a node that does not see the
+/// driver's folder: in parts, over the connection that the process has to the driver anyway.
 namespace manta::train {
 
-/// How many parts that the driver has not taken yet a process may have sent: the driver's memory
-/// holds only so many of each.
+/// How many parts a process may have sent that the driver has not taken yet. So the driver's memory
+/// holds at most this many for each process.
 inline constexpr int kMostChunksInFlight = 8;
 
-struct SendChunk {  ///< To the driver, of a file of the checkpoint that comes with report `index`.
+struct SendChunk {  ///< To the driver: a part of a file of report `index`'s checkpoint.
   int64_t index = 0;
   std::string name;
   uint64_t offset = 0;
@@ -26,11 +26,11 @@ struct SendChunk {  ///< To the driver, of a file of the checkpoint that comes w
     archive(index, name, offset, bytes);
   }
 };
-struct ChunkTaken {  ///< The answer: it is on the driver's disk.
+struct ChunkTaken {  ///< The answer: the part is on the driver's disk.
   template <class Archive>
   void serialize(Archive&) {}
 };
-struct WantChunk {  ///< Of a file of the checkpoint that the process goes on from.
+struct WantChunk {  ///< A part of a file of the checkpoint that the process goes on from.
   std::string name;
   uint64_t offset = 0;
   template <class Archive>
@@ -53,17 +53,18 @@ struct FileChunk {  ///< The answer.
 /// Error(kInvalidArgument) for a name that leaves the folder, Error(kCorrupt) if it is not the next
 /// part, Error(kIo).
 void write_chunk(const std::string& folder, const SendChunk& chunk);
-/// Throws Error(kNotFound) if there is no such file, Error(kCorrupt) if it ends before, Error(kIo).
+/// Throws Error(kNotFound) if there is no such file, Error(kCorrupt) if it ends before the part
+/// does, Error(kIo).
 FileChunk read_chunk(const std::string& folder, const WantChunk& wanted);
 
 // ---- In the process.
 
-/// Gives `send` the files, part by part. A file without bytes is one part without.
+/// Gives `send` the files, part by part. An empty file is one empty part.
 void send_files(int64_t index, const CheckpointFolder& files,
                 const std::function<void(SendChunk)>& send);
-/// All that a checkpoint has: its files and its manifest.
+/// All files of a checkpoint, including its manifest.
 std::vector<std::string> files_to_fetch(const Checkpoint& checkpoint);
-/// Writes them into a folder that has none of them. `ask` brings each part.
+/// Writes the files into a folder that has none of them. `ask` fetches each part.
 void fetch_files(const std::string& folder, const std::vector<std::string>& names,
                  const std::function<FileChunk(const WantChunk&)>& ask);
 

@@ -76,7 +76,7 @@ TEST(FileChunksTest, WhatDoesNotFitIsRefused) {
             ErrorKind::kInvalidArgument);
 }
 
-// Somebody on the driver's machine could lay one, and have the driver write elsewhere.
+// A user of the driver's machine could make a link, so that the driver writes elsewhere.
 TEST(FileChunksTest, LinksAreNotFollowed) {
   TemporaryFolder folder;
   std::ofstream(folder / "target") << "1234";

@@ -95,7 +95,7 @@ class CsvSink final : public TrackerSink {
 
   void take(const std::vector<TrackerEvent>& events) override {
     own_.hold();
-    // The same events may come again: what is in the table is known by its index.
+    // The same events may come again: indexes show which are in the table already.
     for (const TrackerEvent& event : events) {
       if (auto* start = std::get_if<TrackerEvent::RunStart>(&event.what)) {
         reports_ = start->reports;
@@ -133,7 +133,7 @@ class CsvSink final : public TrackerSink {
   std::string folder_;
   std::vector<ReportRecord> reports_;
   ResultFiles table_;
-  bool whole_ = false;  // what is in the file
+  bool whole_ = false;  // the content of the file
 };
 
 }  // namespace

@@ -40,7 +40,8 @@ std::optional<long> holder_by_kernel(int fd) {
   return std::nullopt;
 }
 
-// What the holder wrote, where the kernel does not tell: in another container, or on NFS.
+// The holder as written in the file, for when the kernel does not know it: in another container, or
+// on NFS.
 std::string holder_by_file(int fd) {
   char text[kLongestPid];
   ssize_t got = ::pread(fd, text, sizeof text, 0);
@@ -75,7 +76,7 @@ UniqueFd try_lock(const std::string& folder, const std::string& name, std::strin
   std::string path = folder + "/" + name;
   UniqueFd fd = open_file(folder, name, O_RDWR | O_CREAT);
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) {
-    // Only a hint for whoever finds it locked.
+    // Only a hint for a process that finds it locked.
     std::string pid = std::to_string(::getpid());
     struct stat info {};
     bool alone = ::fstat(fd.get(), &info) == 0 && info.st_nlink == 1;

@@ -1,5 +1,5 @@
-// A group's processes: their start, their end, and what is sent to them at first. What they say is
-// in group_messages.cc.
+// A group's processes: their start, their end, and the first messages to them. group_messages.cc
+// handles their messages.
 
 #include <algorithm>
 #include <filesystem>
@@ -76,8 +76,8 @@ void Group::start() {
       each.resources = resources_of_worker(training_.scaling);
       each.placement = training_.scaling.placement_strategy;
     }
-    // On one machine the reader starts with its workers. Elsewhere it has to be known first where
-    // they are.
+    // On one machine the reader starts with its workers. On other nodes, the workers' places must
+    // be known first.
     bool is_here = plan_.in_driver || (entry_.driver.host.empty() && !training_.workers);
     if (!training_.datasets.empty() && is_here) {
       seats_.push_back({kDataReader, "data-reader", NodeId{0}});
@@ -98,8 +98,8 @@ void Group::start() {
   for (const Seat& seat : seats_) {
     if (seat.actor) watch(seat);
   }
-  // From now on there may be more seats: it starts the data readers where workers were there
-  // before.
+  // From now on there may be more seats: for workers that were started before, this thread starts
+  // the data readers.
   server_ = start_thread("the thread that hears a training group", [this] { serve(); });
 }
 
@@ -138,7 +138,8 @@ void Group::run_in_driver(size_t number) {
   events_.push(std::move(failed));
 }
 
-// One on each node that has workers. They hold nothing, so that they need not wait.
+// Starts a data reader on each node that has workers. Readers hold no resources, so that they need
+// not wait.
 void Group::start_readers() {
   size_t first = seats_.size();
   std::vector<ActorOptions> options;
@@ -180,7 +181,7 @@ std::map<std::string, data::WirePlan> Group::wire_plans() const {
   return plans;
 }
 
-// What goes wrong in a thread of the driver's ends the attempt, not the program.
+// A failure in a thread of the driver ends the attempt, not the program.
 void Group::serve() {
   become_batch_work();
   Failure failure{kDriver, ErrorKind::kIo, "", false};
@@ -196,7 +197,7 @@ void Group::serve() {
   events_.push(Failed{plan_.attempt, std::move(failure)});
 }
 
-// Until the loop is stopped.
+// Runs until the loop is stopped.
 void Group::hear() {
   while (!loop_.context.stopped()) {
     auto nap = pace_.nap(Clock::now());
@@ -237,7 +238,7 @@ void Group::stop() {
   }
 }
 
-// They have no deadline: somebody may be looking at the loop in a debugger.
+// Threads have no deadline: a user may be looking at the loop in a debugger.
 void Group::join_threads() {
   for (Seat& seat : seats_) {
     if (!seat.thread.joinable()) continue;
@@ -273,7 +274,7 @@ void Group::end_processes() {
   for (Seat& seat : seats_) {
     try {
       take_result(seat);
-    } catch (const Error&) {  // it was killed, or has been heard of before
+    } catch (const Error&) {  // it was killed, or its failure is already known
       if (seat.rank != kDataReader) all_returned = false;
     }
   }
@@ -315,7 +316,7 @@ void Group::ask_to_stop() {
   std::lock_guard lock(loop_.mutex);
   wants_asks_ = true;
   for (const NodePart& part : parts_) {
-    if (!part.listens) continue;  // asked when they do
+    if (!part.listens) continue;  // they are asked when they listen
     for (size_t seat : part.workers) send(seats_[seat], WantAsks{});
   }
 }
@@ -336,7 +337,7 @@ std::string Group::why_waits() {
 }
 
 std::string Group::draining_node() {
-  if (entry_.driver.host.empty()) return "";  // there is one machine
+  if (entry_.driver.host.empty()) return "";  // there is only one machine
   std::lock_guard lock(loop_.mutex);
   for (const Node& node : nodes()) {
     bool is_used = std::any_of(parts_.begin(), parts_.end(),
@@ -385,7 +386,7 @@ std::vector<Group::NodePart> Group::parts_of_nodes() const {
   return parts;
 }
 
-// As the driver sees it.
+// The address as the driver sees it.
 std::string Group::address_of(const NodePart& part, const Seat& seat) const {
   return part.node.id == 0 ? entry_.driver.host : parse_address(seat.channel->peer()).host;
 }
@@ -406,7 +407,7 @@ Place Group::place_of(const NodePart& part, size_t local_rank) const {
     return each.workers.size() <= static_cast<size_t>(training_.max_in_shared_memory);
   });
   if (part.node.id != 0)
-    place.meeting = std::filesystem::path(entry_.driver.socket).filename();  // no other group's
+    place.meeting = std::filesystem::path(entry_.driver.socket).filename();  // this group's alone
   place.meets_reader = !training_.datasets.empty();
   place.shares_folder = seats_[part.workers.front()].joined->shares_folder;
   return place;

@@ -25,13 +25,13 @@
 namespace manta::train {
 
 /// The processes of one attempt, from their start to their end: the workers, which start all or
-/// none, and a data reader on each node that has workers, if there are data sets. What happens to
-/// them goes to the queue. The workers may have been started before (Training::workers): then they
-/// are left alive. Or they are threads of the driver.
+/// none, and a data reader on each node that has workers, if there are data sets. Their events go
+/// to the queue. The workers may have been started before (Training::workers): then they are left
+/// alive. They may also be threads of the driver.
 ///
-/// They connect to the driver: on its own node to a Unix socket of the group's, on others over TLS,
-/// with a key of the group's. Both listen until all have joined. See Listener for what a connection
-/// may do before.
+/// They connect to the driver: on its own node to the group's Unix socket, on other nodes over TLS,
+/// with the group's key. The group listens on both until all have joined. See Listener for what a
+/// connection may do before.
 class Group {
  public:
   struct Plan {
@@ -44,27 +44,27 @@ class Group {
   };
   /// Returns at once. Throws Error(kResources) if the nodes can never hold the group.
   Group(const Training& training, Plan plan, EventQueue& events);
-  ~Group();  ///< Kills what is left.
+  ~Group();  ///< Kills the remaining processes.
   Group(const Group&) = delete;
 
-  /// Tells the workers that all have made a report; or, later, that it is committed.
+  /// Tells the workers that all of them have made a report or, later, that the report is committed.
   void acknowledge(int64_t index, bool committed);
-  /// Tells the workers that a checkpoint is being written, wherever, and gets on.
+  /// Tells the workers that a checkpoint is being written somewhere, and makes progress.
   void tell_of_writing();
-  /// Has each worker say how often its loop has asked whether it should stop; and, later, tells
-  /// them from which of these calls on it should.
+  /// Has each worker report how often its loop has called train::should_stop. Later, stop_from
+  /// tells them from which call on it returns true.
   void ask_to_stop();
   void stop_from(int64_t ask);
-  /// Where each process is, thread by thread; see process_stacks. Those of other nodes are taken by
-  /// a task there; of a node that does not answer in time, the text says why.
+  /// Where each process is, thread by thread; see process_stacks. A task takes those of another
+  /// node; if a node does not answer in time, the text says why.
   std::string stacks(Deadline deadline);
-  /// Ends every process: those whose loop is over are let go, the others are killed. Returns when
-  /// none does anything any more. A thread cannot be killed: its loop ends when it returns or
-  /// calls a function of manta::train.
+  /// Ends every process: those whose loop is over are told to end, the others are killed. Returns
+  /// when none runs any more. A thread cannot be killed: its loop ends when it returns or calls a
+  /// function of manta::train.
   void stop();
   /// Why its processes have not started.
   std::string why_waits();
-  /// Whether there is more than the driver's machine.
+  /// Whether there are nodes other than the driver's machine.
   bool has_other_nodes() const { return !entry_.driver.host.empty(); }
   /// A node of its workers that will be taken away; empty if there is none.
   std::string draining_node();
@@ -79,8 +79,8 @@ class Group {
     ObjectRef<void> run = {};
     std::optional<Join> joined = {};
     std::shared_ptr<AsyncChannel> channel = {};  // while it is open
-    bool concluded = false;                      // it has said how it ended
-    bool finished = false;                       // and that its loop has returned
+    bool concluded = false;                      // it has reported how it ended
+    bool finished = false;                       // it has reported that its loop has returned
     std::thread thread = {};                     // instead of an actor, in the driver
     std::future<void> thread_ended = {};
     LoopResult result = {};             // of the loop
@@ -92,8 +92,8 @@ class Group {
     Node node;
     std::vector<size_t> workers;    // their seats, by rank
     std::optional<size_t> reader;   // its seat
-    std::vector<size_t> not_begun;  // that wait for the first worker to be ready for them
-    bool listens = false;           // its workers read what is sent to their loops
+    std::vector<size_t> not_begun;  // seats that wait until the first worker is ready for them
+    bool listens = false;           // its workers read messages to their loops
   };
 
   // group.cc
@@ -159,7 +159,7 @@ class Group {
   EventLoop loop_;  // its mutex guards what follows
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{
       loop_.context.get_executor()};
-  std::unique_ptr<UnixListener> local_listener_;  // until all have joined, as the next
+  std::unique_ptr<UnixListener> local_listener_;  // until all have joined; also the next
   std::unique_ptr<TlsListener> tls_listener_;     // null on one machine
   std::vector<Seat> seats_;                       // workers by rank, then data readers
   bool begun_ = false;
@@ -171,11 +171,10 @@ class Group {
   std::map<int, int64_t> reported_;  // the last report of each rank
   bool stopping_ = false;
 
-  // What hears of processes that end before their time. It may still be called when the group has
-  // gone.
+  // Is told of processes that end too early. It may still be called when the group has gone.
   struct Watch {
     std::mutex mutex;
-    EventQueue* events = nullptr;  // null: not any more
+    EventQueue* events = nullptr;  // null: the group has gone
   };
   std::shared_ptr<Watch> watch_ = std::make_shared<Watch>();
 

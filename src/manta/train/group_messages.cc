@@ -1,4 +1,4 @@
-// What the processes of a group say.
+// The messages of a group's processes.
 
 #include <algorithm>
 
@@ -12,9 +12,9 @@
 namespace manta::train {
 namespace {
 
-// A process that leaves so many bytes unread is stopped, or broken.
+// A process that leaves this many bytes unread is stopped, or broken.
 constexpr size_t kMaxUnread = 2 * kMaxFrameBody;
-// How often the workers are told that a checkpoint is being written, of however many ranks.
+// How often the workers are told that a checkpoint is being written, by any number of ranks.
 constexpr std::chrono::milliseconds kBetweenWrites{100};
 
 }  // namespace
@@ -88,8 +88,8 @@ void Group::on_closed(size_t number, const std::string& why) {
        why.empty() ? "it ended without a word" : why);
 }
 
-// Whoever says something that it should not is not listened to any longer. Its process may have
-// died, which watch() tells better.
+// Closes the connection of a process that sends something wrong. If the process has died, watch()
+// reports it better.
 void Group::fail(Seat& seat, ErrorKind kind, const std::string& why) {
   events_.push(Failed{plan_.attempt, {seat.rank, kind, why, true}, std::nullopt});
   if (seat.channel) seat.channel->close();
@@ -219,7 +219,7 @@ void Group::on(size_t number, SendPort& message) {
   for (const NodePart& part : parts_) {
     if (!part.reader || !seats_[*part.reader].port) return;
     const Seat& seat = seats_[*part.reader];
-    if (!seat.channel) return;  // it has died, which ends the attempt
+    if (!seat.channel) return;  // the process has died, which ends the attempt
     if (why.empty()) why = seat.port->why;
     meet.addresses.push_back(TcpAddress{address_of(part, seat), seat.port->port}.text());
   }
@@ -237,7 +237,7 @@ void Group::on(size_t number, SendMesh& message) {
   read_now(why);
 }
 
-// Readers of several runs share the processors; one that is left alone gets them all.
+// Readers of several runs share the processors; the last one left gets all of them.
 void Group::on(size_t number, WantThreads&) {
   auto part = std::find_if(parts_.begin(), parts_.end(),
                            [&](const NodePart& each) { return each.reader == number; });
@@ -268,8 +268,8 @@ void Group::send(Seat& seat, const Message& message) {
   if (!seat.channel) return;
   auto channel = seat.channel;
   encode_message<ToMember>(channel->out_to_flush(), message);
-  channel->flush();  // what the socket does not take now is sent when it does
-  // Nobody reads it any more. What the process had said before may still be there to be read.
+  channel->flush();  // the rest is sent when the socket takes it
+  // The process does not read any more. Its earlier messages may still be there to be read.
   if (channel->broken()) return;
   size_t unread = channel->out_to_flush().size();
   if (unread <= kMaxUnread) return;

@@ -13,7 +13,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Of the time that there is, what is left for the answer to travel.
+// The part of the time that is reserved for the answer's way back.
 constexpr milliseconds kForTheWay{2000};
 
 // A task on that node. It may look at processes of the run: see allow_stacks in member.cc.
@@ -31,7 +31,7 @@ class StackTasks {
 
   void ask(uint32_t node, const std::vector<int32_t>& pids) try {
     milliseconds patience(deadline_.poll_milliseconds());
-    // It holds nothing, so that it need not wait for what those that hang hold.
+    // The task holds no resources, so that it need not wait for those of hanging processes.
     tasks_[node] =
         remote({.resources = {.cpus = 0},
                 .max_retries = 0,
@@ -47,7 +47,7 @@ class StackTasks {
     for (const auto& [node, task] : tasks_) all.push_back(task);
     try {
       if (!all.empty()) get(all, milliseconds(deadline_.poll_milliseconds()));
-    } catch (const Error&) {  // of one of them: what has come is there now
+    } catch (const Error&) {  // one task failed: the other answers are there now
     }
     for (const auto& [node, task] : tasks_) {
       try {

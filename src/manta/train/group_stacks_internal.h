@@ -9,7 +9,7 @@
 
 namespace manta::train {
 
-/// A process of a group, and where it is; nothing if it has not joined.
+/// A process of a group, and its place; no place if it has not joined.
 struct StackOwner {
   std::string name;
   struct Place {
@@ -21,21 +21,21 @@ struct StackOwner {
 
 /// How stacks are taken.
 struct StackSource {
-  /// Has a node take those of its processes; returns at once.
+  /// Asks a node to take the stacks of its processes; returns at once.
   std::function<void(uint32_t node, const std::vector<int32_t>& pids)> ask;
-  /// Those of a process of this node.
+  /// Takes the stacks of a process of this node.
   std::function<std::string(int32_t pid)> here;
-  /// What has come from the nodes that were asked, in the order of their `pids`; waits for all, for
-  /// as long as there is time.
+  /// The answer of a node, in the order of its `pids`. Waiting for the answers of all nodes ends at
+  /// the deadline.
   struct Answer {
     std::vector<std::string> stacks = {};
-    std::string error = {};  ///< Why there are none.
+    std::string error = {};  ///< Why there are no stacks.
   };
   std::function<std::map<uint32_t, Answer>()> collect;
 };
 
-/// Those of all, one after the other. A node that does not answer takes no time from the others:
-/// this node's are taken while the others take theirs.
+/// The stacks of all processes, one after the other. A node that does not answer takes no time from
+/// the others: this node takes its stacks while the others take theirs.
 std::string stacks_of(const std::vector<StackOwner>& owners, const StackSource& source);
 
 }  // namespace manta::train

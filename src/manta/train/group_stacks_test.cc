@@ -5,7 +5,7 @@
 namespace manta::train {
 namespace {
 
-// Node 3 does not answer, so that there is no time left when its answer has been waited for.
+// Node 3 does not answer, so after waiting for it there is no time left.
 TEST(GroupStacksTest, ANodeThatDoesNotAnswerCostsTheOthersNothing) {
   bool time_is_up = false;
   std::map<uint32_t, std::vector<int32_t>> asked;

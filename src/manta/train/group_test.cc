@@ -1,4 +1,4 @@
-// The processes of a group and what the driver does about those that misbehave.
+// The processes of a group, and how the driver handles those that misbehave.
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -61,7 +61,7 @@ class GroupTest : public testing::Test {
     }
     return "";
   }
-  // The next event of that sort, within half a minute.
+  // The next event of that kind, within half a minute.
   template <class T>
   std::optional<T> next() {
     auto deadline = Deadline::after(30s);
@@ -85,7 +85,7 @@ class GroupTest : public testing::Test {
   EventQueue events_;
 };
 
-// So that no deadline runs for a reader while its workers wait for CPUs.
+// No deadline may run for a reader while its workers wait for CPUs.
 TEST_F(GroupTest, TheDataReaderStartsTogetherWithTheWorkers) {
   prepare([] {}, 2, 1, true);
   auto holder = take_all_cpus();
@@ -124,7 +124,7 @@ TEST_F(GroupTest, AStrangerMaySendOnlySmallFrames) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("the limit is 4096"));
 }
 
-TEST_F(GroupTest, AStrangerMaySayNothingButWhoItIs) {
+TEST_F(GroupTest, AStrangerMayOnlyIdentifyItself) {
   prepare([] {}, 1, 1);
   auto holder = take_all_cpus();
   auto group = start();
@@ -150,7 +150,7 @@ TEST_F(GroupTest, OnlySoManyStrangersAreHeardAtATime) {
   EXPECT_TRUE(is_closed_within(talks.get(), 30s));
 }
 
-// Not a busy loop, and not the end of the program.
+// It must not be a busy loop, or end the program.
 TEST_F(GroupTest, ADriverWithoutDescriptorsSaysSo) {
 #if defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "UBSan needs a descriptor to look at an object's type";
@@ -204,7 +204,7 @@ void stop_while_a_large_answer_is_due() {
   }
 }
 
-TEST_F(GroupTest, AWorkerThatDoesNotReadHoldsUpNobody) {
+TEST_F(GroupTest, AWorkerThatDoesNotReadHoldsUpNoOther) {
   prepare(stop_while_a_large_answer_is_due, 2, 0.25);
   auto group = start();
   EXPECT_TRUE(next<GroupStarted>());
@@ -216,7 +216,7 @@ TEST_F(GroupTest, AWorkerThatDoesNotReadHoldsUpNobody) {
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which need address space
 TEST(SessionTest, IsNotTheProcesssOneWithoutItsThreads) {
-  // In a process of its own, which has no address space left for a stack.
+  // Runs in a child process, which has no address space left for a stack.
   pid_t pid = ::fork();
   if (pid == 0) {
     auto [ours, theirs] = socket_pair();
@@ -225,7 +225,7 @@ TEST(SessionTest, IsNotTheProcesssOneWithoutItsThreads) {
     ::setrlimit(RLIMIT_AS, &none);
     auto take_a_stack = [] { start_thread("a test's thread", [] { ::pause(); }).detach(); };
     try {
-      for (int i = 0; i < 1000; ++i) take_a_stack();  // those of threads that have ended
+      for (int i = 0; i < 1000; ++i) take_a_stack();  // uses up the ended threads' stacks
     } catch (const Error&) {
     }
     Error error = error_of([&] { Session session(channel, BeginTraining()); });
@@ -238,7 +238,7 @@ TEST(SessionTest, IsNotTheProcesssOneWithoutItsThreads) {
 }
 #endif
 
-TEST(KeyValueStoreTest, AnswersWhoWaits) {
+TEST(KeyValueStoreTest, AnswersRequestsThatWait) {
   KeyValueStore store;
   EXPECT_TRUE(store.ask(1, {.request = 1, .kind = StoreRequest::kGet, .keys = {"a", "b"}}).empty());
   EXPECT_EQ(

@@ -1,5 +1,5 @@
-// A run folder that somebody has damaged or made: whatever is in it, restoring works or throws a
-// manta::Error, never waits, and changes nothing outside of the folder.
+// A run folder that an attacker has damaged or made: whatever is in it, restoring works or throws a
+// manta::Error, never waits, and changes nothing outside the folder.
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -36,7 +36,8 @@ Checkpoint commit(RunFolder& run, CheckpointStore& store, int attempt, int64_t i
   return checkpoint;
 }
 
-// What TorchTrainer::restore and fit() do with a folder, but for the processes. One more report.
+// Does what TorchTrainer::restore and fit() do with a folder, but without processes. Makes one more
+// report.
 void restore(const std::string& path) {
   Training training = training_from_params(path);
   auto run = RunFolder::open(path);
@@ -143,7 +144,8 @@ TEST_F(HostileFolderTest, FlippedBits) {
       damaged[at] = static_cast<char>(damaged[at] ^ (1 << (i % 8)));
       std::ofstream(path + "/" + name, std::ios::binary) << damaged;
       std::string message = try_to_restore(str(name, " with a bit of byte ", at, " flipped"));
-      // What a checkpoint holds is covered by checksums: it is stepped back from, never an error.
+      // Checksums cover a checkpoint's content: damage there means an earlier checkpoint, never an
+      // error.
       if (name.find("checkpoint") == 0) {
         EXPECT_EQ(message, "") << name << at;
       }
@@ -243,8 +245,8 @@ const std::vector<Json> kValues = {nullptr,
                                    Json::array({1, 2}),
                                    Json({{"a", 1}})};
 
-// Calls `use` with every variant of `whole` in which one value, at any depth, is another one or
-// missing; with the place of it.
+// Calls `use` with every variant of `whole` in which one value, at any depth, is changed or
+// missing; `use` also gets its place.
 void each_variant(const Json& whole,
                   const std::function<void(const Json&, const std::string&)>& use) {
   Json leaves = whole.flatten();

@@ -22,10 +22,10 @@ namespace {
 
 constexpr size_t kPiece = 1 << 18;
 constexpr size_t kShownBytes = 80;
-// What reports leave of the journal to other events.
+// The bytes that reports leave free for other events.
 constexpr size_t kBytesLeft = 2 * kLongestEvent;
 constexpr size_t kValuesLeft = 100'000;
-// What an event takes beside a report's metrics and positions.
+// The bytes of an event besides a report's metrics and positions.
 constexpr size_t kRestOfEvent = 4096;
 constexpr size_t kRestOfValues = 100;
 constexpr const char* kAdvice = "report smaller metrics";
@@ -64,7 +64,7 @@ JournalEvent parse(std::string_view line, const std::string& what) {
 
 struct Scanned {
   std::vector<JournalEvent> events;
-  size_t bytes = 0;   // of the file, that they take
+  size_t bytes = 0;   // bytes of the file that the events take
   size_t values = 0;  // of all of them
 };
 
@@ -92,7 +92,7 @@ Scanned scan_lines(int fd, const std::string& path, size_t most_values) {
         events.push_back(parse(std::string_view(text).substr(begin, end - begin), what));
       } catch (const Error& error) {
         if (error.kind() != ErrorKind::kCorrupt) throw;
-        // The last line may be torn, and what has come of it may end in anything.
+        // The last line may be torn, and may end anywhere.
         if (used + end + 1 - begin >= size) return found;
         throw Error(ErrorKind::kCorrupt,
                     str(error.what(), "; it begins with '",
@@ -120,7 +120,7 @@ Scanned scan(int fd, const std::string& path, size_t most_values = kMostValues) 
   throw Error(ErrorKind::kResources, str("no memory for the events of '", path, "'"));
 }
 
-// What is no number was not written by a run.
+// A run writes only numbers here.
 void add_rows(const Json& positions, std::map<std::string, int64_t>& rows) {
   for (const auto& [name, position] : positions.items()) {
     if (!position.is_object()) continue;
@@ -129,7 +129,7 @@ void add_rows(const Json& positions, std::map<std::string, int64_t>& rows) {
   }
 }
 
-// Times are those of a clock that may be set, or of a file that somebody has made up.
+// The times come from a clock that may be set, or from a made-up file.
 double add_seconds(double sum, double from, double to) {
   return std::min(sum + std::max(0.0, to - from), kMostSeconds);
 }
@@ -199,7 +199,7 @@ void Journal::append(const JournalEvent& event) {
   try {
     write_all(fd_.get(), line.data(), line.size(), path_);
   } catch (const Error&) {
-    // Behind a torn line nothing may be appended.
+    // Nothing may be appended after a torn line.
     torn_ = ::ftruncate(fd_.get(), before.st_size) != 0;
     throw;
   }
@@ -214,8 +214,8 @@ std::vector<JournalEvent> read_journal(const std::string& path, size_t most_valu
   return scan(fd.get(), path, most_values).events;
 }
 
-// Between attempts, and until their resources are free, there are no workers. What follows on a
-// driver that was killed begins with an attempt: the time until then is nobody's.
+// Between attempts, and until their resources are free, there are no workers. After a driver was
+// killed, events go on with a new attempt: the time until then does not count.
 void History::count_time(const JournalEvent& event) {
   if (event.event == kAttemptStarted) {
     seen_with_workers_.reset();
@@ -259,7 +259,7 @@ void History::apply(const JournalEvent& event) {
   } else if (event.event == kRunEnded) {
     if (!is_complete_) outcome_ = details.value("outcome", "");
   } else if (event.event == kDecided && details.value("decision", "") == "stop") {
-    // Also if nobody lived to see the end.
+    // Even if the driver died before the end.
     outcome_ = outcome_name(RunOutcome::kStopped);
     is_complete_ = true;
   }

@@ -146,7 +146,7 @@ TEST(JournalTest, EventsAreCheckedFieldByField) {
     EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
     EXPECT_THAT(error.what(), AllOf(HasSubstr("line 2 of '" + path), HasSubstr(one.message)));
   }
-  // A line without an end.
+  // A line without a line end.
   replace_file(path, std::string(kLongestEvent + 2, ' '));
   EXPECT_THAT(message_of([&] { read_journal(path); }), HasSubstr("line 1 of '"));
 }
@@ -191,7 +191,7 @@ TEST(JournalTest, AFullDiskLeavesTheEventsBefore) {
   EXPECT_EQ(read_journal(path).size(), 2u);
 }
 
-// The last bytes are left to what ends a run.
+// The last bytes are reserved for the events that end a run.
 TEST(JournalTest, NoReportIsAppendedToAFullOne) {
   TemporaryFolder folder;
   std::string path = folder / "journal.jsonl";
@@ -255,8 +255,8 @@ JournalEvent group_started(double time, int attempt) {
   return {time, attempt, kGroupStarted, {{"workers", 1}}};
 }
 
-// Only while there are workers: not until their resources are free, not between attempts, and not
-// after the death of a driver.
+// Time counts only while there are workers: not while they wait for resources, not between
+// attempts, and not after the death of a driver.
 TEST(HistoryTest, TimeIsThatWithWorkers) {
   std::vector<JournalEvent> events = {started(0, 0, 0),
                                       group_started(3600, 0),
@@ -269,7 +269,7 @@ TEST(HistoryTest, TimeIsThatWithWorkers) {
   History first = history(events);
   EXPECT_EQ(first.reports()[0].time_total_s, 10);
   EXPECT_EQ(first.reports()[1].time_total_s, 13);
-  EXPECT_EQ(first.seconds_with_workers(), 18);  // what was lost counts
+  EXPECT_EQ(first.seconds_with_workers(), 18);  // lost work counts
   events.push_back(started(50'000, 2, 2));      // by another driver
   EXPECT_EQ(history(events).seconds_with_workers(), 18);
   events.push_back(group_started(50'100, 2));

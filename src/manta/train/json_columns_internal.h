@@ -22,7 +22,7 @@ using Columns = std::map<std::string, Cells>;
 void add_cells(const Json& json, const std::string& prefix, size_t row, size_t rows,
                Columns& columns);
 
-/// int64, double, bool or text, whichever holds all of them; text for the rest, as JSON.
+/// int64, double, bool or text, whichever holds all of the cells; otherwise JSON as text.
 std::shared_ptr<arrow::Array> array_of(const Cells& cells);
 
 }  // namespace manta::train

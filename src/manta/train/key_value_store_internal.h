@@ -16,8 +16,9 @@ class KeyValueStore {
     int rank = 0;
     StoreReply reply;
   };
-  /// What a request leads to: its answer, unless it has to wait for another worker, and those of
-  /// earlier ones that waited for it. Throws Error(kCorrupt) if it makes no sense.
+  /// The answers that a request leads to: its own, unless it has to wait for another worker, and
+  /// those of earlier requests that waited for it. Throws Error(kCorrupt) if the request makes no
+  /// sense.
   std::vector<Answer> ask(int rank, StoreRequest request);
 
  private:

@@ -1,5 +1,5 @@
-// Trackers that write files, over real runs; what TensorBoard makes of its files is asked of the
-// tensorboard package.
+// Trackers that write files, over real runs; the tensorboard package reads back TensorBoard's
+// files.
 
 #include "manta/train/loggers.h"
 
@@ -148,7 +148,7 @@ TEST(LoggersTest, ARestoredRunGoesOnInTheSameFolder) {
   EXPECT_EQ(events["scalars"]["attempt"][4], Json::parse("[4, 1.0]"));
 }
 
-// A run folder may have come from elsewhere, with links in the place of what trackers write.
+// A run folder may have come from elsewhere, with links in the place of trackers' files.
 TEST(LoggersTest, LinksInARunFolderAreNotWrittenThrough) {
   TemporaryFolder storage;
   Training training = test_training(storage.path(), logged_loop, {{"die_at", 4}});
@@ -225,7 +225,7 @@ TEST(LoggersTest, AFileHasOneRunAtATime) {
     EXPECT_THAT(testing::internal::GetCapturedStderr(),
                 AllOf(HasSubstr("of run 'second': '" + path + "' is written for another run"),
                       HasSubstr("a path of its own"), HasSubstr("3 events of the run")));
-    // One after the other they may.
+    // One run after the other may use it.
     logger->on_run_start(second);
     logger->on_run_end(second, RunOutcome::kFinished);
     EXPECT_EQ(logger->lost(), 3u);
@@ -260,7 +260,7 @@ TEST(LoggersTest, AFolderOfEventFilesHasOneRunAtATime) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               AllOf(HasSubstr("of run 'second': '" + logs + "' is written for another run"),
                     HasSubstr("a logdir of its own")));
-  // One after the other they may, as one that is restored does.
+  // One run after the other may use it, as a restored run does.
   logger.on_run_start(second);
   logger.on_run_end(second, RunOutcome::kFinished);
   EXPECT_EQ(logger.lost(), 2u);

@@ -26,7 +26,8 @@ using testing::HasSubstr;
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-// What a debugger's user changes while the loop runs: memory that the test and the loop share.
+// Memory that the test and the loop share: as if a user changed it in a debugger while the loop
+// runs.
 std::atomic<int64_t> rows_seen = 0;
 std::atomic<bool> has_begun_here = false, goes_on = false;
 

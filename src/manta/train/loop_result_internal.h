@@ -7,11 +7,11 @@
 
 namespace manta::train {
 
-/// What a worker's loop returned, as it travels to the driver: a Value without memory of its own.
+/// The result of a worker's loop, on its way to the driver: a Value without shared memory.
 class LoopResult {
  public:
   LoopResult() = default;
-  /// Throws Error(kInvalidArgument) if it holds references to objects, which would end with the
+  /// Throws Error(kInvalidArgument) if it holds references to objects: these would end with the
   /// worker's call.
   explicit LoopResult(const Value& value);
   Value value() const;

@@ -22,7 +22,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// A process of its own mounts it, so that nobody else sees it.
+// A child process mounts it, so that no other process sees it.
 TEST(LostStorageTest, AReadOnlyOneIsAnErrorThatNamesIt) {
   TemporaryFolder storage;
   int text[2];
@@ -61,8 +61,8 @@ void report_numbers() {
   for (int n = 0; n < 1000; ++n) train::report({{"n", n}});
 }
 
-// All at once: a worker may be writing its next checkpoint, and a folder that is removed file by
-// file while it is written to is not empty at the end, which is an error of whoever removes it.
+// Moves the folder away at once: a worker may be writing its next checkpoint, and removing a folder
+// file by file fails if files are written to it meanwhile.
 struct MovesTheFolderAway : Callback {
   Decision on_report(const RunInfo& run, const ReportRecord& report) override {
     if (report.index == 3) std::filesystem::rename(run.path, run.path + ".elsewhere");
@@ -86,7 +86,7 @@ TEST(LostStorageTest, OneThatVanishesEndsTheRunWithAnErrorThatNamesIt) {
       EXPECT_EQ(error.kind(), ErrorKind::kIo) << error.what();
       EXPECT_THAT(error.what(),
                   HasSubstr("the run folder '" + (storage / "run") + "' was removed"));
-      // With what a worker has written since.
+      // Including the files that a worker has written since.
       for (const char* name : {"run", "run.elsewhere"}) std::filesystem::remove_all(storage / name);
     }
   }
@@ -96,7 +96,7 @@ TEST(LostStorageTest, OneThatVanishesEndsTheRunWithAnErrorThatNamesIt) {
   EXPECT_EQ(DataParallelTrainer(options).fit().metrics.at("n"), 1);
 }
 
-// To copy that into the run folder would have no end but that of the disk.
+// Copying that into the run folder would end only when the disk is full.
 TEST(ReportedFolderTest, MustNotHoldTheRunItself) {
   TemporaryFolder storage;
   for (auto loop : {+[] {
@@ -116,7 +116,7 @@ TEST(ReportedFolderTest, MustNotHoldTheRunItself) {
   }
 }
 
-// Numbers that JSON lacks are in the files as null, and to the program what they were.
+// Numbers that JSON lacks are null in the files, and unchanged for the program.
 TEST(OddMetricsTest, NumbersThatJsonLacksAreKeptAsNull) {
   TemporaryFolder storage;
   DataParallelTrainerOptions options{

@@ -13,10 +13,10 @@ namespace {
 
 constexpr const char* kChecksum = "checksum";
 constexpr int kVersion = 2;
-// 600,000 files.
+// Enough for 600,000 files.
 constexpr JsonLimits kManifestLimits{.bytes = kMostManifestBytes};
 
-// Over the values, as they are printed: that does not depend on how the file is laid out.
+// The checksum of the printed values: it does not depend on the layout of the file.
 std::string checksum_of(Json manifest) {
   manifest.erase(kChecksum);
   std::string text = to_text(manifest);
@@ -46,7 +46,8 @@ void check_files(const JsonFields& manifest, const std::string& document) {
 }  // namespace
 
 void write_manifest(const std::string& checkpoint, Json manifest) {
-  // The journal must be able to keep the report, too: else there would be a checkpoint without one.
+  // The journal must be able to store the report, too: otherwise there would be a checkpoint
+  // without a report.
   check_report(manifest.at("report"), manifest.at("metrics"), manifest.at("positions"));
   manifest["version"] = kVersion;
   manifest[kChecksum] = checksum_of(manifest);

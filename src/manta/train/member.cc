@@ -24,7 +24,7 @@
 namespace manta::train {
 namespace {
 
-// How long the others may take to be there: they start together with this one.
+// How long the other processes may take to come: they start together with this one.
 constexpr std::chrono::seconds kBeginDeadline{60};
 // How long data readers take at most to be connected with each other, once all listen.
 constexpr std::chrono::seconds kMeshDeadline{10};
@@ -34,8 +34,9 @@ std::chrono::milliseconds timeout_of(const GroupEntry& entry) {
                                              std::chrono::milliseconds(entry.timeout_ms));
 }
 
-// For the task that takes its stacks on this node, which is a child of the same zygote. Where Yama
-// limits ptrace, only ancestors may look; where it does not, the call fails and is not needed.
+// Allows a task on this node, which is a child of the same zygote, to take this process's stacks.
+// If Yama limits ptrace, only ancestors may otherwise do so; if not, the call fails and is not
+// needed.
 void allow_stacks() { ::prctl(PR_SET_PTRACER, ::getppid()); }
 
 std::shared_ptr<Channel> join_group(const GroupEntry& entry, int rank) {
@@ -61,7 +62,8 @@ std::optional<Message> receive_begin(Channel& channel, const GroupEntry& entry) 
   throw Error(ErrorKind::kCorrupt, "the driver's first message does not say what to do");
 }
 
-// What the workers of this node begin with, where the run's own is not seen.
+// The checkpoint that the workers of this node begin with, if the node does not see the run's
+// folder.
 std::string fetched_checkpoint(const BeginTraining& begin) {
   return str(temporary_folder(), "/", begin.run_name, ".checkpoint");
 }
@@ -84,7 +86,7 @@ void fetch_checkpoint(Channel& channel, const BeginTraining& begin, Deadline dea
               [&](const WantChunk& wanted) { return ask_for_chunk(channel, wanted, deadline); });
 }
 
-// On a node other than the driver's, where descriptors do not come with the message.
+// Only on a node other than the driver's: there descriptors do not come with the message.
 void meet_others(Channel& channel, const GroupEntry& entry, BeginTraining& begin) {
   Deadline deadline = Deadline::after(timeout_of(entry));
   const Place& place = begin.place;
@@ -103,8 +105,8 @@ void meet_others(Channel& channel, const GroupEntry& entry, BeginTraining& begin
     begin.checkpoint = fetched_checkpoint(begin);
 }
 
-// Connects this node's data reader with those of other nodes. If one of them cannot, all of them go
-// on alone: the driver hears of it, and decides.
+// Connects this node's data reader with those of other nodes. If one of them cannot connect, the
+// driver is told, and all of them read by themselves.
 std::optional<data::FeedPeers> meet_readers(Channel& channel, const GroupEntry& entry,
                                             const ReaderPeers& peers) {
   Deadline deadline = Deadline::after(timeout_of(entry));
@@ -154,7 +156,8 @@ void run_reader(const std::shared_ptr<Channel>& channel, const BeginReading& beg
   for (auto& fd : ends) workers.push_back(fd.take());
   data::FeedOptions options;
   options.threads = [threads = std::make_shared<ReaderThreads>(channel)] { return threads->now(); };
-  // A little less than the workers' own: they should hear who is missing before they give up.
+  // A little less than the workers' own: workers should hear which rank is missing before they give
+  // up.
   options.timeout = std::chrono::milliseconds(begin.timeout_ms * 4 / 5);
   std::map<std::string, std::shared_ptr<const data::Plan>> plans;
   for (const auto& [name, plan] : wire) plans[name] = plan.plan();
@@ -167,9 +170,9 @@ LoopResult run_loop(const BeginTraining& begin) {
       call_function(begin.loop, begin.loop_takes_config ? to_value(begin.config) : Value()));
 }
 
-// Each step allocates what the one before has freed. By default glibc returns large blocks to the
-// system, which clears every page again: a third of the time of a step whose tensors have some
-// megabytes. Who sets one of these variables knows better.
+// Each step allocates memory that the step before has freed. By default glibc returns large blocks
+// to the system, which clears every page again: a third of the time of a step whose tensors have
+// some megabytes. If the user sets one of these variables, nothing is changed.
 void keep_freed_memory() {
 #if defined(__GLIBC__)
   for (const char* name : {"MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES"}) {
@@ -199,7 +202,8 @@ LoopResult run_worker_loop(const std::shared_ptr<Channel>& channel, BeginTrainin
     std::string message =
         (ours ? "" : demangle(typeid(error).name()) + ": ") + session.error_text(error);
     bool consequence = session.is_consequence(error);
-    // At once: the driver may end this process as soon as it has heard of another's failure.
+    // Prints it at once: the driver may end this process as soon as it has heard of another
+    // process's failure.
     std::cerr << str(consequence ? "this rank stops: " : "the training loop failed: ", message,
                      "\n");
     std::fflush(nullptr);

@@ -21,14 +21,14 @@ struct GroupEntry {
   }
 };
 
-/// A worker of a group: connects to the driver, learns what to do, and runs the training loop, of
-/// which it returns the result. What goes wrong in the loop is told to the driver, not thrown.
+/// A worker of a group: connects to the driver, gets its orders, runs the training loop, and
+/// returns its result. Errors of the loop are reported to the driver, not thrown.
 LoopResult train_as_member(const GroupEntry& entry, int rank);
 /// A data reader, as Member::read.
 void read_as_member(const GroupEntry& entry, const PlanBundle& plans);
 
-/// What a process of a training group is: an actor with one call, which lasts as long as the loop;
-/// or with several, one for each run of a Trainer that was started.
+/// A process of a training group: an actor with one call, which lasts as long as the loop; or with
+/// several calls, one for each run of a Trainer that was started.
 class Member {
  public:
   LoopResult train(const GroupEntry& entry, int rank);

@@ -16,8 +16,9 @@
 #include "manta/train/file_chunks_internal.h"
 #include "manta/train/standstill_internal.h"
 
-/// What the processes of a training group and the driver say to each other: over a Unix socket each
-/// on the driver's node, over an encrypted connection each on others, where no descriptors travel.
+/// The messages between the processes of a training group and the driver. On the driver's node each
+/// process has a Unix socket; on other nodes each has an encrypted connection, which carries no
+/// descriptors.
 namespace manta::train {
 
 // ---- From a process of the group.
@@ -34,7 +35,7 @@ struct Join {  // first on a connection
     archive(token, attempt, rank, node, shares_folder, pid);
   }
 };
-struct Hosting {  // from the first worker of a node: the others of that node can come to it
+struct Hosting {  // from the first worker of a node: the others of that node can connect to it
   template <class Archive>
   void serialize(Archive&) {}
 };
@@ -44,7 +45,7 @@ struct SendReport {
   Json positions;  // by data set
   bool has_checkpoint = false;
   std::optional<uint64_t> fingerprint;
-  bool trained_alone = false;    // the checkpoint is of a model, of which no other rank has heard
+  bool trained_alone = false;    // see CheckpointSource::was_trained_alone
   bool needs_all_ranks = false;  // the checkpoint is this rank's part of one
   template <class Archive>
   void serialize(Archive& archive) {
@@ -59,7 +60,7 @@ struct SendFiles {  // the checkpoint of that report is on disk
     archive(index, files);
   }
 };
-struct SendWriting {  // it has written more of a checkpoint since it said so last
+struct SendWriting {  // it has written more of a checkpoint since the last such message
   template <class Archive>
   void serialize(Archive&) {}
 };
@@ -74,7 +75,7 @@ struct SendFailure {
   ErrorKind kind = ErrorKind::kUserCode;
   std::string message;
   bool consequence = false;
-  std::optional<Activity> activity = {};  // of a consequence
+  std::optional<Activity> activity = {};  // if it is a consequence
   template <class Archive>
   void serialize(Archive& archive) {
     archive(kind, message, consequence, activity);
@@ -83,7 +84,7 @@ struct SendFailure {
 struct SendDone {  // the loop has returned
   int64_t collectives = 0, passes = 0;
   int64_t asks = 0;   // how often it has called train::should_stop
-  bool told = false;  // that it should
+  bool told = false;  // a call has returned true
   template <class Archive>
   void serialize(Archive& archive) {
     archive(collectives, passes, asks, told);
@@ -100,8 +101,9 @@ struct SendProgress {  // now and then
   std::string dataset = {};
   int64_t epoch = 0, steps = 0;
   int64_t rows = 0;                         // of this process
-  int64_t epoch_rows = 0, epoch_total = 0;  // of all; the total is 0 if it is not known yet
-  double wait_seconds = 0;                  // for data
+  int64_t epoch_rows = 0, epoch_total = 0;  // of all processes; the total is 0 if it is not known
+                                            // yet
+  double wait_seconds = 0;                  // spent waiting for data
   template <class Archive>
   void serialize(Archive& archive) {
     archive(dataset, epoch, steps, rows, epoch_rows, epoch_total, wait_seconds);
@@ -117,7 +119,7 @@ struct SendEpoch {  // a pass over a data set begins or ends; from rank 0
   }
 };
 struct StoreRequest {  // answered by StoreReply; a key-value store for process groups
-  /// kMissing: which ranks have not made report `amount`.
+  /// kMissing asks which ranks have not made report `amount`.
   enum Kind : uint8_t { kSet, kGet, kAdd, kCompareSet, kCheck, kDelete, kCount, kMissing };
   uint64_t request = 0;
   Kind kind = kSet;
@@ -129,7 +131,8 @@ struct StoreRequest {  // answered by StoreReply; a key-value store for process 
     archive(request, kind, keys, value, expected, amount);
   }
 };
-// A data reader that was given ReaderPeers says how far it is; `why` it cannot, if it cannot.
+// A data reader that was given ReaderPeers reports how far it is; if it cannot go on, `why` is the
+// reason.
 struct SendPort {  // others can connect to it
   uint16_t port = 0;
   std::string why;
@@ -155,7 +158,7 @@ using FromMember = std::variant<Join, SendReport, SendFiles, SendActivity, SendF
 
 // ---- To a process of the group.
 
-/// Where a worker is among the workers of its node, and its node among theirs.
+/// A worker's place among the workers of its node, and its node's place among the nodes.
 struct Place {
   int32_t local_rank = 0, local_size = 1;
   int32_t node_rank = 0, num_nodes = 1;
@@ -164,12 +167,12 @@ struct Place {
   std::vector<int32_t> node_ranks;    // of all ranks
   /// Whether collectives go through shared memory within each node.
   bool shared_memory = false;
-  /// A socket in the temporary folder of its node, at which the node's first worker hands out
-  /// descriptors. Empty on the driver's node: there they come with the message.
+  /// A socket in the temporary folder of its node, on which the node's first worker hands out
+  /// descriptors. Empty on the driver's node: there the descriptors come with the message.
   std::string meeting = {};
   bool meets_reader = false;
   bool shares_folder = true;      // it sees the run's folder
-  bool shares_checkpoint = true;  // and the checkpoint that the attempt begins with
+  bool shares_checkpoint = true;  // it sees the checkpoint that the attempt begins with
   template <class Archive>
   void serialize(Archive& archive) {
     archive(local_rank, local_size, node_rank, num_nodes, node, address, node_ranks, shared_memory,
@@ -186,10 +189,10 @@ struct BeginTraining {
   std::optional<Function> prepare_worker;
   int64_t next_report = 0;
   std::string checkpoint;  // its folder; empty if there is none
-  /// What to fetch of it: for the first worker of a node that does not see the run's folder.
+  /// The files of it to fetch: for the first worker of a node that does not see the run's folder.
   std::vector<std::string> checkpoint_files;
   std::map<std::string, data::Position> datasets;
-  std::map<std::string, int64_t> epochs;  // of those that are repeated
+  std::map<std::string, int64_t> epochs;  // of data sets that are repeated
   int64_t timeout_ms = 0;
   int32_t max_in_flight = 1;  // checkpoints
   Place place;
@@ -202,11 +205,11 @@ struct BeginTraining {
             timeout_ms, max_in_flight, place, feed, region);
   }
 };
-/// For a data reader that may share the reading with those of other nodes.
+/// For a data reader that may share the reading with the readers of other nodes.
 struct ReaderPeers {
   int32_t node_rank = 0;
   std::string address;              // of its node, to listen on
-  std::vector<std::string> hosts;   // names, by node rank; none: it shares nothing
+  std::vector<std::string> hosts;   // names, by node rank; none: the reader shares nothing
   std::vector<int32_t> node_ranks;  // by rank
   bool always = false;              // SplitReading::kAlways
   template <class Archive>
@@ -217,7 +220,7 @@ struct ReaderPeers {
 struct BeginReading {
   std::map<std::string, data::WirePlan> plans;  // on the driver's node; see PlanBundle
   int64_t timeout_ms = 0;
-  std::string meeting;            // as of Place
+  std::string meeting;            // as in Place
   std::vector<SharedFd> workers;  // of its node, by rank
   ReaderPeers peers;
   template <class Archive>
@@ -225,28 +228,28 @@ struct BeginReading {
     archive(plans, timeout_ms, meeting, workers, peers);
   }
 };
-struct MeetReaders {                   // all readers listen: each connects to those before it
+struct MeetReaders {                   // all readers listen: each connects to the readers before it
   std::vector<std::string> addresses;  // by node rank
   template <class Archive>
   void serialize(Archive& archive) {
     archive(addresses);
   }
 };
-struct ReadNow {  // all readers are connected; or some cannot be, and each reads by itself
+struct ReadNow {  // all readers are connected; or some cannot connect, and each reads by itself
   bool alone = false;
   template <class Archive>
   void serialize(Archive& archive) {
     archive(alone);
   }
 };
-struct UseThreads {  // so many processors of its node are this run's share now
+struct UseThreads {  // the number of its node's processors that are this run's share now
   int32_t threads = 1;
   template <class Archive>
   void serialize(Archive& archive) {
     archive(threads);
   }
 };
-struct Acknowledged {  // every rank has made this report; and it is committed, or not yet
+struct Acknowledged {  // every rank has made this report; it may be committed already
   int64_t index = 0;
   bool committed = false;
   template <class Archive>
@@ -254,7 +257,7 @@ struct Acknowledged {  // every rank has made this report; and it is committed, 
     archive(index, committed);
   }
 };
-struct Writing {  // some rank, or the driver, gets on with writing a checkpoint
+struct Writing {  // some rank, or the driver, makes progress in writing a checkpoint
   template <class Archive>
   void serialize(Archive&) {}
 };
@@ -268,9 +271,9 @@ struct StoreReply {
     archive(request, found, value, number);
   }
 };
-// The run is to end. Ranks that ask train::should_stop must get the same answer to the same call.
-// So each is first asked how many calls it has answered, and answers no further one until it hears
-// from which on the answer is yes: the first that no rank has answered.
+// The run is to end. All ranks must get the same answer to the same call of train::should_stop. So
+// each rank is first asked how many calls it has answered, and answers no further call until it is
+// told from which call on the answer is yes: the first call that no rank has answered.
 struct WantAsks {
   template <class Archive>
   void serialize(Archive&) {}
@@ -286,7 +289,7 @@ using ToMember =
     std::variant<BeginTraining, BeginReading, Acknowledged, StoreReply, ChunkTaken, FileChunk,
                  WantAsks, StopFrom, MeetReaders, ReadNow, Writing, UseThreads>;
 
-// ---- Between data readers of different nodes, first on a connection.
+// ---- Between data readers of different nodes: the first message on a connection.
 
 struct ReaderHello {
   std::string token;

@@ -29,7 +29,7 @@ Json make_histogram(const std::vector<T>& values, int buckets) {
     squares += value * value;
     ++count;
   }
-  // Half of each, because the whole width may be more than a double holds.
+  // Halves each, because the whole width may be more than a double holds.
   double half_width = greatest / 2 - least / 2;
   int parts = half_width > 0 ? buckets : 1;
   std::vector<double> limits(static_cast<size_t>(parts), greatest);

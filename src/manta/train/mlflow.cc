@@ -19,7 +19,7 @@ namespace train {
 namespace {
 
 constexpr const char* kMlflowFile = "/mlflow.json";
-// Of a run: the key that its mlflow.json has.
+// A run's tag with the key from its mlflow.json.
 constexpr const char* kKeyTag = "manta.run_key";
 
 int64_t milliseconds_of(double seconds) { return std::llround(seconds * 1000); }
@@ -34,10 +34,10 @@ std::string random_key() {
 struct MlflowNote {
   std::string tracking_uri;
   std::string run_id;  // empty: it was about to be made
-  std::string key;     // by which a run that was made is found; empty in those of before
+  std::string key;     // by which an existing run is found; empty in old files
 };
 
-// What <run folder>/mlflow.json says, also at an address; nothing if there is none.
+// The content of <run folder>/mlflow.json, also at an address; nothing if there is none.
 std::optional<MlflowNote> read_note(const std::string& run_folder) {
   try {
     constexpr JsonLimits kLimits{.bytes = 64 << 10};
@@ -90,7 +90,7 @@ class MlflowSink final : public TrackerSink {
   explicit MlflowSink(MLflowLoggerOptions options)
       : options_(std::move(options)), client_(options_.tracking_uri, options_.timeout) {}
 
-  // All calls may be made again with the same events: MLflow keeps equal ones once.
+  // All calls may be made again with the same events: MLflow stores equal ones once.
   void take(const std::vector<TrackerEvent>& events) override {
     for (const TrackerEvent& event : events) {
       if (auto* start = std::get_if<TrackerEvent::RunStart>(&event.what)) {
@@ -121,8 +121,8 @@ class MlflowSink final : public TrackerSink {
   }
 
  private:
-  // What MLflow has of a step stays: it would keep both. A report that is made again after a
-  // restart is left out.
+  // MLflow would keep both values of a step. So a report that is made again after a restart is left
+  // out.
   void add(const ReportRecord& report, std::map<std::string, int64_t>& steps,
            std::vector<MlflowMetric>& metrics) {
     for_each_metric(report.metrics, [&](const std::string& name, const Json& metric) {
@@ -136,7 +136,7 @@ class MlflowSink final : public TrackerSink {
     });
   }
 
-  // The run in MLflow, with its parameters: that of before, or a new one.
+  // Finds the earlier run in MLflow or makes one, and sets its parameters.
   void begin() {
     if (run_) return;
     if (!start_) throw Error(ErrorKind::kCorrupt, "the beginning of the run was lost");
@@ -160,8 +160,8 @@ class MlflowSink final : public TrackerSink {
     run_ = run;
   }
 
-  // Made once, whatever breaks off on the way: the key by which it can be found is on disk before
-  // MLflow is asked for a run, and a run that was made before is looked for by it.
+  // Makes the run only once, wherever a connection breaks off: the run's key is on disk before
+  // MLflow is asked to make it, and an existing run is found by that key.
   MlflowRun find_or_create() {
     std::optional<MlflowRun> run;
     auto note = read_note(start_->path);
@@ -269,7 +269,7 @@ RegisteredModel register_model(const Checkpoint& checkpoint, const std::string& 
   client.create_model(name);
   std::string folder = str("models/", mlflow_key(name), "/", place.filename().string());
   upload_checkpoint(client, *run, checkpoint, folder);
-  // What MLflow expects beside a model.
+  // The file that MLflow expects next to a model.
   client.upload_text(
       *run, folder + "/MLmodel",
       str("run_id: ", run->run_id, "\nflavors:\n  manta:\n    manifest: manifest.json\n"));

@@ -14,7 +14,7 @@
 namespace manta::train {
 namespace {
 
-// What MLflow takes in a request, and of a parameter's value.
+// MLflow's limits for a request, and for a parameter's value.
 constexpr size_t kMetricsInRequest = 1000, kParametersInRequest = 100, kLongestParameter = 6000,
                  kLongestTag = 5000;
 constexpr size_t kLongestKey = 250;
@@ -64,7 +64,7 @@ MlflowRun run_in(const Json& json, const std::string& endpoint) {
   for (const Json& parameter : parameters) {
     if (!parameter.is_object() || !parameter.contains("key") || !parameter["key"].is_string())
       continue;
-    // An empty one is a value like others; servers that write protobuf's JSON leave it out.
+    // An empty value is valid; servers that write protobuf's JSON leave it out.
     Json value = parameter.value("value", Json(""));
     run.parameters[parameter["key"]] = value.is_string() ? value.get<std::string>() : value.dump();
   }
@@ -123,7 +123,7 @@ MlflowClient::MlflowClient(std::string tracking_uri, std::chrono::milliseconds t
 }
 
 HttpClient::Answer MlflowClient::send(const HttpClient::Request& request, bool may_repeat) {
-  // A connection that has been idle may have been closed by the server: then another, once.
+  // The server may have closed an idle connection: then tries once more, with a new one.
   bool reused = http_ != nullptr;
   for (bool first = true;; first = false) {
     try {
@@ -149,7 +149,8 @@ MlflowClient::Reply MlflowClient::ask(const std::string& method, const std::stri
   request.path = prefix_ + kApi + endpoint;
   request.fields = "Content-Type: application/json\r\nAccept: application/json\r\n";
   request.body = text;
-  // What each of these makes has no name by which the server would know the second as the first.
+  // Each of these calls makes an object without a unique name, so the server could not recognise a
+  // repeated call.
   bool makes_another = endpoint == "runs/create" || endpoint == "model-versions/create";
   HttpClient::Answer answer = send(request, !makes_another);
   Reply reply;
@@ -170,7 +171,7 @@ MlflowClient::Reply MlflowClient::ask(const std::string& method, const std::stri
       if (json.contains("message") && json["message"].is_string())
         reply.message = json["message"].get<std::string>().substr(0, 1000);
     }
-  } catch (const Error&) {  // not of MLflow's making: the body tells
+  } catch (const Error&) {  // not made by MLflow: the body says more
   }
   return reply;
 }
@@ -196,7 +197,7 @@ std::string MlflowClient::experiment(const std::string& name) {
     if (found.error_code != "RESOURCE_DOES_NOT_EXIST" || !first) refused(get, found);
     Reply made = ask("POST", "experiments/create", {{"name", name}});
     if (made.status == 200) return text_at(made.json, "experiments/create", {"experiment_id"});
-    // Somebody else may have made it meanwhile.
+    // Another process may have made it meanwhile.
     if (made.error_code != "RESOURCE_ALREADY_EXISTS") refused("experiments/create", made);
   }
 }

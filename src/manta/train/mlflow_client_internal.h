@@ -25,40 +25,40 @@ struct MlflowRun {
   std::string run_id;
   std::string artifact_uri;
   std::map<std::string, std::string> parameters;
-  std::map<std::string, int64_t> steps;  ///< The last that each metric has.
+  std::map<std::string, int64_t> steps;  ///< The last step of each metric.
 };
 
-/// MLflow's REST API, as far as we use it. Throws Error(kIo) or Error(kTimeout) if the server
-/// cannot be reached or fails (5xx), which may be over at the next try; Error(kInvalidArgument)
-/// with what it said if it refuses; Error(kCorrupt) if its answer makes no sense.
+/// The part of MLflow's REST API that we use. Throws Error(kIo) or Error(kTimeout) if the server
+/// cannot be reached or fails (5xx), so that a retry may help; Error(kInvalidArgument) with the
+/// server's text if it refuses; Error(kCorrupt) if its answer makes no sense.
 class MlflowClient {
  public:
-  /// Throws Error(kInvalidArgument) for an address that is none. Connects when it is needed.
+  /// Throws Error(kInvalidArgument) if the address is not valid. Connects when it is needed.
   MlflowClient(std::string tracking_uri, std::chrono::milliseconds timeout);
 
-  /// The id; made if there is none.
+  /// The experiment's id. Makes the experiment if there is none.
   std::string experiment(const std::string& name);
-  /// Not made again by itself if the connection breaks off: the server may have made one.
+  /// It does not retry if the connection breaks off: the server may have made the run.
   MlflowRun create_run(const std::string& experiment_id, const std::string& name,
                        int64_t start_time_ms, const std::map<std::string, std::string>& tags);
-  /// Nothing if there is none, or it was deleted.
+  /// Nothing if there is no such run, or it was deleted.
   std::optional<MlflowRun> find_run(const std::string& run_id);
-  /// Likewise, by a tag. Neither tag nor value may have a quote in it.
+  /// Finds a run by a tag. Neither tag nor value may have a quote in it.
   std::optional<MlflowRun> find_run_with_tag(const std::string& experiment_id,
                                              const std::string& tag, const std::string& value);
   /// Status "RUNNING", "FINISHED", "FAILED", "KILLED", "SCHEDULED"; an end time unless it is 0.
   void update_run(const std::string& run_id, const std::string& status, int64_t end_time_ms);
-  /// In as many requests as it takes.
+  /// Makes as many requests as it takes.
   void log_metrics(const std::string& run_id, const std::vector<MlflowMetric>& metrics);
   void log_parameters(const std::string& run_id,
                       const std::map<std::string, std::string>& parameters);
   void set_tags(const std::string& run_id, const std::map<std::string, std::string>& tags);
-  /// A file to `path` among the run's artifacts.
+  /// Uploads a file to `path` among the run's artifacts.
   void upload(const MlflowRun& run, const std::string& path, const std::string& file);
   void upload_text(const MlflowRun& run, const std::string& path, const std::string& text);
   /// Success if it exists.
   void create_model(const std::string& name);
-  /// Its version.
+  /// Makes a version of the model, and returns its number.
   std::string create_version(const std::string& model, const std::string& source,
                              const std::string& run_id, const std::string& description,
                              const std::map<std::string, std::string>& tags);
@@ -82,12 +82,13 @@ class MlflowClient {
   std::unique_ptr<HttpClient> http_;
 };
 
-/// A name that MLflow takes for metrics, parameters and tags: other characters as '_', at most 250.
+/// A name that MLflow takes for metrics, parameters and tags: at most 250 characters, with '_' for
+/// characters that it does not take.
 std::string mlflow_key(const std::string& name);
 
-/// The keys of several names, no two of which get the same: "a@1" is "a_1", and "a#1" after it
-/// "a_1_" with a hash of the name. Which of them has the plain one depends on the order in which
-/// they come, so that a restored run must show it the names of before first.
+/// The keys of several names, no two of which get the same key: "a@1" is "a_1", and a later "a#1"
+/// is "a_1_" with a hash of the name. The first name gets the plain key, so a restored run must
+/// first give it the old names.
 class MlflowKeys {
  public:
   const std::string& of(const std::string& name);

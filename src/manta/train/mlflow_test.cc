@@ -1,4 +1,4 @@
-// MLflow: against a real `mlflow server`, and against servers that are down, slow or talk nonsense.
+// MLflow: against a real `mlflow server`, and against servers that are down, slow or send nonsense.
 
 #include "manta/train/mlflow.h"
 
@@ -36,7 +36,7 @@ class MlflowServer {
   Json get(const std::string& path) const {
     return Json::parse(HttpClient(url()).get("/api/2.0/mlflow/" + path).body);
   }
-  // Of the only run of the experiment.
+  // The only run of the experiment.
   Json run_of(const std::string& experiment) const {
     Json found = get("experiments/get-by-name?experiment_name=" + experiment);
     std::string body = Json{{"experiment_ids", {found["experiment"]["experiment_id"]}}}.dump();
@@ -59,7 +59,7 @@ std::map<std::string, Json> pairs_in(const Json& list) {
   return all;
 }
 
-// Until so many are committed.
+// Waits until `count` reports are committed.
 void wait_for_reports(int count) {
   Deadline deadline = Deadline::after(std::chrono::seconds(30));
   for (int found = 0; found < count && !deadline.passed();) {
@@ -80,7 +80,7 @@ void mlflow_loop(const Json& config) {
     }
     Json metrics = {{"n", n}, {"loss", 1.0 / (n + 1)}, {"valid", {{"auc@1", 0.5 + n}}}};
     if (n == 1) metrics["odd"] = std::nan("");
-    // Those without a checkpoint are made again after a restart.
+    // Reports without a checkpoint are made again after a restart.
     n % 2 == 0 ? train::report(metrics, files) : train::report(metrics);
   }
 }
@@ -197,7 +197,7 @@ TEST(MlflowTest, OneRunIsMadeThoughAnswersAreLostAndNamesClash) {
   EXPECT_EQ(tracker->lost(), 0u);
   std::string said = testing::internal::GetCapturedStderr();
   EXPECT_THAT(said, HasSubstr("MLflow has the same name for 'x#1' and 'x@1'"));
-  EXPECT_EQ(created, 1);  // it was looked for before another was asked for
+  EXPECT_EQ(created, 1);  // it looked for the first run before it asked for another
 
   Json run = server.run_of("lossy");  // the only one
   EXPECT_EQ(run["info"]["status"], "FINISHED");
@@ -249,7 +249,7 @@ TEST(MlflowTest, NamesThatAreNoPathsArrive) {
   EXPECT_EQ(parameters["files/__/b"], "2");
 }
 
-// What a run gives while a server behaves in this way.
+// The warnings of a run while a server behaves in this way.
 std::string warnings_with(const std::string& url, milliseconds timeout) {
   TemporaryFolder storage;
   Training training = test_training(storage.path(), mlflow_loop);

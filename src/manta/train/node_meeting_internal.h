@@ -6,9 +6,9 @@
 #include "manta/base/names_internal.h"
 #include "manta/train/messages_internal.h"
 
-/// How processes of one node, other than the driver's, get the descriptors that they share: memory
+/// How the processes of a node other than the driver's get the descriptors that they share: memory
 /// for collectives, and a socket between each worker and the data reader. The node's first worker
-/// makes them and listens in the node's temporary folder; the others come once.
+/// makes them and listens in the node's temporary folder; each of the others connects once.
 namespace manta::train {
 
 /// The first worker's side.
@@ -20,7 +20,7 @@ class NodeMeeting {
   NodeMeeting(const NodeMeeting&) = delete;
 
   /// Hands out descriptors until all have come, and returns the first worker's own. Throws
-  /// Error(kTimeout) naming those that have not.
+  /// Error(kTimeout) naming the processes that have not come.
   Descriptors serve(Deadline deadline);
 
  private:
@@ -35,7 +35,8 @@ class NodeMeeting {
   std::vector<SharedFd> feed_ends_;  // the reader's
 };
 
-/// What the others do. Throws Error(kWorkerLost) if the first worker is not there any more.
+/// The side of the other processes. Throws Error(kWorkerLost) if the first worker is not there any
+/// more.
 Descriptors visit_meeting(const std::string& meeting, const std::string& token, int local_rank,
                           Deadline deadline);
 

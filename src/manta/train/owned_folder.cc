@@ -108,14 +108,14 @@ void check_owner(const std::string& folder) {
                   "restore the copy"));
 }
 
-// Takes from a folder that was there what `mode` does not give.
+// Removes permissions from an existing folder that `mode` does not give.
 void restrict_mode(const std::string& folder, mode_t mode) {
   mode_t old = mode_of(folder);
   if ((old & mode) != old && ::chmod(folder.c_str(), old & mode) != 0)
     throw_file_errno(str("setting the mode of '", folder, "'"));
 }
 
-// Otherwise the first file that cannot be written would be all that the user hears of.
+// Otherwise the user would only get an error about the first file that cannot be written.
 void check_writable(const std::string& folder, const char* advice) {
   if (::faccessat(AT_FDCWD, folder.c_str(), W_OK, AT_EACCESS) == 0) return;
   throw Error(ErrorKind::kIo, str("the run folder '", folder,

@@ -126,7 +126,7 @@ Json read_params(const std::string& run_folder) {
 
 namespace {
 
-// What goes wrong with a plan is told with the place of the plan.
+// Errors of a plan name the place of the plan.
 Dataset dataset_from(const Json& plan, const std::string& where) {
   try {
     return Dataset::from_json(plan);
@@ -150,7 +150,7 @@ ScalingConfig scaling_from(const JsonFields& json) {
   scaling.num_workers = static_cast<int>(json.integer("num_workers", 0, kMostWorkers));
   scaling.use_gpu = json.boolean("use_gpu");
   scaling.resources_per_worker = resources_from_json(json.object("resources_per_worker"));
-  // Folders of earlier versions do not have it.
+  // Folders of earlier versions do not have this field.
   std::string placement = json.has("placement_strategy") ? json.text("placement_strategy") : "PACK";
   bool known = false;
   for (Placement each :
@@ -203,7 +203,7 @@ RunConfig run_config_from_json(const JsonFields& json) {
     run.folder_mode = static_cast<unsigned>(json.integer("folder_mode", 0700, 0777));
   if (json.has("fsync")) run.checkpoint_config.fsync = json.boolean("fsync");
   if (json.has("stop")) run.stop = stop_criteria_from_json(json.object("stop"));
-  // Once it was a boolean.
+  // It was a boolean in earlier versions.
   run.verbose = json.any("verbose").is_boolean() ? json.boolean("verbose")
                                                  : static_cast<int>(json.integer("verbose", 0, 3));
   return run;
@@ -250,7 +250,7 @@ Training training_from_params(const std::string& run_folder,
                                 .string();
   }
   try {
-    training.schedules_checkpoints = true;  // the trainer that goes on with it knows
+    training.schedules_checkpoints = true;  // the trainer that continues the run decides
     check_training(training);
     training.schedules_checkpoints = false;
   } catch (const Error& error) {

@@ -13,9 +13,9 @@
 
 namespace manta::train {
 
-/// Plans as an argument of a call, for a reader on another node: what their functions and rows in
-/// memory have in shared memory becomes part of the argument, which core brings to the node. (On
-/// the driver's node it is passed on as it is, in a message.)
+/// Plans as an argument of a call, for a reader on another node. The shared memory of their
+/// functions and rows becomes part of the argument, which core brings to the node. (On the driver's
+/// node a message passes the shared memory on.)
 struct PlanBundle {
   std::string bytes;
   std::vector<std::shared_ptr<arrow::Buffer>> memory;
@@ -23,7 +23,7 @@ struct PlanBundle {
   PlanBundle() = default;
   explicit PlanBundle(const std::map<std::string, data::WirePlan>& plans);
   bool empty() const { return bytes.empty(); }
-  /// Throws Error(kCorrupt) if it is none.
+  /// Throws Error(kCorrupt) if it holds no plans.
   std::map<std::string, data::WirePlan> plans() const;
 
   template <class Archive>
@@ -32,7 +32,7 @@ struct PlanBundle {
   }
 
  private:
-  std::vector<std::shared_ptr<SharedMemory>> kept_;  // what `memory` points to, where it is made
+  std::vector<std::shared_ptr<SharedMemory>> kept_;  // what `memory` points to, in its maker
 };
 
 }  // namespace manta::train

@@ -13,11 +13,11 @@
 namespace manta::train {
 namespace {
 
-// Without a terminal, between two lines that only say that it goes on.
+// Without a terminal: the time between two lines that only show progress.
 constexpr std::chrono::seconds kPlainInterval{10};
 constexpr double kSmoothing = 0.3;
 constexpr double kLongTime = 365.0 * 86400;
-// What standard error does not take at the end is given up.
+// How long standard error may take for the last lines; then they are dropped.
 constexpr std::chrono::seconds kLastWords{1};
 constexpr std::chrono::milliseconds kLater{20};
 
@@ -45,7 +45,7 @@ std::string short_time(double seconds) {
 std::optional<double> seconds_left(int64_t rows, int64_t total, double rows_per_second) {
   if (rows < 0 || total <= rows || !(rows_per_second > 0)) return std::nullopt;
   double seconds = static_cast<double>(total - rows) / rows_per_second;
-  // The rate of a run that stands still falls to almost nothing, which is no estimate.
+  // The rate of a run that stands still falls to almost nothing, and gives no estimate.
   if (!(seconds < kLongTime)) return std::nullopt;
   return seconds;
 }
@@ -143,7 +143,7 @@ std::string Progress::line() const {
     if (auto seconds = seconds_left(last_.epoch_rows, total, rows_per_second_))
       text += fmt::format(" | epoch ends in {}", short_time(*seconds));
   }
-  // Last, as they are what may not fit, and stand above it already.
+  // The metrics come last: they may not fit, and are in a line above already.
   if (!metrics_.empty()) text += (text.empty() ? "" : " | ") + metrics_;
   return text;
 }

@@ -12,8 +12,9 @@
 
 namespace manta::train {
 
-/// What the user sees of a run, on standard error: a line for each report, and what goes on in
-/// between; on a terminal as a last line that is kept current, otherwise as a line now and then.
+/// What the user sees of a run, on standard error: a line for each report, and the progress in
+/// between. On a terminal the progress is a last line that is kept current, otherwise a line now
+/// and then.
 class Progress {
  public:
   /// The name stands before each line while there are several runs. `verbose`:
@@ -22,15 +23,16 @@ class Progress {
   ~Progress();
 
   void set_workers(int num_workers) { num_workers_ = num_workers; }
-  /// About how many rows an epoch of that data set has, until it is known.
+  /// About how many rows an epoch of that data set has, until the number is known.
   void expect(const std::string& dataset, int64_t rows) { expected_[dataset] = rows; }
   void update(const SendProgress& progress);
   void report(int64_t index, const Json& metrics, const std::string& checkpoint);
-  /// One begins or ends; said from verbose 2 on.
+  /// Call it when an epoch begins or ends; shown from verbose 2 on.
   void epoch(bool begins, const std::string& dataset, int64_t epoch, int64_t rows);
-  /// A line of its own.
+  /// Writes a line that stays.
   void say(const std::string& text);
-  /// What standard error has not taken yet. Nothing here ever waits for it; call this now and then.
+  /// Writes what standard error has not taken yet. Nothing here ever waits for standard error; call
+  /// this now and then.
   void write();
   bool has_more_to_write() const { return !pending_.empty(); }
 
@@ -59,11 +61,11 @@ class Progress {
 
 /// "loss 0.123, epoch 2": numbers and short strings, in a few words.
 std::string summarize(const Json& metrics, size_t max_length = 100);
-/// "12.3 k", "1.25 M"; "?" for what is no count.
+/// "12.3 k", "1.25 M"; "?" if it is not a count.
 std::string short_count(double count);
-/// "1.2 s", "3 min 20 s", "2 h 5 min", "3 d 2 h"; "?" for what is no time.
+/// "1.2 s", "3 min 20 s", "2 h 5 min", "3 d 2 h"; "?" if it is not a time.
 std::string short_time(double seconds);
-/// Until `total` rows are done; nothing if the numbers do not tell.
+/// The time until `total` rows are done; nothing if the numbers do not show it.
 std::optional<double> seconds_left(int64_t rows, int64_t total, double rows_per_second);
 
 }  // namespace manta::train

@@ -16,7 +16,7 @@
 
 namespace manta::train {
 
-/// For tests: what a program prints. A failure of the test unless it ends well.
+/// For tests: what a program prints. The test fails unless the program succeeds.
 inline std::string output_of(const std::vector<std::string>& command) {
   std::string line;
   for (const std::string& word : command) line += str("'", word, "' ");

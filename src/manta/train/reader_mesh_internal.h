@@ -12,10 +12,11 @@
 
 namespace manta::train {
 
-/// How the data readers of a group's nodes are connected: each two by one TLS connection, with the
-/// group's key. Each listens on its node's address until all others have come; a reader connects to
-/// those of the nodes before its own. Only a peer that has the group's token, and is of this
-/// attempt and of a node that is missing, is taken; see Listener for what a stranger may do.
+/// The connections between the data readers of a group's nodes: one TLS connection for each two
+/// readers, with the group's key. Each reader listens on its node's address until all others have
+/// come, and connects to the readers of the nodes before its own. It accepts only a peer that has
+/// the group's token, is of this attempt, and is of a node that is missing; Listener says what a
+/// stranger may do.
 class ReaderMesh {
  public:
   /// Listens. Throws Error(kIo) if it cannot.
@@ -24,8 +25,8 @@ class ReaderMesh {
   ReaderMesh(const ReaderMesh&) = delete;
 
   uint16_t port() const { return listener_->address().port; }
-  /// The connections, by node; that of its own node is null. Ends listening. Throws Error(kTimeout)
-  /// naming the hosts that did not come, or what connecting throws, naming the host.
+  /// The connections, by node; null for its own node. Ends listening. Throws Error(kTimeout) naming
+  /// the hosts that did not come, or what connecting throws, naming the host.
   std::vector<std::unique_ptr<Transport>> connect(const std::vector<std::string>& addresses,
                                                   Deadline deadline);
 

@@ -61,7 +61,7 @@ TEST_F(ReaderMeshTest, ConnectsEachTwo) {
   EXPECT_THROW(connect_tcp("127.0.0.1", port_of(0), Deadline::after(seconds(5))), Error);
 }
 
-TEST_F(ReaderMeshTest, WhoDoesNotComeIsNamed) {
+TEST_F(ReaderMeshTest, AReaderThatDoesNotComeIsNamed) {
   auto first = listen(0), second = listen(1), third = listen(2);
   auto a = connect(*first, seconds(1)), b = connect(*second, seconds(1));
   Error error = error_of([&] { a.get(); });
@@ -70,7 +70,7 @@ TEST_F(ReaderMeshTest, WhoDoesNotComeIsNamed) {
   EXPECT_THROW(b.get(), Error);
 }
 
-TEST_F(ReaderMeshTest, WhoDoesNotListenIsNamed) {
+TEST_F(ReaderMeshTest, AReaderThatDoesNotListenIsNamed) {
   auto first = listen(0), second = listen(1);
   addresses_.push_back("127.0.0.1:1");
   first.reset();
@@ -78,7 +78,7 @@ TEST_F(ReaderMeshTest, WhoDoesNotListenIsNamed) {
   EXPECT_THAT(error.what(), HasSubstr("the data reader of n1 cannot connect to that of n0 at 127"));
 }
 
-// A process with the group's key that is none of the readers that are missing.
+// A process with the group's key that is not one of the missing readers.
 TEST_F(ReaderMeshTest, OnlyReadersThatAreMissingAreTaken) {
   auto first = listen(0), second = listen(1), third = listen(2);
   auto a = connect(*first);

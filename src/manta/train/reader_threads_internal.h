@@ -12,11 +12,11 @@ namespace manta::train {
 /// their node, and the driver knows how many runs there are.
 class ReaderThreads {
  public:
-  /// Nobody else may read this channel to the driver.
+  /// Nothing else may read this channel to the driver.
   explicit ReaderThreads(std::shared_ptr<Channel> channel) : channel_(std::move(channel)) {}
 
-  /// Asks the driver. What it said last counts if it does not answer; 1 if it never has. Any
-  /// thread.
+  /// Asks the driver. If it does not answer, its last answer counts; 1 if it has never answered.
+  /// Any thread may call it.
   int now();
 
  private:

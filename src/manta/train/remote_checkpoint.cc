@@ -17,8 +17,8 @@ namespace manta::train {
 namespace {
 
 constexpr size_t kPartBytes = size_t{8} << 20;
-// The library keeps what it has not sent in memory, and would keep a whole file. More than one of
-// its own parts: each flush has sent something.
+// The library keeps unsent bytes in memory, and would keep a whole file. This limit is larger than
+// one part of the library, so that each flush sends something.
 constexpr size_t kMostUnsent = size_t{16} << 20;
 
 }  // namespace
@@ -108,7 +108,7 @@ void download_checkpoint(const RemoteAddress& from, const std::string& folder) {
     if (checksum.hex() != expected)
       damaged(str("its checksum is ", checksum.hex(), " instead of ", expected));
   }
-  // As it was: its checksum is over its values.
+  // Unchanged: its checksum covers its values.
   replace_file(folder + "/" + kManifestFile, to_text(manifest, /*indent=*/1));
 }
 

@@ -1,4 +1,4 @@
-// What becomes of runs in a store when single requests fail, and of what is found there.
+// What happens to runs in a store when single requests fail, and to files that are found there.
 
 #include <arrow/io/interfaces.h>
 #include <arrow/status.h>
@@ -24,12 +24,13 @@ using testing::IsSupersetOf;
 using testing::Not;
 namespace fs = std::filesystem;
 
-// The library tries each request so often.
+// The library tries each request this many times.
 constexpr int kTries = 3;
 
 class RemoteRecoveryTest : public RemoteStorageTest {
  protected:
-  // Of the requests that match, the first are taken, the next refused: see tests/s3_server.py.
+  // Of the matching requests, the server accepts the first `skip` and refuses the next `times`: see
+  // tests/s3_server.py.
   void refuse(const std::string& match, int skip, int times) {
     server_.tell(str("/-/refuse?match=", match, "&skip=", skip, "&times=", times));
   }
@@ -56,7 +57,7 @@ class RemoteRecoveryTest : public RemoteStorageTest {
 
 TEST_F(RemoteRecoveryTest, AJournalCountsOnceTheStoreHasIt) {
   std::string folder = run_that_outlives_its_store();
-  // The second thing that says whose journal counts; the first is that of the new owner.
+  // The second write decides whose journal counts; the first is that of the new owner.
   refuse("PUT.*/(owner.json|whole)", 1, kTries);
   run_training(restored(folder, {{"limit", 4}}));
   EXPECT_EQ(refused(), kTries);
@@ -67,7 +68,7 @@ TEST_F(RemoteRecoveryTest, AJournalCountsOnceTheStoreHasIt) {
 TEST_F(RemoteRecoveryTest, AFolderIsNotLockedOutOfItsOwnStore) {
   std::string folder = run_that_outlives_its_store();
   for (int again = 0; again < 2; ++again) {
-    // It becomes the owner, and does not hear of it.
+    // It becomes the owner, but does not get the answer.
     std::string before = owner();
     refuse("GET.*/owner.json", 1, kTries);
     EXPECT_EQ(error_of([&] {
@@ -95,7 +96,7 @@ TEST_F(RemoteRecoveryTest, WhateverTheLoopWroteIsStoredAndComesBack) {
   EXPECT_THAT(numbers(run_training(restored(uri(), {{"limit", 4}, {"expects", files}}))),
               ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(spools(other), ElementsAre());
-  // Those that only a folder of our own may have.
+  // Names that only a folder of our own may have.
   write_remote(address("runs/toy/.store.json"), "{}");
   write_remote(address("runs/toy/.upload/x"), "x");
   EXPECT_NO_THROW(run_training(restored(uri(), {{"limit", 4}})));
@@ -124,7 +125,7 @@ TEST_F(RemoteRecoveryTest, WhatCannotBeStoredStaysAndIsSaid) {
 }
 
 TEST_F(RemoteRecoveryTest, AHalfMadeRunDoesNotKeepItsName) {
-  // Its driver became the owner and did not hear of it.
+  // Its driver became the owner, but did not get the answer.
   refuse("GET.*/owner.json", 0, kTries);
   EXPECT_EQ(error_of([&] { run_training(toy({{"limit", 1}})); }).kind(), ErrorKind::kIo);
   EXPECT_EQ(refused(), kTries);
@@ -139,7 +140,7 @@ TEST_F(RemoteRecoveryTest, AHalfMadeRunDoesNotKeepItsName) {
   EXPECT_THAT(numbers(run_training(toy({{"limit", 1}}))), ElementsAre(0));
 }
 
-// Which is found out while there is a folder already.
+// The error is found when there is a folder already.
 TEST_F(RemoteRecoveryTest, ARunWhoseDataSetIsGoneLeavesNoFolder) {
   message_of([&] { run_training(toy({{"limit", 4}, {"break_at", 2}})); });
   TemporaryFolder other;
@@ -154,7 +155,7 @@ TEST_F(RemoteRecoveryTest, ARunWhoseDataSetIsGoneLeavesNoFolder) {
   EXPECT_THAT(spools(other), ElementsAre());
 }
 
-TEST_F(RemoteRecoveryTest, WhoLosesARunCannotTakeItBack) {
+TEST_F(RemoteRecoveryTest, ADriverThatLosesARunCannotTakeItBack) {
   RemoteRun first = RemoteRun::create(address("runs/toy"));
   first.put_params("{}");
   first.put_journal(0, "1\n");
@@ -170,7 +171,7 @@ TEST_F(RemoteRecoveryTest, WhoLosesARunCannotTakeItBack) {
     return read_text(folder / "journal.jsonl");
   };
   EXPECT_EQ(journal(third), "1\n");
-  // What it had sent at that very moment arrives: its journal is whole, that of the first goes.
+  // Its last request still arrives: its journal is whole, and the first owner's journal is removed.
   std::string own = "runs/toy/journal/000002-" + second.token();
   write_remote(address(own + "/whole"), "\n");
   remove_remote_folder(address("runs/toy/journal/000001-" + first.token()));
@@ -211,7 +212,7 @@ TEST_F(RemoteRecoveryTest, AFileThatIsGivenUpDoesNotAppear) {
   {
     NewRemoteFile file(address("runs/x"));
     ASSERT_TRUE(file.stream()->Write("half", 4).ok());
-    refuse("DELETE", 0, 100);  // which gives up the upload
+    refuse("DELETE", 0, 100);  // this request aborts the upload
   }
   EXPECT_GT(refused(), 0);
   EXPECT_EQ(look_at(address("runs/x")).kind, RemoteEntry::kNothing);
@@ -230,7 +231,7 @@ TEST_F(RemoteRecoveryTest, AStoreThatIsAbsentIsNotLost) {
   EXPECT_FALSE(fs::exists(store / "runs"));
   fs::rename(store / "away", store / "runs");
   EXPECT_NO_THROW(remote.put_params("{}"));
-  // Somebody has removed only that.
+  // Only this file has been removed.
   fs::remove(store / "runs/toy/owner.json");
   EXPECT_THROW(remote.require_owner(), Error);
   EXPECT_TRUE(remote.superseded());
@@ -241,7 +242,7 @@ struct SaysWhenItEnds : Callback {
   std::promise<void> ended;
 };
 
-TEST_F(RemoteRecoveryTest, NobodyHasToWaitForAStore) {
+TEST_F(RemoteRecoveryTest, AUserNeedNotWaitForAStore) {
   std::string gate = gates_ / "gate";
   Training training = toy({{"limit", 4}, {"wait_at", 1}, {"gate", gate}});
   auto watcher = std::make_shared<SaysWhenItEnds>();

@@ -65,7 +65,7 @@ struct OwnerRecord {
   int64_t generation = 1;
   std::string token;
   std::string from;    // the journal of the owner before; empty: this is the first
-  std::string before;  // the one that counted when this one became the owner
+  std::string before;  // the journal that counted when this owner took over
   std::string host;
   int64_t pid = 0;
 
@@ -135,7 +135,7 @@ std::vector<RemoteFileInfo> parts_of(const RemoteAddress& journal) {
   return parts;
 }
 
-// The names of what is below an address.
+// The files below an address, by name.
 std::map<std::string, RemoteFileInfo> names_below(const RemoteAddress& folder) {
   std::map<std::string, RemoteFileInfo> names;
   for (RemoteFileInfo& file : list_files_below(folder)) {
@@ -157,14 +157,15 @@ bool is_whole(const RemoteAddress& run, const std::string& journal) {
   return is_file_at(run.child(kJournals).child(journal).child(kWhole));
 }
 
-// That of an owner whose own journal is not whole. The one before it may have completed its own
-// when it had lost the run already, and then have removed the one that had counted.
+// The journal that counts for an owner whose own journal is not whole. The owner before it may have
+// completed its journal after it had lost the run, and then removed the journal that had counted.
 std::string journal_before(const RemoteAddress& run, const std::string& from,
                            const std::string& before) {
   return from != before && is_whole(run, from) ? from : before;
 }
 
-// The journal in the folder of this name, which is asked for again if it was removed on the way.
+// Writes the journal in the folder of this name; asks again which one counts if it was removed
+// meanwhile.
 void write_journal(const RemoteAddress& run, const std::string& folder,
                    const std::function<std::string()>& name) {
   auto write = [&](const std::string& journal) {
@@ -185,7 +186,7 @@ void write_journal(const RemoteAddress& run, const std::string& folder,
   if (now != journal) write(now);
 }
 
-// The journal that counts, as long as nobody completes another.
+// The journal that counts, until another owner completes one.
 std::string journal_of(const RemoteAddress& run, const OwnerRecord& owner) {
   bool counts = owner.before.empty() || is_whole(run, owner.journal());
   return counts ? owner.journal() : journal_before(run, owner.from, owner.before);
@@ -198,8 +199,8 @@ OwnerRecord owner_of_run(const RemoteAddress& run, const FolderKind& kind) try {
   throw;
 }
 
-// What is neither a checkpoint nor written by this class. What trackers append to must be there,
-// or the next upload would replace it by less.
+// Downloads the files that are neither checkpoints nor written by this class. Files that trackers
+// append to must be there, or the next upload would replace them by shorter ones.
 void download_others(const RemoteAddress& run, const FolderKind& kind, const std::string& folder) {
   for (const auto& [name, file] : names_below(run)) {
     if (is_name_of_run(name, kind) || is_name_of_store(name.substr(0, name.find('/')))) continue;
@@ -230,7 +231,7 @@ bool RemoteRun::is_token(std::string_view text) {
   return text.size() == kTokenDigits && has_only(text, "0123456789abcdef");
 }
 
-// Once: whoever wrote it again could undo that somebody else took the run over meanwhile.
+// Written only once: a second write could undo a takeover by another process meanwhile.
 void RemoteRun::claim(int64_t generation, const std::string& from, const std::string& before) {
   journal_ = journal_name(generation, token_);
   from_ = from;
@@ -240,7 +241,7 @@ void RemoteRun::claim(int64_t generation, const std::string& from, const std::st
                 {"before", before},         {"host", host_name()}, {"pid", ::getpid()}};
   write_remote(address_.child(kOwner), to_text(owner, 1) + "\n");
   looked_at_ = {};
-  require_owner();  // two may have written
+  require_owner();  // two processes may have written
 }
 
 RemoteRun RemoteRun::create(const RemoteAddress& address, const std::string& token,
@@ -258,7 +259,7 @@ RemoteRun RemoteRun::create(const RemoteAddress& address, const std::string& tok
   } catch (const Error& error) {
     try {
       run.forget();
-    } catch (const Error&) {  // the first one says why; what stays does not keep the name
+    } catch (const Error&) {  // the first error says why; remaining files do not block the name
     }
     if (error.kind() == ErrorKind::kNotFound)
       throw Error(ErrorKind::kNotFound,
@@ -351,7 +352,8 @@ void RemoteRun::require_owner(std::chrono::milliseconds fresh_for) {
     owner = read_owner(address_);
   } catch (const Error& error) {
     if (!is_damage(error)) throw;
-    // Nobody who takes a run over removes it. A share that is not mounted has no file at all.
+    // A process that takes a run over does not remove this file. A share that is not mounted has no
+    // file at all.
     if (error.kind() == ErrorKind::kNotFound && !is_file_at(address_.child(kind_.document)))
       throw Error(ErrorKind::kIo, str("there is nothing of the ", kind_.what, " at '",
                                       address_.text(), "' at the moment: ", error.what()));
@@ -385,7 +387,7 @@ void RemoteRun::journal_is_whole() {
   }
 }
 
-// Those of later owners, if there is one at this very moment, are theirs.
+// It does not touch the journals of later owners.
 void RemoteRun::remove_earlier_journals() {
   RemoteAddress journals = address_.child(kJournals);
   auto generation = [](const std::string& name) { return std::stoll(name); };  // up to the dash
@@ -398,7 +400,7 @@ void RemoteRun::remove_earlier_journals() {
   for (const std::string& name : earlier) remove_remote_folder(journals.child(name));
 }
 
-// Whoever was superseded leaves nothing.
+// A superseded owner leaves nothing behind.
 void RemoteRun::put(const std::string& folder, const std::string& name, const RemoteAddress& to,
                     const std::function<void()>& at_times) {
   require_owner(kFreshOnTheWay);

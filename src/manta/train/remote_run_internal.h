@@ -16,9 +16,10 @@
 
 namespace manta::train {
 
-/// A run in a store, at an address such as s3://bucket/runs/x, and who may write there. An
-/// experiment is kept in the same way, with experiment.json for params.json; the checkpoints of its
-/// functions' trials are in folders trial_00000, ..., its trainers' trials are runs there.
+/// A run in a store, at an address such as s3://bucket/runs/x, and the owner who may write there.
+/// An experiment is kept in the same way, with experiment.json for params.json. The checkpoints of
+/// trials of a function are in folders trial_00000, ...; trials of a trainer are runs at that
+/// address.
 ///
 /// | owner.json | who may commit: a token, and where the journal was; written once per owner |
 /// |---|---|
@@ -28,47 +29,49 @@ namespace manta::train {
 /// | checkpoint_000007/ | files first, manifest.json last: without it there is no checkpoint |
 /// | everything else | as in the run folder: result files, those of trackers, logs |
 ///
-/// A store has no locks. Instead, whoever takes a run over writes another token to owner.json, and
-/// every owner reads its token again immediately before anything appears or goes. One whose token
-/// is gone has been superseded and writes nothing any more. What a superseded owner had sent at
-/// that very moment can still arrive. It cannot get into the journal of the other, whose folder has
-/// another name; a file of a checkpoint that both write at that moment would not fit its manifest,
-/// which shows when it is read.
+/// A store has no locks. Instead, a process that takes a run over writes another token to
+/// owner.json, and every owner reads its token again immediately before it adds or removes
+/// anything. An owner whose token is gone has been superseded and writes nothing any more. Requests
+/// that a superseded owner had sent at that very moment can still arrive. They cannot get into the
+/// new owner's journal, whose folder has another name. A file of a checkpoint that both write at
+/// that moment would not match its manifest, which is noticed when it is read.
 ///
-/// Nobody vouches for what is in a store: everything that is read is checked, within the limits of
+/// The content of a store is not trusted: everything that is read is checked, within the limits of
 /// a run folder.
 class RemoteRun {
  public:
-  /// For an owner to be. Whoever wants to know later whether it became the owner notes it before.
+  /// A token for a future owner. A process that wants to know later whether it became the owner
+  /// must note it before.
   static std::string new_token();
   static bool is_token(std::string_view text);
 
   /// Makes a run at an address. Throws Error(kInvalidArgument) if there is one already or access is
   /// refused, Error(kNotFound) if the bucket does not exist, each saying what to change; Error(kIo)
-  /// if the store does not answer. Leaves the name free then, if the store lets it.
+  /// if the store does not answer. After an error the name is free again, if the store allows that.
   static RemoteRun create(const RemoteAddress& address, const std::string& token = new_token(),
                           const FolderKind& kind = kFolderOfRun);
-  /// Takes over the run at an address. Whoever owned it until now, if that still runs, notices when
-  /// it commits the next time. With `from`, only from an owner that has one of these tokens:
-  /// Error(kIo) names another. Throws Error(kNotFound) if there is no run, Error(kCorrupt),
-  /// Error(kIo).
+  /// Takes over the run at an address. The owner until now, if it still runs, notices that at its
+  /// next commit. With `from`, takes over only from an owner that has one of these tokens:
+  /// otherwise Error(kIo), which names the owner. Throws Error(kNotFound) if there is no run,
+  /// Error(kCorrupt), Error(kIo).
   static RemoteRun take_over(const RemoteAddress& address, const std::set<std::string>& from = {},
                              const std::string& token = new_token(),
                              const FolderKind& kind = kFolderOfRun);
 
-  /// Whether there is a run: an owner, and params.json. What a driver left that died before it had
-  /// stored that is none. Throws Error(kInvalidArgument) if access is refused, Error(kIo).
+  /// Whether there is a run: an owner, and params.json. If a driver died before it had stored
+  /// params.json, its remains are not a run. Throws Error(kInvalidArgument) if access is refused,
+  /// Error(kIo).
   static bool exists(const RemoteAddress& address, const FolderKind& kind = kFolderOfRun);
   /// The text of params.json. Throws Error(kNotFound) if there is none, Error(kCorrupt) if it is
   /// larger than that of a run folder.
   static std::string read_params(const RemoteAddress& address,
                                  const FolderKind& kind = kFolderOfRun);
-  /// Writes the journal that counts now to <folder>/journal.jsonl; takes nothing over. Throws as
+  /// Writes the current journal to <folder>/journal.jsonl, without taking the run over. Throws as
   /// `take_over`.
   static void download_journal(const RemoteAddress& address, const std::string& folder);
-  /// The checkpoints that have a valid manifest, by report; their files are not looked at. Warns of
-  /// those whose manifest is damaged. These, and those that have none, are `others`. Throws
-  /// Error(kIo).
+  /// The checkpoints that have a valid manifest, by report; their files are not checked. Warns
+  /// about damaged manifests. Checkpoints with a damaged manifest, or with none, are `others`.
+  /// Throws Error(kIo).
   static std::map<int64_t, Checkpoint> checkpoints(const RemoteAddress& address,
                                                    std::set<int64_t>* others = nullptr);
 
@@ -77,30 +80,33 @@ class RemoteRun {
   const FolderKind& kind() const { return kind_; }
 
   /// Writes the run that was taken over into a folder: everything but checkpoints. Throws
-  /// Error(kCorrupt) if it has a name that would lead out of the folder.
+  /// Error(kCorrupt) if one of its names would lead out of the folder.
   void download(const std::string& folder) const;
 
-  /// Reads the owner again, unless that was less than `fresh_for` ago. Throws Error(kIo) naming the
-  /// new one if this has been superseded, and remembers it. A store that has nothing of the run, as
-  /// a share that is not mounted, is Error(kIo) only. Everything below calls it.
+  /// Reads the owner again, unless it did so less than `fresh_for` ago. If this owner has been
+  /// superseded, throws Error(kIo), which names the new one, and remembers it. If the store has
+  /// nothing of the run (for example a share that is not mounted), it only throws Error(kIo). All
+  /// functions below call it.
   void require_owner(std::chrono::milliseconds fresh_for = {});
   bool superseded() const { return superseded_; }
 
   void put_params(std::string_view text);
-  /// Part `number` of this owner's journal, in the place of a shorter one.
+  /// Writes part `number` of this owner's journal, in the place of a shorter one.
   void put_journal(int64_t number, std::string_view lines);
-  /// The journal of this owner has everything that those before it had: theirs are removed.
+  /// Call it when this owner's journal has everything that earlier owners' journals had: those are
+  /// removed.
   void journal_is_whole();
-  /// From a folder that has all its files, to "checkpoint_000007", or "trial_00003/...";
-  /// `at_times` is called whenever the store has taken some megabytes, or a file.
+  /// Uploads a checkpoint from a folder that has all its files, to "checkpoint_000007", or
+  /// "trial_00003/..."; `at_times` is called whenever the store has taken some megabytes, or a
+  /// file.
   void put_checkpoint(const std::string& name, const std::string& folder,
                       const std::function<void()>& at_times);
-  /// The manifest first: whatever happens meanwhile, it does not look like one. Nothing to do if
-  /// there is none.
+  /// Removes the manifest first: whatever happens then, the rest does not look like a checkpoint.
+  /// Does nothing if there is no such checkpoint.
   void remove_checkpoint(const std::string& name);
   void put_file(const std::string& folder, const std::string& name,
                 const std::function<void()>& at_times);
-  /// Of a run that could not begin: its name can be used again. `files` are those of put_file.
+  /// Removes a run that could not begin: its name can be used again. `files` are those of put_file.
   void forget(const std::vector<std::string>& files = {});
 
  private:
@@ -115,8 +121,9 @@ class RemoteRun {
   std::string token_;
   FolderKind kind_;
   std::string journal_;  // its folder in journal/, which names the owner
-  std::string from_;     // that of the owner before; empty: there was none
-  std::string before_;   // the one that counted then, in case `from_` never becomes whole
+  std::string from_;     // the journal folder of the owner before; empty: there was none
+  std::string before_;   // the journal that counted before that, in case `from_` never becomes
+                         // whole
   bool journal_is_whole_ = false;
   std::chrono::steady_clock::time_point looked_at_;
   bool superseded_ = false;

@@ -21,7 +21,7 @@
 
 namespace manta::train {
 
-/// For tests: what goes to standard error while this lives, to be read meanwhile.
+/// For tests: collects standard error while this lives; it can be read meanwhile.
 class StderrFile {
  public:
   StderrFile() : old_(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)) {
@@ -40,9 +40,9 @@ class StderrFile {
   UniqueFd old_;
 };
 
-/// Counts to config["limit"], each with a checkpoint that holds the number. Throws at "break_at".
-/// After report "wait_at" it waits until there is a file "gate", after "last_wait_at" for
-/// "last_gate"; how far it is, is in "progress". Writes "files" to the run folder at the start;
+/// Counts to config["limit"], and reports each number with a checkpoint that holds it. Throws at
+/// "break_at". After report "wait_at" it waits for the file "gate", after "last_wait_at" for
+/// "last_gate"; "progress" shows how far it is. Writes "files" to the run folder at the start;
 /// "expects" must be there, as it wrote them.
 inline void count_up_remotely(const Json& config) {
   Context context = get_context();
@@ -76,7 +76,7 @@ inline void count_up_remotely(const Json& config) {
   }
 }
 
-/// Has a server of S3 and a home of its own.
+/// Has an S3 server and its own home folder.
 class RemoteStorageTest : public testing::Test {
  protected:
   RemoteStorageTest() : old_home_(std::getenv("HOME") ? std::getenv("HOME") : "") {
@@ -104,7 +104,7 @@ class RemoteStorageTest : public testing::Test {
     training.run.storage_timeout = RunConfig().storage_timeout;
     return training;
   }
-  // What is below the run's address.
+  // The names below the run's address.
   std::set<std::string> names() const {
     std::set<std::string> names;
     RemoteAddress run = address("runs/toy");

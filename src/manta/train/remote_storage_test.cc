@@ -37,7 +37,7 @@ TEST_F(RemoteStorageTest, EverythingIsAtTheAddress) {
   }
   EXPECT_THAT(read_remote(address("runs/toy/result.json"), 1 << 20), HasSubstr("\"n\":4"));
 
-  // There is nothing of it on this machine: it is fetched.
+  // This machine has no file of it: it is fetched.
   EXPECT_EQ(result.checkpoint.uri(), server_.address("runs/toy/checkpoint_000004"));
   EXPECT_EQ(result.checkpoint.metrics().at("n"), 4);
   EXPECT_EQ(read_text(result.checkpoint.file("state")), "4");
@@ -45,7 +45,7 @@ TEST_F(RemoteStorageTest, EverythingIsAtTheAddress) {
   ASSERT_EQ(result.best_checkpoints.size(), 2u);
   EXPECT_EQ(read_text(result.best_checkpoints.front().first.file("state")), "3");
 
-  // Who restores what has finished gets the same.
+  // Restoring a finished run gives the same result.
   EXPECT_TRUE(BaseTrainer::can_restore(uri()));
   EXPECT_FALSE(BaseTrainer::can_restore(server_.address("runs/other")));
   Result again = run_training(restored(uri(), {{"limit", 5}}));
@@ -67,7 +67,7 @@ TEST_F(RemoteStorageTest, ATrainerListsWhatIsStored) {
   auto checkpoints = trainer.get_checkpoints();
   ASSERT_EQ(checkpoints.size(), 3u);
   EXPECT_EQ(read_text(checkpoints[1].file("state")), "1");
-  // One of them is where another run begins; another process would find it, too.
+  // Another run begins from one of them; another process would find it, too.
   run.name = "next";
   DataParallelTrainer next({.train_loop_per_worker = count_up_remotely,
                             .train_loop_config = {{"limit", 4}},
@@ -95,7 +95,7 @@ TEST_F(RemoteStorageTest, AnotherMachineGoesOnWithOtherWorkers) {
   EXPECT_THAT(numbers(result), ElementsAre(0, 1, 2, 3, 4, 5));
   EXPECT_EQ(result.metrics.at("workers"), 2);
   EXPECT_EQ(result.metrics_history[2].at("workers"), 1);
-  // Those of the first machine count among those to keep, and go.
+  // Checkpoints of the first machine count among those to keep, and are removed.
   EXPECT_EQ(result.best_checkpoints.size(), 3u);
   EXPECT_FALSE(has("checkpoint_000002/manifest.json"));
   EXPECT_TRUE(has("checkpoint_000003/manifest.json"));
@@ -107,7 +107,7 @@ TEST_F(RemoteStorageTest, AnotherMachineGoesOnWithOtherWorkers) {
 
 TEST_F(RemoteStorageTest, DamagedCheckpointsAreSteppedOver) {
   message_of([&] { run_training(toy({{"limit", 6}, {"break_at", 4}})); });
-  // One whose file is another, one without a manifest, one with another manifest.
+  // One checkpoint with another file, one without a manifest, one with another manifest.
   write_remote(address("runs/toy/checkpoint_000003/state"), "7");
   write_remote(address("runs/toy/checkpoint_000004/state"), "4");
   write_remote(address("runs/toy/checkpoint_000005/manifest.json"), "{}");
@@ -120,7 +120,7 @@ TEST_F(RemoteStorageTest, DamagedCheckpointsAreSteppedOver) {
   EXPECT_THAT(numbers(result), ElementsAre(0, 1, 2, 3, 4, 5));
   EXPECT_EQ(result.metrics_history[2].at("who"), "");
   EXPECT_EQ(result.metrics_history[3].at("who"), "next");
-  // They are whole now.
+  // The checkpoints are whole now.
   for (int n = 0; n < 6; ++n)
     EXPECT_EQ(read_text(Checkpoint::from_uri(server_.address(str("runs/toy/checkpoint_00000", n)))
                             .file("state")),
@@ -167,7 +167,7 @@ TEST_F(RemoteStorageTest, ANameIsUsedOnce) {
   Training training = toy({{"limit", 1}});
   training.run.callbacks = {std::make_shared<ThrowsAtStart>()};
   EXPECT_THAT(message_of([&] { run_training(training); }), HasSubstr("not today"));
-  EXPECT_THAT(names(), ElementsAre());  // it never was
+  EXPECT_THAT(names(), ElementsAre());  // as if it never existed
   EXPECT_THAT(spools(home_), ElementsAre());
   training.run.callbacks.clear();
   run_training(training);
@@ -238,7 +238,7 @@ TEST_F(RemoteStorageTest, WhatIsNotStoredAtTheEndIsSaidAndStoredLater) {
   EXPECT_EQ(read_text(result.checkpoint.file("state")), "3");
   EXPECT_TRUE(has("checkpoint_000003/manifest.json"));
   EXPECT_TRUE(has("result.json"));
-  // What was to go while the store was away goes now.
+  // Checkpoints that were to be removed while the store was away are removed now.
   EXPECT_FALSE(has("checkpoint_000001/manifest.json"));
   EXPECT_EQ(result.best_checkpoints.size(), 2u);
   EXPECT_THAT(spools(home_), ElementsAre());
@@ -259,7 +259,7 @@ TEST_F(RemoteStorageTest, ADriverThatWasSupersededEnds) {
   EXPECT_EQ(error.kind(), ErrorKind::kIo);
   EXPECT_THAT(error.what(), AllOf(HasSubstr(str("process ", ::getpid(), " on ")),
                                   HasSubstr("has taken it over"), HasSubstr(spool)));
-  // Of what it did since, nothing is there.
+  // Nothing that it did since then is there.
   EXPECT_EQ(names(), stored);
   Result again = run_training(restored(uri(), {{"limit", 4}}));
   EXPECT_EQ(again.metrics_history, second.metrics_history);
@@ -309,7 +309,7 @@ TEST_F(RemoteStorageTest, NothingInAStoreIsTrusted) {
   std::string params = read_remote(file("params.json"), 1 << 20);
   write_remote(file("params.json"), "{\"trainer\": 1}");
   EXPECT_THAT(refused(ErrorKind::kCorrupt), HasSubstr("params.json"));
-  // It is where it was found, whatever it says.
+  // A run is where it was found, whatever its params.json says.
   std::string other = params;
   size_t at = other.find("s3://bucket/runs");
   other.replace(at, 16, "s3://elsewhere/x");

@@ -55,7 +55,7 @@ TEST_F(RemoteTrainerTest, EachRunIsAtTheAddress) {
   EXPECT_EQ(first.best_checkpoints.size(), 2u);
   EXPECT_EQ(spools(home_).size(), 1u);  // where the workers' output is
 
-  // From there.
+  // Begins from a checkpoint there.
   trainer.run(count_and_say, {{"limit", 4}, {"who", "two"}}, {.checkpoint = first.checkpoint});
   EXPECT_THAT(numbers(trainer.latest_run()), ElementsAre(2, 3));
   EXPECT_EQ(read_text(trainer.latest_run().checkpoint.file("state")), "3");
@@ -71,7 +71,7 @@ TEST_F(RemoteTrainerTest, EachRunIsAtTheAddress) {
   EXPECT_THAT(spools(home_), ElementsAre());
   EXPECT_EQ(read_text(trainer.latest_run().checkpoint.file("state")), "3");
 
-  // Others, whose output begins anew.
+  // Other workers, whose output begins anew.
   trainer.start();
   trainer.run(count_and_say, {{"limit", 1}, {"who", "three"}});
   EXPECT_EQ(stored("run_003/logs/rank-0.log"), "I am three\n");
@@ -91,7 +91,7 @@ TEST_F(RemoteTrainerTest, ANameThatHasRunsIsRefused) {
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(error.what(),
               AllOf(HasSubstr("there are runs at '" + uri()), HasSubstr("TrainerOptions::name")));
-  // Nor may it be that of a run.
+  // The address may not be that of a run, either.
   Training other = toy({{"limit", 1}});
   other.run.name = "other";
   run_training(other);

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kRemembered = 8;  // intervals, about
 constexpr int kLooksAReport = 4;
-constexpr int kMissedReports = 4;  // before the thread sleeps until the next comes
+constexpr int kMissedReports = 4;  // after which the thread sleeps until the next report comes
 
 }  // namespace
 

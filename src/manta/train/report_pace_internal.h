@@ -7,24 +7,24 @@
 
 namespace manta::train {
 
-/// How the thread that hears a group waits where reports come often. To wake a thread that sleeps
-/// until something comes costs who sends 10 to 25 us on a virtual machine: more than the rest of a
-/// report, and the training loop pays it. So while reports follow each other within milliseconds,
-/// the thread comes back by itself, four times as often as they do, and what has come meanwhile has
-/// woken nobody. Everything else that workers say waits for it as well, for at most kLongestNap.
-/// Not thread-safe.
+/// How the thread that receives a group's messages waits when reports come often. Waking a thread
+/// costs the sender 10 to 25 us on a virtual machine: more than the rest of a report, and the
+/// training loop pays for it. So while reports follow each other within milliseconds, the thread
+/// wakes up by itself, four times as often as reports come, and messages that come meanwhile wake
+/// no thread. All other messages of workers wait for it as well, for at most kLongestNap. Not
+/// thread-safe.
 class ReportPace {
  public:
-  /// Some rank, always the same, has made a report.
+  /// Call it when a certain rank, always the same, has made a report.
   void add(Clock::time_point now);
-  /// For how long not to look at what comes; zero: to sleep until something does.
+  /// For how long not to look for messages; zero: sleep until one comes.
   std::chrono::microseconds nap(Clock::time_point now) const;
 
   static constexpr std::chrono::microseconds kLongestNap{500};
-  /// A loop that reports more often than that would wait for the thread: the ranks make each report
+  /// A loop that reports more often than this would wait for the thread: the ranks make each report
   /// together.
   static constexpr std::chrono::microseconds kShortestInterval{400};
-  /// Where reports are rarer than that, what they cost is nothing beside what is between them.
+  /// If reports are rarer than this, their cost does not matter.
   static constexpr std::chrono::microseconds kLongestInterval{5000};
 
  private:

@@ -1,5 +1,5 @@
-// Runs of real processes, without a framework: where a restart begins, and what stays of a run that
-// could not begin.
+// Runs of real processes, without a framework: where a restart begins, and what remains of a run
+// that could not begin.
 
 #include <gmock/gmock.h>
 
@@ -69,7 +69,7 @@ Training training(TrainLoop loop, const std::string& storage) {
 TEST(RestartTest, StepsBackFromADamagedCheckpoint) {
   struct {
     std::vector<int> damaged;
-    std::vector<int> begins;  // of the attempt that each report is from
+    std::vector<int> begins;  // the beginning of each report's attempt
   } cases[] = {
       {{}, {0, 0, 0, 3}}, {{2}, {0, 0, 2, 2}}, {{1, 2}, {0, 1, 1, 1}}, {{0, 1, 2}, {0, 0, 0, 0}}};
   for (const auto& one : cases) {
@@ -117,7 +117,7 @@ TEST(RestartTest, ACheckpointIsKeptUntilTheReportAfterItIsOnRecord) {
   EXPECT_FALSE(fs::exists(storage / "run/checkpoint_000000"));
 }
 
-// Lays something in the place of the sockets that the next groups will listen on.
+// Makes files with the names of the sockets on which the next groups will listen.
 void keep_the_next_group_from_starting(const Json& config) {
   for (int i = 0; i < 20; ++i)
     fs::create_directory(config.at("session").get<std::string>() + str("/train-", i, ".sock"));
@@ -152,7 +152,7 @@ TEST(RestartTest, WhateverACheckpointSourceThrowsIsTold) {
                         "that is no std::exception"));
 }
 
-// In messages about it, too.
+// Such text works in messages about it, too.
 TEST(RestartTest, TextThatIsNotUtf8) {
   TemporaryFolder storage;
   Training run = training([] { train::report(Json("a \xff")); }, storage.path());
@@ -206,7 +206,7 @@ TEST(RestartTest, WrongOptionsLeaveTheNameFree) {
   EXPECT_THAT(storage.entries(), ElementsAre());
 }
 
-// One that nothing can be read from ends the run at once, however many failures it may have.
+// A checkpoint that cannot be read ends the run at once, however many failures are allowed.
 TEST(RestartTest, ADamagedCheckpointToBeginWithIsSaid) {
   TemporaryFolder storage;
   Training first = training(damage_and_fail, storage.path());

@@ -34,7 +34,7 @@ Training restore_training(const std::string& run_folder, const std::string& trai
                     callbacks == 1 ? " callback, which is" : " callbacks, which are",
                     " not stored: set run_config.callbacks for restore(), if it needs them"));
   }
-  // What could not be stored is there by its name only.
+  // A data set that could not be stored is there only by its name.
   for (const auto& [name, plan] : params.at("datasets").items()) {
     if (training.datasets.contains(name)) continue;
     throw Error(ErrorKind::kInvalidArgument,

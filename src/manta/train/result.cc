@@ -23,7 +23,7 @@ Result result_of_run(const std::string& path, const History& history, const Chec
 
 namespace {
 
-/// Those at an address, of which nothing is fetched.
+/// Checkpoints at an address, whose files are not fetched.
 class CopiesToRead final : public CheckpointCopies {
  public:
   explicit CopiesToRead(const RemoteAddress& run) : found_(RemoteRun::checkpoints(run)) {}

@@ -15,10 +15,10 @@ namespace {
 
 constexpr const char* kFirstColumns[] = {"training_iteration", "timestamp", "time_total_s",
                                          "checkpoint_dir_name"};
-// Writing so much again is not worth a thought, and shows new columns at once.
+// Rewriting this many bytes costs nothing that matters, and shows new columns at once.
 constexpr size_t kFreeBytes = size_t{1} << 20;
 
-// Scalars by name; those inside objects as "outer/inner". Histograms and texts are in result.json
+// Scalars by name; scalars inside objects as "outer/inner". Histograms and texts are in result.json
 // only.
 std::map<std::string, Json> scalars_of(const Json& result) {
   std::map<std::string, Json> scalars;
@@ -114,7 +114,7 @@ void ResultFiles::rewrite_table(const std::vector<ReportRecord>& reports) {
   table_bytes_ = text.size();
 }
 
-// About, if it is made anew now: every row gets a comma for each new column.
+// The approximate size if the table is made anew now: every row gets a comma for each new column.
 size_t ResultFiles::table_size(size_t reports) const {
   return table_bytes_ + (columns_.size() - written_columns_) * (reports + 1);
 }
@@ -143,7 +143,7 @@ void ResultFiles::rewrite(const std::vector<ReportRecord>& reports) {
 
 void ResultFiles::append(const std::vector<ReportRecord>& reports) {
   Json result = result_of(reports.back());
-  reports_ = 0;  // if it fails, they are made anew
+  reports_ = 0;  // if this fails, the files are made anew
   std::string line = to_text(result) + "\n";
   if (lines_) write_all(lines_.get(), line.data(), line.size(), folder_ + lines_name_);
   new_bytes_ += line.size();

@@ -62,7 +62,7 @@ TEST(ResultFilesTest, AReportCostsTheSameHoweverManyThereAre) {
     EXPECT_EQ(std::count(row.begin(), row.end(), ','), 4 + 3000);
   EXPECT_EQ(rows[1].substr(0, 14), "1,0,0.0,,0.5,0");
   EXPECT_EQ(rows[3000].substr(rows[3000].size() - 5), ",2999");
-  // What is the same as if it were written at once.
+  // The table must be the same as one written at once.
   std::string appended = read_text(folder / "progress.csv");
   ResultFiles(folder.path()).rewrite(reports);
   EXPECT_EQ(read_text(folder / "progress.csv"), appended);

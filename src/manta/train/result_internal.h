@@ -8,13 +8,13 @@
 
 namespace manta::train {
 
-/// What a run comes to, given what is on disk of it.
+/// The result of a run, made from its files.
 Result result_of_run(const std::string& path, const History& history, const CheckpointStore& store,
                      RunOutcome outcome);
 
-/// The same of a run that goes on no more, by its folder or its address. Its outcome is kFailed
-/// unless the journal says something better, with the error that it has. Throws as read_journal and
-/// CheckpointStore; of an address, as RemoteRun, and takes nothing over.
+/// The same for a run that is not under way any more, by its folder or its address. Its outcome is
+/// kFailed, with the journal's error, unless the journal has a better one. Throws as read_journal
+/// and CheckpointStore; for an address, as RemoteRun. It does not take the run over.
 Result read_result(const std::string& path, const CheckpointConfig& config);
 
 }  // namespace manta::train

@@ -63,7 +63,7 @@ void policies(const Json&) {
   }
 }
 
-// So that it does not take a processor from a worker whose step others wait for.
+// Reading must not take a processor from a worker whose step others wait for.
 TEST(RowsInMemoryTest, AreReadAsBatchWork) {
   TemporaryFolder folder;
   Training training = test_training(folder.path(), policies);

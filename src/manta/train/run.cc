@@ -30,11 +30,11 @@
 namespace manta::train {
 namespace {
 
-// How soon output that standard error did not take is tried again.
+// After this time, output that standard error did not take is tried again.
 constexpr std::chrono::milliseconds kWriteAgain{50};
 // How long a group may take to start before the user is told what it waits for.
 constexpr std::chrono::seconds kPatience{3};
-// How often it is looked whether a node drains.
+// How often the run checks whether a node drains.
 constexpr std::chrono::seconds kLookForDrains{1};
 // For reading the stacks of a group that hangs; the driver does nothing else meanwhile.
 constexpr std::chrono::seconds kMostTimeForStacks{20};
@@ -43,7 +43,7 @@ std::string name_of(const RunFolder& folder) {
   return std::filesystem::path(folder.path()).filename().string();
 }
 
-// Where the data sets were when the checkpoint was made.
+// The positions in the data sets when the checkpoint was made.
 std::map<std::string, data::Position> positions_in(const Checkpoint& checkpoint) {
   std::map<std::string, data::Position> positions;
   for (const auto& [name, position] : checkpoint.manifest().at("positions").items()) {
@@ -57,7 +57,7 @@ std::map<std::string, data::Position> positions_in(const Checkpoint& checkpoint)
   return positions;
 }
 
-// On each node, if there are several.
+// The free resources, on each node if there are several.
 std::string free_now() {
   auto all = nodes();
   if (all.size() == 1) return to_string(all.front().free);
@@ -68,7 +68,7 @@ std::string free_now() {
   return text;
 }
 
-/// Does what the controller decides, and tells it what comes of it.
+/// Performs the controller's actions, and reports the outcomes to it.
 class Run {
  public:
   Run(const Training& training, EventQueue& events)
@@ -112,7 +112,7 @@ class Run {
     limit_time(false);
     try {
       attempt_until_the_end(start);
-    } catch (const Error& error) {  // what no attempt can mend
+    } catch (const Error& error) {  // an error that no attempt can mend
       throw_with_place(error.kind(), error.what(), end_early());
     } catch (...) {
       if (std::string missing = end_early(); !missing.empty()) log_warning(missing);
@@ -167,7 +167,7 @@ class Run {
     if (training.restore_from.empty()) {
       storage.forget();
     } else if (remote_address(training.restore_from)) {
-      storage.discard_spool();  // which has nothing of its own
+      storage.discard_spool();  // the spool has nothing that the store lacks
     }
   }
 
@@ -179,15 +179,16 @@ class Run {
     throw;
   }
 
-  // What is not in the store, and why; empty if everything is, or there is none.
+  // Returns what is not in the store, and why; empty if everything is, or if there is no store.
   std::string store_the_rest() {
     if (!mirror_) return "";
     if (training_.workers) training_.workers->move_logs(folder_->path() + "/logs");
-    store_.keep_only_the_best();  // the store may have others, of before it was away
+    store_.keep_only_the_best();  // the store may have others, from before it was away
     auto wait = [&](Deadline until) {
       auto item = events_.pop(until);
       bool asked = item && item->event && std::holds_alternative<Interrupted>(*item->event);
-      // A run that ends because it was asked to is stored; it may have been asked twice.
+      // A run that ends because it was interrupted is stored, too; there may have been a second
+      // interrupt.
       if (asked && end_.outcome != RunOutcome::kInterrupted) storing_was_interrupted_ = true;
       return storing_was_interrupted_;
     };
@@ -226,7 +227,8 @@ class Run {
     return start;
   }
 
-  // What the workers get, of what the user gave; and what a restored run would need to know.
+  // Prepares what the workers get from the user's options, and what a restored run would need to
+  // know.
   void prepare() {
     prepared_ = training_;
     if (runs_in_driver(training_.scaling)) prepared_.run.collective_timeout = kLongestTimeout;
@@ -243,7 +245,7 @@ class Run {
     progress_.set_workers(ranks_of(training_.scaling));
   }
 
-  // The only thread that hears of an interrupt is busy with it.
+  // The only thread that handles interrupts is busy with the fit.
   void fit(Preprocessor& preprocessor) {
     data::StopCheck check([this] { return events_.interrupted(); });
     try {
@@ -272,8 +274,8 @@ class Run {
     perform(controller.handle(Failed{controller.attempt(), std::move(failure)}));
   }
 
-  // Without its folder no attempt can go on. Workers, the data reader and commits notice that in
-  // ways of their own, which would hide the cause.
+  // Without its folder no attempt can go on. Workers, the data reader and commits notice that with
+  // other errors, which would hide the cause.
   void explain(Event& event) const {
     auto explain_error = [&](std::string& error, ErrorKind& kind, bool& fatal) {
       if (error.empty() || !folder_->is_gone()) return false;
@@ -318,15 +320,15 @@ class Run {
       if (item && item->event) {
         explain(*item->event);
         perform(controller.handle(*item->event));
-      } else if (!item && timer_ && timer_->second.passed()) {  // nothing before it is left
+      } else if (!item && timer_ && timer_->second.passed()) {  // no earlier events are left
         int attempt = std::exchange(timer_, std::nullopt)->first;
         perform(controller.handle(TimerFired{attempt}));
       }
     }
   }
 
-  // StopCriteria::time passes only while there is a group: a run that waits for resources, or for
-  // a node to come, loses nothing of it. What is used up already ends the run at once.
+  // StopCriteria::time passes only while there is a group: a run that waits for resources, or for a
+  // node to come, loses nothing of it. If the time is used up already, the run ends at once.
   void limit_time(bool has_group) {
     auto limit = training_.run.stop.time;
     if (limit.count() == 0) return;
@@ -360,7 +362,7 @@ class Run {
     return next;
   }
 
-  // A group that cannot start because others hold what it needs.
+  // Says so if a group cannot start because others hold its resources.
   void say_if_waiting() {
     if (!waits_since_ || Clock::now() - *waits_since_ < kPatience) return;
     waits_since_.reset();
@@ -380,8 +382,8 @@ class Run {
                     "are made again"));
   }
 
-  // A failure like any other: it counts, and is in the journal. But what is wrong from the outset
-  // with what the user asked for, fit() throws at once.
+  // A failure to start counts like any other, and is in the journal. But if the user's options are
+  // wrong from the outset, fit() throws at once.
   void perform(const StartGroup& action) {
     limit_time(false);
     try {
@@ -391,7 +393,7 @@ class Run {
           error.kind() == ErrorKind::kInvalidArgument || error.kind() == ErrorKind::kResources;
       if (asked_for && !had_group_) throw;
       Failure failure{kDriver, error.kind(), error.what()};
-      // Of the checkpoint that the run began with; or nodes are lost, and none will come for them.
+      // The first checkpoint is damaged; or nodes are lost, and no others will come.
       failure.fatal = is_damage(error) || error.kind() == ErrorKind::kResources;
       events_.push(Failed{action.attempt, std::move(failure)});
     }
@@ -405,7 +407,8 @@ class Run {
     plan.run_name = name_of(*folder_);
     plan.in_driver = runs_in_driver(training_.scaling);
     if (action.checkpoint) {
-      // It may have been damaged since its commit: then every attempt to go on from it would fail.
+      // The checkpoint may have been damaged since its commit: then every attempt to go on from it
+      // would fail.
       bool checked = std::exchange(checked_, std::nullopt) == action.checkpoint;
       auto checkpoint =
           checked ? store_.find(*action.checkpoint) : store_.find_latest_valid(*action.checkpoint);
@@ -427,7 +430,7 @@ class Run {
     group_.reset();
     try {
       store_.clean_up();
-    } catch (const Error& error) {  // every attempt would fail of it, and do nothing else
+    } catch (const Error& error) {  // every attempt would only fail with this error
       Failure failure{kDriver, error.kind(), error.what()};
       failure.fatal = true;
       return events_.push(Failed{action.attempt, std::move(failure)});
@@ -453,7 +456,7 @@ class Run {
 
   void perform(const StopGroup& action) {
     timer_.reset();
-    if (group_) group_->stop();  // none if its checkpoint was damaged
+    if (group_) group_->stop();  // null if its checkpoint was damaged
     time_limit_ = Deadline::never();
     events_.push(GroupStopped{action.attempt});
   }
@@ -476,7 +479,7 @@ class Run {
     }
   }
 
-  // Where it is, for a message; empty if there is none of this attempt.
+  // The path of the stacks file, for a message; empty if this attempt has none.
   std::string where_stacks_are(int attempt, const char* before) const {
     return stacks_.first == attempt ? str(before, "the stacks of its processes: ", stacks_.second)
                                     : "";
@@ -484,8 +487,8 @@ class Run {
 
   void perform(const StartGrace&) { grace_ = Deadline::after(training_.run.stop_grace); }
 
-  // One at a time, in steps. Where the disk is waited for, another thread waits, and the next step
-  // comes as an event: meanwhile the loop's reports, and everything else, are heard.
+  // One commit at a time, in steps. If the disk is slow, another thread waits for it, and the next
+  // step comes as an event: meanwhile the loop's reports, and everything else, are handled.
   void perform(const Commit& action) {
     commit_ = action;
     commit_step([this] {
@@ -545,7 +548,7 @@ class Run {
     }
   }
 
-  // From any thread: the loops that wait for the commit go on doing so while it gets on.
+  // Any thread may call it: the loops keep waiting for the commit while it makes progress.
   void tell_of_writing() {
     events_.push_step([this] {
       if (group_) group_->tell_of_writing();
@@ -581,8 +584,9 @@ class Run {
     events_.push(std::move(judged));
   }
 
-  // From a node with workers that will be taken away, if they could be elsewhere; otherwise they go
-  // on there for as long as they can. To wait for its replacement would be to leave it for itself.
+  // Whether the group should leave a node that will be taken away: if the workers could be
+  // elsewhere. Otherwise they go on there for as long as they can. If the group left to wait for a
+  // replacement, it might come back to the same node.
   bool should_move() {
     std::string node = group_->draining_node();
     if (node.empty()) return false;
@@ -595,8 +599,8 @@ class Run {
     return true;
   }
 
-  // A loop that asks leaves a checkpoint now, instead of at its next report that has one; also if
-  // nobody knows yet where the group could go on.
+  // A loop that calls should_stop leaves a checkpoint now, not at its next report with one; even if
+  // it is not known yet where the group could go on.
   void look_for_drains() {
     if (!group_ || !group_->has_other_nodes() || Clock::now() < next_look_for_drains_) return;
     next_look_for_drains_ = Clock::now() + kLookForDrains;
@@ -619,7 +623,7 @@ class Run {
     }
   }
 
-  // The next attempt's; returns the number of workers.
+  // Plans the next attempt; returns the number of workers.
   int plan_change(AttemptChanges& changes) {
     if (changes.scaling_config && training_.workers) {
       throw Error(ErrorKind::kInvalidArgument,
@@ -631,7 +635,7 @@ class Run {
     if (changes.train_loop_config) next.config = std::move(*changes.train_loop_config);
     check_training(next);
     check_capacity(next.scaling);
-    set_params(params_of(next));  // whatever becomes of this process
+    set_params(params_of(next));  // on disk, whatever happens to this process
     changes_ = std::move(next);
     return ranks_of(changes_->scaling);
   }
@@ -639,7 +643,7 @@ class Run {
   void perform(const Gathered& action) { group_->acknowledge(action.index, false); }
   void perform(const Acknowledge& action) { group_->acknowledge(action.index, true); }
 
-  // The attempt's own failure is what the user must hear of, also if nobody can write it down.
+  // The user must hear of the attempt's own failure, even if it cannot be written to the journal.
   void keep(const Note& note) {
     try {
       folder_->note(note);
@@ -680,7 +684,7 @@ class Run {
 
   void perform(const End& end) { end_ = end; }
 
-  // Empty if there is none: threads of this process write where it writes.
+  // Empty if there is no log: threads of this process write to its output.
   std::string log_of(int rank) const {
     if (rank < kDataReader || runs_in_driver(training_.scaling)) return "";
     if (rank == kDataReader) return folder_->path() + "/logs/data-reader.log";
@@ -697,7 +701,7 @@ class Run {
     return store_the_rest();
   }
 
-  // Whatever ended the run is what the user must hear of.
+  // The user must hear of what ended the run, not of errors here.
   void clean_up_at_the_end() {
     if (folder_->is_gone()) return;
     try {
@@ -707,7 +711,7 @@ class Run {
     }
   }
 
-  // And the run that it happened to, and how to go on with it.
+  // Adds the run's place, and how to go on with it.
   [[noreturn]] void throw_with_place(ErrorKind kind, std::string message,
                                      const std::string& missing) {
     message += str("\n  the run: ", storage_.place());
@@ -745,23 +749,23 @@ class Run {
   EventQueue& events_;
   RunStorage storage_;
   RunFolder* const folder_;
-  RunMirror* const mirror_;  // null: the folder is where the run stays
+  RunMirror* const mirror_;  // null: the run stays in the folder
   CheckpointStore store_;
   Callbacks callbacks_;
   Progress progress_;
   std::unique_ptr<Group> group_;
   bool had_group_ = false;
-  std::optional<int64_t> checked_;  // a checkpoint that was read just now
+  std::optional<int64_t> checked_;  // a checkpoint that has just been read
   std::optional<std::pair<int, Deadline>> timer_;
   std::optional<Clock::time_point> waits_since_;
   int attempt_ = 0;                          // of the group
   Deadline time_limit_ = Deadline::never();  // StopCriteria::time
   Deadline grace_ = Deadline::never();       // RunConfig::stop_grace, once it is to end
   Clock::time_point next_look_for_drains_;
-  std::pair<int, std::string> stacks_ = {-1, ""};  // the last file of them, and its attempt
+  std::pair<int, std::string> stacks_ = {-1, ""};  // attempt and path of the last stacks file
   End end_;
   bool storing_was_interrupted_ = false;  // the user did not want to wait for the store
-  Commit commit_;                         // the one at hand, or the last
+  Commit commit_;                         // the current commit, or the last one
   DiskThread disk_;                       // of commits, if they wait for the disk
 };
 

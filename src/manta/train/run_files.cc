@@ -23,7 +23,7 @@ bool is_name_of_run(const std::string& path, const FolderKind& kind) {
   for (std::string_view own :
        {std::string_view(kind.document), std::string_view("journal.jsonl"),
         std::string_view(kLockFile), std::string_view(kUploads), std::string_view(kStoreNote)}) {
-    // The second is what replace_file writes first.
+    // The second name is that of the temporary file of replace_file.
     if (name == own || (name.starts_with(own) && name.substr(own.size()) == ".new")) return true;
   }
   if (name == kStaging) return true;

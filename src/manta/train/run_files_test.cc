@@ -22,11 +22,11 @@ TEST(RunFilesTest, OnlyTheRunsOwnNamesAreLeftOut) {
         ".store.json.new", ".staging/mark", ".upload/checkpoint_000001-2/state",
         "checkpoint_000001/state", "checkpoint_000002.partial/state",
         "checkpoint_000003.removed.partial/state",
-        // those of others
+        // names of other files
         "result.json", "logs/rank-0.log", "logs/.lock", "manifest.json", "checkpoint_scores.csv",
         "checkpoint_1/state", ".hydra/config.yaml", ".staging2", "params.json.old",
         "sub/params.json", "sub/checkpoint_000001/state",
-        // and what a store cannot have
+        // and names that a store cannot have
         "owner.json", "journal/today"}) {
     std::filesystem::create_directories(std::filesystem::path(folder / name).parent_path());
     std::ofstream(folder / name) << "x";
@@ -47,7 +47,7 @@ TEST(RunFilesTest, OnlyTheOwnNamesOfAnExperimentAreLeftOut) {
   TemporaryFolder folder;
   for (std::string name : {"experiment.json", "journal.jsonl", ".lock", ".staging/mark",
                            "trial_00000/checkpoint_000001/state", "trial_00000/.staging/x",
-                           // those of others
+                           // names of other files
                            "notes", "trial_00000/plot.png", "sub/.staging/x"}) {
     std::filesystem::create_directories(std::filesystem::path(folder / name).parent_path());
     std::ofstream(folder / name) << "x";

@@ -21,7 +21,7 @@ constexpr const char* kJournal = "journal.jsonl";
 
 std::string journal_in(const std::string& folder) { return folder + "/" + kJournal; }
 
-// A new run would take checkpoints that are there for its own, and remove them for better ones.
+// A new run would take existing checkpoints for its own, and remove them for better ones.
 void refuse_checkpoints(const std::string& folder) {
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
@@ -36,7 +36,7 @@ void refuse_checkpoints(const std::string& folder) {
     throw Error(ErrorKind::kIo, str("reading the folder '", folder, "': ", error.message()));
 }
 
-// For the output of the run's processes. What they write to a link or a pipe would go elsewhere.
+// The folder for the output of the run's processes. Output to a link or a pipe would go elsewhere.
 void make_log_folder(const std::string& folder) {
   std::string logs = folder + "/logs";
   if (!has_folder(folder, "logs")) make_folder_anew(logs);

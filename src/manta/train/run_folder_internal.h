@@ -15,15 +15,16 @@
 
 namespace manta::train {
 
-/// The folder of one run: params.json, journal.jsonl, and what is made from it. One driver at a
-/// time: it holds a lock that the kernel releases when it ends, however it ends. Only the folder's
-/// owner and root may use it: a folder of somebody else could change while it is read.
+/// The folder of one run: params.json, journal.jsonl, and the files made from it. Only one driver
+/// at a time may use it: the driver holds a lock that the kernel releases when the driver ends, in
+/// whatever way. Only the folder's owner and root may use it: another user's folder could change
+/// while it is read.
 class RunFolder {
  public:
   /// Makes <storage_path>/<name>. Throws Error(kInvalidArgument) if there is a run in it already,
-  /// or what is left of one's checkpoints, it belongs to another user, the name is not one of a
-  /// folder, or params.json would be larger than is read again; Error(kIo) naming the process if
-  /// another program uses it. Leaves nothing behind that would keep the name from being used.
+  /// or remains of a run's checkpoints, if it belongs to another user, if the name cannot be that
+  /// of a folder, or if params.json would be too large to be read again; Error(kIo) naming the
+  /// process if another program uses it. After an error the name can be used again.
   static std::unique_ptr<RunFolder> create(const RunConfig& config, const Json& params);
   /// The folder of a run whose driver has ended. Throws Error(kNotFound) if there is no run in it,
   /// Error(kIo) naming the process if its driver still runs, Error(kInvalidArgument) if it belongs
@@ -39,16 +40,16 @@ class RunFolder {
   void make_durable();
   /// Waits until the disk has the journal; does nothing without `make_durable`.
   void sync();
-  /// Of this run, up to date.
+  /// The history of this run, up to date.
   const History& history() const { return history_; }
 
-  /// Of a run that could not begin: its name can be used again.
+  /// Removes a run that could not begin: its name can be used again.
   void forget();
-  /// True if somebody has removed or moved the folder, or its journal, while the run goes on.
+  /// True if the folder, or its journal, has been removed or moved while the run goes on.
   bool is_gone() const;
 
   /// Where a restored run goes on, given the latest valid checkpoint. If the driver died between
-  /// the commit of that and its report's entry in the journal, makes the entry.
+  /// the commit of that checkpoint and its report's entry in the journal, makes the entry.
   Controller::Start resume(const std::optional<Checkpoint>& checkpoint);
 
   /// Appends a note of the controller to the journal. Throws Error(kIo), as does `report`.

@@ -193,7 +193,7 @@ TEST(RunFolderTest, OneDriverAtATime) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr(storage / "run"), HasSubstr("in use by "),
                                     HasSubstr(str("process ", child))));
   }
-  // A stopped one holds it, too; nobody waits for it.
+  // A stopped process holds the lock, too; others do not wait for it.
   ::kill(child, SIGSTOP);
   ASSERT_EQ(::waitpid(child, nullptr, WUNTRACED), child);
   EXPECT_EQ(error_of([&] { RunFolder::open(storage / "run"); }).kind(), ErrorKind::kIo);
@@ -266,8 +266,8 @@ TEST(RunFolderTest, OnlyItsOwnerGoesOnWithIt) {
   EXPECT_NO_THROW(RunFolder::open(storage / "run"));  // root may
 }
 
-// Keys that are the same one when they are written: the reader refuses it. (It also counts values,
-// which JsonInputTest looks at: four million take long.)
+// Keys that become the same when they are written: the reader refuses that. (It also counts values,
+// which JsonInputTest tests: four million take long.)
 const Json kTwice = {{"\xfe", 1}, {"\xff", 2}};
 
 TEST(RunFolderTest, WhatFailsDoesNotUseUpTheName) {

@@ -24,17 +24,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// In the place of a version: some of its files may be there.
+// Used instead of a version: some of the checkpoint's files may be there.
 constexpr uint64_t kParts = UINT64_MAX;
 constexpr const char* kMirroredJournal = "journal.jsonl";
 constexpr std::chrono::seconds kJournalInterval{5}, kFilesInterval{15};
-// A file that changes all the time is stored so often; one of so many bytes half as often.
+// A file that changes all the time is stored once in kFileAgain; larger files less often.
 constexpr std::chrono::seconds kFileAgain{60};
 constexpr uint64_t kLargeFile = uint64_t{16} << 20;
 constexpr std::chrono::milliseconds kFirstRetry{500}, kLastRetry{10'000}, kLastRetryAtEnd{1000};
-// A part of the journal that has so many bytes is not written again.
+// A part of the journal with this many bytes is not written again.
 constexpr size_t kFullPart = size_t{256} << 10;
-// So much at a time; a line is no longer than half of it.
+// At most this many bytes at a time; a line has at most half as many.
 constexpr size_t kMostOfPart = 2 * kLongestEvent;
 // How often `finish` says what it waits for.
 constexpr std::chrono::seconds kSayEvery{5};
@@ -83,8 +83,8 @@ uint64_t whole_lines_of(const std::string& path) {
   return 0;
 }
 
-// A second name for each file, so that what is removed meanwhile stays; a copy where the file
-// system has no second names.
+// Makes a hard link for each file, so that files that are removed meanwhile stay; or a copy if the
+// file system has no hard links.
 void link_files(const std::string& from, const std::string& to) try {
   std::error_code ignored, error;
   fs::remove_all(to, ignored);
@@ -222,7 +222,7 @@ void RunMirror::fetch(int64_t index, const std::string& folder) {
   download_checkpoint(remote_.address().child(checkpoint_name(index)), folder);
 }
 
-// To be uploaded; the journal of before the run was opened counts as later.
+// A copy to be uploaded; the journal from before the run was opened counts as later.
 RunMirror::Copy RunMirror::linked(const Key& key, const std::string& folder) {
   uint64_t version = ++versions_;
   std::string links = str(folder_, "/", kUploads, "/", name_of_copy(key), "-", version);
@@ -301,7 +301,7 @@ void RunMirror::forget() {
   }
 }
 
-// With the lock.
+// Call it with the lock held.
 std::optional<RunMirror::Next> RunMirror::next() {
   if (params_changed_) return Next{Next::kParams};
   if (journal_due_) return Next{Next::kJournal};
@@ -329,7 +329,8 @@ std::optional<RunMirror::Next> RunMirror::next() {
   }
   if (first) {
     const auto& [key, copy] = *first;
-    // Whoever goes on from it knows its own report, by the manifest, and no other.
+    // A run that goes on from the checkpoint knows the checkpoint's own report, from the manifest,
+    // and no other.
     bool lacks_reports = copy.journal > journal_stored_ && journal_limit() > journal_stored_;
     return lacks_reports ? Next{Next::kJournal} : Next{Next::kUpload, key, copy};
   }
@@ -394,7 +395,7 @@ bool RunMirror::perform(const Next& next) {
     case Next::kParams: {
       {
         std::lock_guard lock(mutex_);
-        params_changed_ = false;  // again, if it changes while it is read
+        params_changed_ = false;  // set again if it changes while it is read
       }
       try {
         remote_.put_params(read_text(folder_ + "/" + remote_.kind().document, kMostParamsBytes));
@@ -443,7 +444,7 @@ void RunMirror::set_stored(const Key& key, uint64_t version) {
   copies_[key].stored = version;
 }
 
-// Whoever may write to a store may not always remove: then it stays.
+// A user who may write to a store may not always remove: then it stays.
 void RunMirror::remove_from_store(const Key& key) {
   try {
     remote_.remove_checkpoint(name_of_copy(key));
@@ -453,7 +454,7 @@ void RunMirror::remove_from_store(const Key& key) {
   }
 }
 
-// With the lock.
+// Call it with the lock held.
 uint64_t RunMirror::journal_limit() const {
   uint64_t limit = journal_waits_ ? 0 : UINT64_MAX;
   for (const auto& [key, copy] : copies_)
@@ -477,7 +478,7 @@ bool RunMirror::store_journal() {
     {
       std::lock_guard lock(mutex_);
       journal_due_ = false;
-      // What is below the limit ends with a line: each is one write.
+      // The bytes below the limit end with a line: each line is one write.
       uint64_t limit = journal_limit();
       if (limit < part_begin_ + lines.size())
         lines.resize(limit > part_begin_ ? static_cast<size_t>(limit - part_begin_) : 0);
@@ -519,7 +520,7 @@ bool RunMirror::store_files(bool all) {
       remote_.put_file(folder_, name, [this] { touch(); });
     } catch (const Error& thrown) {
       if (thrown.kind() == ErrorKind::kCancelled) throw;
-      if (!fs::exists(path, error)) continue;  // it was of a moment only
+      if (!fs::exists(path, error)) continue;  // the file existed only for a moment
       remote_.require_owner();  // throws if it is the store that fails, and not this file
       failures[name] = thrown.what();
       continue;
@@ -537,12 +538,12 @@ bool RunMirror::store_files(bool all) {
     left_out_ = std::move(files.left_out);
     all_stored_ = journal_ended_ && failures.empty();
   }
-  // The first time the end of the journal comes before the pause.
+  // In the first try, the end of the journal is stored before the pause.
   if (!is_first_try && !failures.empty()) throw Error(ErrorKind::kIo, listed(failures));
   return true;
 }
 
-// Warns of files that went well until now.
+// Warns about files that could be stored until now.
 void RunMirror::set_failures(std::map<std::string, std::string> failures) {
   std::map<std::string, std::string> fresh = failures;
   std::unique_lock lock(mutex_);

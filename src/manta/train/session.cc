@@ -19,13 +19,13 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// What a failed worker gives the others to make the report that it has made; less than the time
+// How long a failed worker waits for the others to make its last report. It is less than the time
 // after which they would give up waiting for it elsewhere, and be taken for the cause.
 constexpr milliseconds kSettleTime{10'000};
-// For what the driver knows at once.
+// The deadline for answers that the driver knows at once.
 constexpr milliseconds kAnswerDeadline{10'000};
 
-// How many reports may be made ahead of the last that is committed.
+// How many reports may be ahead of the last committed one.
 constexpr int64_t kMostReportsAhead = 64;
 
 std::atomic<Session*> current_session = nullptr;
@@ -108,8 +108,8 @@ void Session::report(const Json& metrics, std::shared_ptr<CheckpointSource> chec
   changed_.notify_all();
 }
 
-// A SendReport, without a copy of the metrics and, if there is no data, without making the empty
-// JSON object: the loop waits for this.
+// Sends a SendReport without a copy of the metrics and, if there is no data, without making an
+// empty JSON object: the loop waits for this.
 void Session::send_report(int64_t index, const Json& metrics, const CheckpointSource* checkpoint) {
   static const std::string kEmptyObject = "\xa0";  // in CBOR
   std::optional<uint64_t> fingerprint;
@@ -129,8 +129,8 @@ void Session::send_report(int64_t index, const Json& metrics, const CheckpointSo
   });
 }
 
-// The ranks make their reports together. One that is not committed costs memory in the driver, and
-// with a checkpoint a copy of the model here.
+// The ranks make their reports together. A report that is not committed costs memory in the driver
+// and, with a checkpoint, a copy of the model here.
 void Session::wait_for_place(bool has_checkpoint) {
   int64_t oldest = next_report_ - kMostReportsAhead;
   if (has_checkpoint && in_flight_.size() == static_cast<size_t>(begin_.max_in_flight)) {
@@ -180,8 +180,9 @@ std::pair<int64_t, bool> Session::asks() const {
   return {asks_, stop_from_ && asks_ >= *stop_from_};
 }
 
-// `last` is one of the two counters, which moves on report by report: each may take its time. So
-// may each part of a checkpoint that is being written, wherever: reports wait for its end.
+// `last` is one of the two counters, which moves on report by report. The timeout begins anew with
+// each report, and with each part of a checkpoint that any process writes: reports wait for its
+// end.
 void Session::wait_for_report(int64_t index, const int64_t& last) {
   std::unique_lock lock(mutex_);
   while (true) {
@@ -252,7 +253,7 @@ DataShard Session::shard(const std::string& name) {
         try {
           SendEpoch message{name, epoch, rows, begins};
           channel->send([&](OutBuffer& out) { encode_message<FromMember>(out, message); });
-        } catch (const std::exception&) {  // the driver has gone, which the receiver says
+        } catch (const std::exception&) {  // the driver has gone; the receiving thread reports it
         }
       };
     }

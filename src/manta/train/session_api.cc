@@ -1,4 +1,4 @@
-// What a training loop calls.
+// The functions that a training loop calls.
 
 #include <cerrno>
 #include <filesystem>
@@ -39,7 +39,7 @@ class FolderSource : public CheckpointSource {
   }
 
  private:
-  // There would be no end to it: what was copied would be copied, too.
+  // The copy would never end, because it would copy its own files, too.
   void refuse_to_copy_into_itself() const {
     std::error_code ignored;
     auto from = std::filesystem::weakly_canonical(from_, ignored);
@@ -54,7 +54,7 @@ class FolderSource : public CheckpointSource {
   std::string from_, copy_;
 };
 
-// A checkpoint that is there: copied before report() returns, because it may go away.
+// An existing checkpoint: copied before report() returns, because it may be removed.
 class CopiedCheckpoint : public CheckpointSource {
  public:
   CopiedCheckpoint(Checkpoint from, std::string copy)

@@ -1,4 +1,4 @@
-// What a worker hears of the driver, and tells it of its own accord.
+// A worker's messages from the driver, and those that it sends unasked.
 
 #include <algorithm>
 
@@ -13,8 +13,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kProgressInterval{200};
-// How often the receiving thread looks at what the loop does, and from when on the driver hears of
-// a wait: most last far less.
+// How often the receiving thread checks the loop, and after which time the driver is told of a
+// wait: most waits are far shorter.
 constexpr milliseconds kLookInterval{100};
 constexpr milliseconds kLongWait{300};
 
@@ -29,7 +29,7 @@ void Session::receive() {
         std::lock_guard lock(mutex_);
         if (closing_) return;
       }
-      channel_->try_send([](OutBuffer&) {});  // what an earlier one has left
+      channel_->try_send([](OutBuffer&) {});  // sends what an earlier call has left
       answer_ask();
       tell_writing();
       tell_activity();
@@ -111,7 +111,7 @@ Activity Session::activity(const Wait& wait) const {
 }
 
 // The driver is told once of each wait that lasts, so that it can see when ranks wait for each
-// other. That a wait is over need not be told: see find_standstill.
+// other. The end of a wait need not be reported: see find_standstill.
 void Session::tell_activity() {
   auto seen = watch_.read();
   if (seen.version != seen_version_) {
@@ -122,13 +122,13 @@ void Session::tell_activity() {
   }
   if (told_ || seen.wait.kind == Wait::kNone || Clock::now() - seen_since_ < kLongWait) return;
   SendActivity message{activity(seen.wait)};
-  if (watch_.read().version != seen.version) return;  // what it holds may be of two moments
+  if (watch_.read().version != seen.version) return;  // its fields may come from two moments
   told_ = try_send(message);
 }
 
 std::optional<Activity> Session::thrown_from() const {
   Wait wait = watch_.thrown_from();
-  if (wait.kind == Wait::kNone) wait = watch_.read().wait;  // one without a scope
+  if (wait.kind == Wait::kNone) wait = watch_.read().wait;  // a wait without a scope
   if (wait.kind == Wait::kNone || watch_.others_take_part()) return std::nullopt;
   return activity(wait);
 }

@@ -10,7 +10,7 @@
 namespace manta::train {
 namespace {
 
-// What the driver says is heard also while it does not take what the loop sends.
+// The worker receives the driver's messages even while the driver does not read the loop's.
 TEST(SessionTest, HearsADriverThatDoesNotRead) {
   auto [ours, theirs] = socket_pair();
   BeginTraining begin;

@@ -1,4 +1,4 @@
-// The files of a worker's checkpoints: written behind the loop, and sent where the driver does not
+// The files of a worker's checkpoints: written in the background, and sent if the driver does not
 // see them.
 
 #include <filesystem>
@@ -18,7 +18,7 @@ void Session::write() {
     {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return closing_ || !to_write_.empty(); });
-      if (closing_) return;  // nobody waits for what is left
+      if (closing_) return;  // the remaining files are not needed
       job = std::move(to_write_.front());
       to_write_.pop_front();
     }
@@ -52,7 +52,8 @@ void Session::send_to_driver(int64_t index, const CheckpointFolder& folder) {
   std::filesystem::remove_all(folder.path());
 }
 
-// The driver's memory and the connection hold only so many.
+// Waits if too many are on their way: the driver's memory and the connection hold only a limited
+// number.
 void Session::send_chunk(SendChunk chunk) {
   wait_for_chunks(kMostChunksInFlight - 1);
   {
@@ -62,7 +63,7 @@ void Session::send_chunk(SendChunk chunk) {
   send(chunk);
 }
 
-// Until the driver has written all but so many of them.
+// Waits until the driver has written all but `most` of them.
 void Session::wait_for_chunks(int64_t most) {
   std::unique_lock lock(mutex_);
   while (chunks_in_flight_ > most) {

@@ -38,10 +38,10 @@ bool is_in_spool(const std::string& path) {
   return !error && folder.parent_path().parent_path() == all;
 }
 
-// Which store a spool is for, and as whom.
+// The store of a spool, and the token of its owner.
 struct StoreNote {
   std::string token;
-  std::string next = {};  // that of an owner to be, which may be the owner already
+  std::string next = {};  // the token of a future owner, which may be the owner already
 };
 
 void write_note(const std::string& folder, const RemoteAddress& address, const StoreNote& note) {
@@ -50,7 +50,7 @@ void write_note(const std::string& folder, const RemoteAddress& address, const S
   replace_file(folder + "/" + kStoreNote, to_text(json, 1) + "\n");
 }
 
-// Whatever becomes of this process, the spool knows the token that the store has then.
+// Whatever happens to this process, the spool then knows the token that the store has.
 RemoteRun take_over_from(const FolderKind& kind, const std::string& folder) {
   std::string path = folder + "/" + kStoreNote;
   Json json = read_json(path, kStoreNoteLimits);
@@ -65,7 +65,7 @@ RemoteRun take_over_from(const FolderKind& kind, const std::string& folder) {
   return RemoteRun::take_over(*address, {note.token, note.next}, note.next, kind);
 }
 
-// Of what `remote` owns now.
+// Makes the mirror of the run that `remote` owns now.
 std::unique_ptr<RunMirror> mirror_of(RemoteRun remote, const std::string& folder, bool is_ahead,
                                      std::function<void()> on_news) {
   write_note(folder, remote.address(), {remote.token()});
@@ -106,7 +106,7 @@ std::unique_ptr<RunMirror> mirror_of_new(const FolderKind& kind, RemoteAddress a
     if (!spool.empty()) remove_quietly(spool);
     try {
       remote.forget();
-    } catch (const Error&) {  // the first one says why
+    } catch (const Error&) {  // the first error says why
     }
     throw;
   }

@@ -8,11 +8,11 @@
 
 namespace manta::train {
 
-/// The folder of a run folder in which that is.
+/// The name of the staging folder in a run folder.
 inline constexpr const char* kStaging = ".staging";
 
-/// Where one rank, or the driver (a negative rank), writes its files of one report, until they are
-/// committed.
+/// The folder in which one rank, or the driver (a negative rank), writes its files of one report,
+/// until they are committed.
 inline std::string staging_folder(const std::string& run_folder, int attempt, int64_t index,
                                   int rank) {
   return str(run_folder, "/", kStaging, "/attempt-", attempt, "/report-", index,

@@ -12,7 +12,7 @@ bool has_returned(const RankView& rank) {
 }
 
 // It has taken more batches of the pass than the other, but begun fewer collectives. If the reader
-// has no room for more rows until the other has taken its own, it waits for the other.
+// has no room for more rows until the other rank has taken its rows, this rank waits for the other.
 bool is_ahead_in_data(const RankView& waits, const RankView& other) {
   if (other.activity.kind != Wait::kCollective ||
       waits.activity.collectives > other.activity.number) {
@@ -30,7 +30,7 @@ bool waits_for(const RankView& waits, const RankView& other, Evidence evidence) 
     case Wait::kCollective:
       return other.activity.collectives <= number;
     case Wait::kRows:
-      if (other.finished) return false;  // the reader does without it
+      if (other.finished) return false;  // the reader does not wait for it
       return other.activity.passes <= number ||
              (evidence == Evidence::kLikely && is_ahead_in_data(waits, other));
     case Wait::kReport:
@@ -42,8 +42,8 @@ bool waits_for(const RankView& waits, const RankView& other, Evidence evidence) 
   return false;
 }
 
-// For each rank whether it may still get what it waits for: from those who wait for nobody to those
-// who wait only for them, and so on. Ranks that wait for each other are never reached.
+// Computes for each rank whether its wait may still end: first ranks that wait for no rank, then
+// ranks that wait only for these, and so on. Ranks that wait for each other are never reached.
 class Outlook {
  public:
   Outlook(const std::vector<RankView>& ranks, Evidence evidence)
@@ -60,12 +60,13 @@ class Outlook {
 
   bool is_good(size_t rank) const { return good_[rank]; }
 
-  // Those who will never do what the rank waits for.
+  // The ranks that will never do what this rank waits for.
   std::vector<int> hopeless(size_t rank) const {
     std::vector<int> found;
     for (size_t other = 0; other < ranks_.size(); ++other) {
       if (other == rank || !waits_for(ranks_[rank], ranks_[other], evidence_)) continue;
-      // Whoever has returned begins nothing any more. But when it ends, the reader does without it.
+      // A rank that has returned begins nothing any more. But when it ends, the reader no longer
+      // waits for it.
       bool never = has_returned(ranks_[other]) && ranks_[rank].activity.kind != Wait::kRows;
       if (never || !good_[other]) found.push_back(static_cast<int>(other));
     }
@@ -117,7 +118,7 @@ std::string explain(size_t rank, const std::vector<int>& hopeless,
 
 std::optional<Standstill> find_standstill(const std::vector<RankView>& ranks, Evidence evidence) {
   Outlook outlook(ranks, evidence);
-  // A collective says most about where the ranks have parted.
+  // A collective shows best where the ranks have diverged.
   for (auto kind : {Wait::kCollective, Wait::kRows, Wait::kReport}) {
     for (size_t rank = 0; rank < ranks.size(); ++rank) {
       if (outlook.is_good(rank) || ranks[rank].finished || ranks[rank].activity.kind != kind) {

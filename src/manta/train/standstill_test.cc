@@ -8,7 +8,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// What a rank tells, as short as it can be said.
+// Short forms of what a rank reports.
 RankView running() { return {}; }
 RankView finished(int64_t collectives = 0, int64_t reports = 0) {
   return {{.collectives = collectives}, reports, true};
@@ -56,7 +56,7 @@ TEST(StandstillTest, Table) {
     std::vector<RankView> ranks;
     std::string expected;  // "" if they may go on
   } cases[] = {
-      // Nobody has parted.
+      // No rank has diverged.
       {"all run", {running(), running()}, ""},
       {"one waits for one that runs", {in_collective(4), running()}, ""},
       {"both in the same", {in_collective(4), in_collective(4)}, ""},
@@ -88,7 +88,7 @@ TEST(StandstillTest, Table) {
        ""},
       {"one finished what the other still waits in", {in_collective(4), finished(5)}, ""},
 
-      // Somebody has.
+      // A rank has diverged.
       {"returned early",
        {finished(4), in_collective(4)},
        "1: it waits in an allreduce (of step 12) that rank 0 never joins: rank 0 has "
@@ -146,7 +146,7 @@ TEST(StandstillTest, Table) {
   }
 }
 
-// The reader may be slow, or have no room: an explanation for a wait that was given up, no more.
+// The reader may be slow, or have no room: this only explains a wait that was given up.
 TEST(StandstillTest, ManyBatchesSkippedAreLikelyTheReason) {
   std::vector<RankView> ranks{in_rows(0, 3, 900), with_taken(in_collective(3), 0, 4)};
   EXPECT_FALSE(find_standstill(ranks));

@@ -18,12 +18,12 @@ namespace {
 // How long a process that does nothing may take to answer, on a busy machine.
 constexpr std::chrono::seconds kAnswerTime{30};
 
-// What a log has from an offset on, at the end of another file. Returns the offset of its end.
+// Appends a log, from an offset on, to another file. Returns the offset of the log's end.
 uint64_t append_from(const std::string& log, uint64_t begin, const std::string& folder,
                      const std::string& name) {
   std::filesystem::path path = log;
   UniqueFd from = open_file(path.parent_path(), path.filename(), O_RDONLY);
-  if (check_regular(from.get(), log) < begin) begin = 0;  // it is another file
+  if (check_regular(from.get(), log) < begin) begin = 0;  // it is a new file
   UniqueFd to = open_file(folder, name, O_WRONLY | O_CREAT | O_APPEND);
   std::string buffer(size_t{1} << 16, '\0');
   for (;;) {

@@ -12,17 +12,19 @@
 
 namespace manta::train {
 
-/// Workers that are there before a run and stay after it: those of a Trainer between start() and
+/// Workers that start before a run and stay after it: those of a Trainer between start() and
 /// shutdown(). They run one group at a time.
 class StartedWorkers {
  public:
-  /// Starts them, all or none, and returns at once; they start when their resources are free. Their
+  /// Has all or none of the workers start when their resources are free; returns at once. Their
   /// output goes to `log_folder`.
   StartedWorkers(ScalingConfig scaling, std::string log_folder);
 
-  /// For the next group, by rank. If one has died since the last, all are started anew.
+  /// The workers for the next group, by rank. If one has died since the last group, all are started
+  /// anew.
   const std::vector<ActorHandle<Member>>& actors();
-  /// After a group some of whose processes were killed or have failed: none is used again.
+  /// Call it after a group some of whose processes were killed or have failed: none of the workers
+  /// is used again.
   void drop();
 
   std::string log_of(int rank) const;
@@ -38,7 +40,7 @@ class StartedWorkers {
   const std::string log_folder_;
   std::vector<ActorHandle<Member>> actors_;
   bool used_ = false;              // a group has begun with them
-  std::map<int, uint64_t> moved_;  // how much of each log, by rank
+  std::map<int, uint64_t> moved_;  // how many bytes of each log were moved, by rank
 };
 
 }  // namespace manta::train

@@ -14,11 +14,11 @@ Json stop_criteria_to_json(const StopCriteria& stop);
 /// Throws an error of the document's kind.
 StopCriteria stop_criteria_from_json(const JsonFields& json);
 
-/// Whether this report makes the run complete. The time is not its business: that passes without
+/// Whether this report makes the run complete. It does not check the time, which passes without
 /// reports, too.
 bool is_complete(const StopCriteria& stop, const ReportRecord& report);
 
-/// Decides by that.
+/// Stops a run by its StopCriteria.
 class StopAtCriteria final : public Callback {
  public:
   explicit StopAtCriteria(StopCriteria stop) : stop_(std::move(stop)) {}

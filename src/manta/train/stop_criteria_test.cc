@@ -125,7 +125,7 @@ TEST(StopCriteriaTest, TimeDoesNotPassWhileARunWaitsForResources) {
   EXPECT_EQ(result.metrics_history.size(), 1u);
 }
 
-// Of a journal with these times: how a restored run goes on that may take an hour.
+// The result of a restored run that may take an hour, with these times in its journal.
 Result restored_with_times(double group_started, double reported) {
   TemporaryFolder storage;
   auto fails_first = [] {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr JsonLimits kTensorHeader{.bytes = 100'000'000, .depth = 3};
 
-// How many bytes a tensor has; nothing if that is more than there can be.
+// How many bytes a tensor has; nothing if the number is impossibly large.
 std::optional<uint64_t> bytes_of_tensor(const std::string& dtype,
                                         const std::vector<int64_t>& shape) {
   uint64_t size = size_of_dtype(dtype);

@@ -11,7 +11,7 @@ namespace manta::train {
 size_t size_of_dtype(const std::string& dtype);
 
 /// A file of these tensors in the safetensors format. Throws Error(kInvalidArgument) naming the
-/// tensor if its bytes are not as many as its type and shape say.
+/// tensor if its number of bytes does not match its type and shape.
 std::string tensor_file(const std::map<std::string, TensorBytes>& tensors);
 
 /// The tensors of such a file. Throws Error(kCorrupt), whose message begins with `what`.

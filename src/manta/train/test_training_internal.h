@@ -7,7 +7,7 @@
 
 namespace manta::train {
 
-/// For tests: a run called "toy" in `storage`, of one worker, that says nothing.
+/// For tests: a run called "toy" in `storage`, with one worker, that prints nothing.
 inline Training test_training(const std::string& storage, const TrainLoop& loop,
                               const Json& config = Json::object()) {
   Training training;

@@ -1,4 +1,4 @@
-// Callbacks of a user's own, in one file: they watch runs, stop and pause them, and start them anew
+// User-defined callbacks, in one file: they watch runs, stop and pause them, and start them anew
 // with other workers and another config.
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Counts to config["limit"], and says in each report what it was given. Rank 0 kills itself before
+// Counts to config["limit"], and reports its settings each time. Rank 0 kills itself before
 // config["die_at"], in the first attempt.
 void count_with_workers(const Json& config) {
   Context context = get_context();
@@ -56,7 +56,7 @@ Training toy_restored(const std::string& path) {
   return training;
 }
 
-// Writes down what it hears.
+// Records all calls.
 class Diary final : public Callback {
  public:
   void on_run_start(const RunInfo& run) override {
@@ -109,7 +109,7 @@ TEST(ToyCallbackTest, HearsOfEverythingInOrder) {
   Result result = run_training(training);
   EXPECT_EQ(result.outcome, RunOutcome::kFinished);
   EXPECT_THAT(each_n(result), ElementsAre(0, 1, 2, 3));
-  // A worker that is killed may take reports with it that were on their way.
+  // Reports that are on their way may be lost when a worker is killed.
   ASSERT_GE(diary->lines.size(), 6u);
   EXPECT_EQ(diary->lines.front(), "start toy after 0");
   EXPECT_THAT(diary->lines, testing::Contains("rank 0 failed, again"));

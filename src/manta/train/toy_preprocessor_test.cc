@@ -1,4 +1,4 @@
-// A preprocessor in one file: what it needs to be fitted, applied, kept and found again.
+// A preprocessor in one file: how it is fitted, applied, stored and restored.
 
 #include <gmock/gmock.h>
 
@@ -183,7 +183,7 @@ void expect_that_a_fit_ends_soon(const Dataset& rows) {
     Error error = error_of([&] { run.result(); });
     EXPECT_EQ(error.kind(), ErrorKind::kCancelled);
     EXPECT_THAT(error.what(), HasSubstr("while its preprocessor, " + preprocessor->to_string()));
-    training.preprocessor = {};  // nothing is left that would keep the name from being used
+    training.preprocessor = {};  // nothing remains that would keep the name in use
     training.datasets.clear();
     training.loop = TrainLoop([] { train::report({{"n", 1}}); }).function();
     training.loop_takes_config = false;

@@ -1,4 +1,4 @@
-// A trainer of another framework, in one file: all that it adds is what its loop is called.
+// A trainer of another framework, in one file: it adds only the name of its loop.
 
 #include <gmock/gmock.h>
 
@@ -82,7 +82,7 @@ TEST(ToyTrainerTest, AnothersRunIsRefused) {
   EXPECT_FALSE(BaseTrainer::can_restore(storage / "none"));
 }
 
-// What tuning does: other values for some options, in a copy.
+// As tuning does: sets other values for some options, in a copy.
 TEST(ToyTrainerTest, TrainingIsACopyThatCanBeOverridden) {
   TemporaryFolder storage;
   const ToyTrainer trainer(count_up, {{"limit", 1}},

@@ -19,8 +19,8 @@ using internal::Clock;
 using internal::Deadline;
 
 constexpr size_t kLargestTrackerBatch = 1000;
-// A thread that wakes for each of a thousand events a second takes a processor from the loops as
-// often.
+// A thread that wakes for each of a thousand events a second would take a processor from the loops
+// a thousand times.
 constexpr std::chrono::milliseconds kBetweenBatches{200};
 constexpr std::chrono::seconds kFirstPause{1}, kLongestPause{30};
 
@@ -59,7 +59,7 @@ class Tracker::Stream {
     if (waits_for_first_ || queue_.size() == enough()) changed_.notify_all();
   }
 
-  // Until everything is taken, or there is no hope left.
+  // Waits until everything is taken, or the sink has failed for good.
   void finish() {
     Deadline patience = Deadline::after(options_.patience_at_end);
     Deadline longest = Deadline::after(time_at_end_);
@@ -145,13 +145,14 @@ class Tracker::Stream {
     }
     idle_ = batch.empty() && queue_.empty();
     lock.unlock();
-    sink_.reset();  // with what it holds, however long this object is kept
+    sink_.reset();  // frees the sink now, however long this object is kept
     lock.lock();
     done_ = true;
     changed_.notify_all();
   }
 
-  // An event after a pause at once, of many that follow each other some at a time.
+  // An event after a pause is taken at once; events that follow each other are taken several at a
+  // time.
   void wait_for_events(std::unique_lock<std::mutex>& lock) {
     waits_for_first_ = true;
     changed_.wait(lock, [&] { return abandoned_ || idle_ || !queue_.empty() || ending_; });
@@ -161,12 +162,13 @@ class Tracker::Stream {
     next_batch_ = Deadline::after(kBetweenBatches);
   }
 
-  // So many are not waited for any longer: there must be room for those that come meanwhile.
+  // With this many events the thread waits no longer: there must be room for those that come
+  // meanwhile.
   size_t enough() const {
     return std::clamp<size_t>(options_.queue_size / 4, 1, kLargestTrackerBatch);
   }
 
-  // What went wrong, or nothing.
+  // Returns what went wrong, or nothing.
   std::string take(const std::vector<TrackerEvent>& batch, bool* again) {
     try {
       sink_->take(batch);
@@ -197,17 +199,17 @@ class Tracker::Stream {
   std::condition_variable changed_;
   std::deque<TrackerEvent> queue_;
   Checkpoint last_checkpoint_;
-  size_t in_hand_ = 0;  // taken from the queue, and not by the sink
+  size_t in_hand_ = 0;  // taken from the queue, but not yet by the sink
   size_t lost_ = 0;
   std::string last_error_;
-  bool ending_ = false;     // nothing more comes
+  bool ending_ = false;     // no more events come
   bool idle_ = false;       // at the end: everything is taken
-  bool failing_ = false;    // the last try did
+  bool failing_ = false;    // the last try failed
   bool given_up_ = false;   // the next failure is the last
-  bool abandoned_ = false;  // nobody waits for what is left
+  bool abandoned_ = false;  // the remaining events are dropped
   bool warned_ = false;
   bool waits_for_first_ = false;
-  Deadline next_batch_ = Deadline::after({});  // before it only if there are enough events
+  Deadline next_batch_ = Deadline::after({});  // earlier only if there are enough events
   bool done_ = false;                          // the thread has ended, or is about to
   std::thread thread_;
 };

@@ -1,4 +1,4 @@
-// The queue between a run and whoever tracks it: sinks that are slow, fail, or hang.
+// The queue between a run and its trackers: sinks that are slow, fail, or hang.
 
 #include "manta/train/tracker.h"
 
@@ -21,11 +21,11 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// What sinks of a test share: it outlives the runs.
+// The state that the sinks of a test share; it outlives the runs.
 struct Told {
   std::mutex mutex;
   std::vector<std::string> lines;
-  std::function<void()> before;  // each take
+  std::function<void()> before;  // called before each take
 
   void add(std::string line) {
     std::lock_guard lock(mutex);
@@ -71,7 +71,7 @@ class ToldTracker final : public Tracker {
   std::shared_ptr<Told> told_;
 };
 
-// A run that only callbacks see.
+// A run that exists only for callbacks.
 struct SeenRun {
   Json config;
   ScalingConfig scaling;
@@ -104,8 +104,8 @@ TEST(TrackerTest, TellsEverythingInOrderAndAtTheEndWaitsForIt) {
   EXPECT_EQ(tracker.lost(), 0u);
 }
 
-// A thread that takes each by itself would take a processor from the loops as often. There is time
-// enough for that after each report.
+// A thread that took each report by itself would take a processor from the loops each time. The
+// test leaves enough time for that after each report.
 TEST(TrackerTest, ReportsThatFollowEachOtherAreTakenSomeAtATime) {
   constexpr int kReports = 200;
   auto told = std::make_shared<Told>();
@@ -124,7 +124,7 @@ TEST(TrackerTest, ReportsThatFollowEachOtherAreTakenSomeAtATime) {
   EXPECT_LT(takes, kReports / 2);
 }
 
-// There must be room for those that come meanwhile.
+// There must be room for events that come meanwhile.
 TEST(TrackerTest, ASmallQueueIsTakenBeforeItIsFull) {
   auto told = std::make_shared<Told>();
   ToldTracker tracker(told, {.queue_size = 4});
@@ -150,11 +150,12 @@ TEST(TrackerTest, ASinkThatHangsHoldsNothingUpAndWhatItMissesIsCounted) {
   SeenRun run;
   tracker.on_run_start(run.info());
   ASSERT_TRUE(eventually([&] { return is_in.load(); }));
-  for (int i = 0; i < 100; ++i) run.report(tracker);  // returns: nobody takes them
+  for (int i = 0; i < 100; ++i) run.report(tracker);  // returns, though no sink takes them
   EXPECT_EQ(tracker.lost(), 90u);
   testing::internal::CaptureStderr();
   tracker.on_run_end(run.info(), RunOutcome::kFinished);
-  // The start that it has in hand, ten that wait, the end, and those that found no place.
+  // The start, which the sink is taking, ten events that wait, the end, and those that found no
+  // place.
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               AllOf(HasSubstr("ToldTracker of run 'a'"), HasSubstr("102 events")));
   EXPECT_EQ(tracker.lost(), 102u);

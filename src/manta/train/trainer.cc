@@ -27,7 +27,7 @@ std::string run_name(int number) {
   return name;
 }
 
-// Told before workers are started; the first run would say it, too.
+// Throws before workers are started; the first run would throw it, too.
 void require_bucket(const RemoteAddress& address) {
   if (address.scheme != "s3") return;
   RemoteAddress bucket = address.with_path("");
@@ -50,9 +50,9 @@ struct Trainer::State {
   train::AddBackend backend = nullptr;
   train::Training common;                          // to all runs
   std::string place;                               // of its runs; empty before start()
-  std::optional<train::OwnedFolder> folder;        // that place, unless it is an address
-  std::string spool;                               // with the workers' logs, if it is one
-  std::shared_ptr<train::StartedWorkers> workers;  // null in this process, as before start()
+  std::optional<train::OwnedFolder> folder;        // that folder, unless `place` is an address
+  std::string spool;                               // the workers' logs, if `place` is an address
+  std::shared_ptr<train::StartedWorkers> workers;  // null in this process, and before start()
   bool started = false;
   int runs = 0;
   std::shared_ptr<train::LastRun> last_run = std::make_shared<train::LastRun>();

@@ -117,7 +117,7 @@ TEST(TrainerTest, ALostWorkerIsReplacedAndTheRunGoesOn) {
   Result run = trainer.latest_run();
   EXPECT_EQ(run.metrics.at("n"), 3);
   EXPECT_EQ(run.metrics_history.size(), 4u);
-  // From where another run was.
+  // Begins from a checkpoint of another run.
   auto from = trainer.run([] { return get_checkpoint().to_dict().values.at("n").get<int>(); }, {},
                           {.checkpoint = run.checkpoint});
   EXPECT_THAT(from, ElementsAre(3));
@@ -152,7 +152,7 @@ TEST(TrainerTest, WhatAFunctionThrowsEndsTheRunAndTheNextWorks) {
   EXPECT_THAT(trainer.run([] { return 7; }), ElementsAre(7, 7));
 }
 
-// As the run kept them, and with the reason.
+// The checkpoints as the run kept them, and the reason.
 TEST(TrainerTest, TheLatestRunHasTheBestCheckpointsLastAndSaysWhyItFailed) {
   TemporaryFolder storage;
   TrainerOptions options = two_workers(storage);

@@ -15,7 +15,7 @@ constexpr double kRounding = 1e-9;
 
 struct Rung {
   double milestone = 0;
-  std::vector<double> values = {};  // of those that have been there, sorted
+  std::vector<double> values = {};  // the sorted values of trials that have reached the rung
   std::set<uint64_t> trials = {};
 };
 
@@ -55,7 +55,7 @@ class Asha final : public Scheduler {
   }
 
  private:
-  // The value so that more is better.
+  // The time, and the value with a sign such that more is better.
   std::pair<std::optional<double>, std::optional<double>> read(const Json& result) const {
     auto value = number_in(result, objective_.metric);
     if (value && std::isnan(*value)) {

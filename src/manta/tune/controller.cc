@@ -10,7 +10,7 @@ namespace {
 
 TrialInfo info_of(const Trial& trial) { return {trial.number, trial.config}; }
 
-// As searchers and schedulers get it.
+// The result in the form that searchers and schedulers get.
 Json result_of(const TrialReport& report, int64_t index) {
   Json result = report.metrics.is_object() ? report.metrics : Json::object();
   result["training_iteration"] = index + 1;
@@ -18,7 +18,8 @@ Json result_of(const TrialReport& report, int64_t index) {
   return result;
 }
 
-// As the journal keeps it, so that whoever reads that sees the same: what is not finite is null.
+// Converts values to the journal's form, so that a reader of the journal sees the same: values that
+// are not finite become null.
 Json as_stored(Json json) {
   if (json.is_number_float() && !std::isfinite(json.get<double>())) return nullptr;
   if (json.is_structured()) {
@@ -41,7 +42,7 @@ Controller::Controller(Options options, Searcher& searcher, Scheduler& scheduler
       scheduler_(scheduler),
       ledger_(room_.total) {}
 
-// ---- What notes mean.
+// ---- The effects of notes.
 
 void Controller::note(int attempt, const char* event, Json details) {
   apply(attempt, event, details, /*is_new=*/true);
@@ -93,7 +94,7 @@ void Controller::apply_result(Trial& trial, const Json& details, bool is_new) {
   TrialReport report{details.at("metrics"), details.at("time_total_s").get<double>(),
                      details.at("checkpoint").get<bool>()};
   Json result = result_of(report, details.at("index").get<int64_t>());
-  // A new one has been asked already.
+  // The scheduler has been asked about a new result already.
   if (!is_new) scheduler_.on_result(info_of(trial), result);
   searcher_.on_result(info_of(trial), result);
   trial.stopped = trial.stopped || details.at("decision") == "stop";
@@ -124,7 +125,7 @@ void Controller::apply_end(Trial& trial, const Json& details) {
   searcher_.on_complete(info_of(trial), last);
 }
 
-// ---- What events lead to.
+// ---- The effects of events.
 
 std::vector<Action> Controller::begin() {
   for (Trial& trial : trials_) {
@@ -172,7 +173,7 @@ void Controller::on(const Suggested& event) {
 void Controller::on(const Reported& event) {
   Trial* trial = current(event.trial, event.attempt);
   if (!trial) return;
-  // One that a restarted trial makes again has been decided.
+  // A report that a restarted trial makes again has been decided already.
   if (event.index >= static_cast<int64_t>(trial->reports.size())) {
     TrialReport report{as_stored(event.metrics), event.time_total_s, event.has_checkpoint};
     Verdict verdict = scheduler_.on_result(info_of(*trial), result_of(report, event.index));
@@ -192,7 +193,7 @@ void Controller::on(const TrialEnded& event) {
   Trial* trial = current(event.trial, event.attempt);
   if (!trial) return;
   leave(*trial);
-  if (trial->stopped) {  // however it took it
+  if (trial->stopped) {  // in whatever way it ended
     note(event.attempt, kEnded, {{"trial", event.trial}, {"outcome", "stopped"}, {"retry", false}});
   } else if (event.outcome == RunOutcome::kInterrupted) {
     trial->state = Trial::kPending;  // for the next time
@@ -206,7 +207,7 @@ void Controller::on(const TrialEnded& event) {
           {"kind", kind_name(event.kind)},
           {"message", event.message},
           {"retry", again && !is_final(event.kind)}});
-  } else {  // a callback of the user's own may have stopped it
+  } else {  // a user's callback may have stopped it
     const char* outcome = event.outcome == RunOutcome::kFinished ? "finished" : "stopped";
     note(event.attempt, kEnded, {{"trial", event.trial}, {"outcome", outcome}, {"retry", false}});
   }
@@ -220,7 +221,7 @@ void Controller::on(const Interrupted&) {
   go_on();
 }
 
-// Those that run are counted anew.
+// Counts the running trials anew.
 void Controller::on(const TrialRoom& event) {
   if (event == room_) return;
   room_ = event;
@@ -233,7 +234,7 @@ void Controller::on(const TrialRoom& event) {
   go_on();
 }
 
-// In the order of their numbers, as they began.
+// In the order of their numbers, in which they began.
 void Controller::place_crowded_out() {
   while (!crowded_out_.empty()) {
     uint64_t number = *crowded_out_.begin();

@@ -20,7 +20,7 @@ namespace manta::tune {
 
 // ---- Events. Those of a trial name its attempt; events of older attempts are ignored.
 
-/// What a searcher has suggested, and what that trial is.
+/// A searcher's suggestion, and the trial that it makes.
 struct Suggestion {
   Assignment assignment;
   Json config;
@@ -28,7 +28,7 @@ struct Suggestion {
 };
 struct Suggested {  ///< Answer to Suggest.
   uint64_t number = 0;
-  std::optional<Suggestion> suggestion;  ///< Nothing: there are no more.
+  std::optional<Suggestion> suggestion;  ///< Nothing: there are no more suggestions.
 };
 struct Reported {
   uint64_t trial = 0;
@@ -36,7 +36,7 @@ struct Reported {
   int64_t index = 0;  ///< 0, 1, ... over the whole trial, restarts included.
   Json metrics;
   double time_total_s = 0;
-  bool has_checkpoint = false;  ///< Which is committed.
+  bool has_checkpoint = false;  ///< The checkpoint is committed.
 };
 struct TrialEnded {
   uint64_t trial = 0;
@@ -46,17 +46,18 @@ struct TrialEnded {
   std::string message = {};
 };
 struct Interrupted {};  ///< Ctrl-C.
-struct Woken {};        ///< Nothing happened: whoever performs actions has something to look at.
-/// How many trials there may be at a time: at first, and whenever nodes have come or gone. When
-/// there is less room than before, those that run go on, and no other starts until they fit again.
+struct Woken {};        ///< Not an event of a trial: the code that performs actions has something
+                        ///< to look at.
+/// How many trials there may be at a time: at first, and whenever nodes have come or gone. If there
+/// is less room than before, running trials go on, and no other starts until they fit again.
 struct TrialRoom {
-  Resources total = {};  ///< What they may hold together, on all nodes; one may always run.
+  Resources total = {};  ///< What they may hold together, on all nodes; one trial may always run.
   int max_concurrent = 256;
   bool operator==(const TrialRoom&) const = default;
 };
 using Event = std::variant<Suggested, Reported, TrialEnded, Interrupted, Woken, TrialRoom>;
 
-// ---- Actions, to be performed in their order.
+// ---- Actions, to be performed in order.
 
 struct Suggest {
   uint64_t number = 0;
@@ -98,10 +99,10 @@ inline constexpr const char* kExperimentEnded = "experiment_ended";
 struct TrialReport {
   Json metrics;
   double time_total_s = 0;
-  bool has_checkpoint = false;  ///< Which may have been removed since.
+  bool has_checkpoint = false;  ///< The checkpoint may have been removed since.
 };
 
-/// All that is known of a trial.
+/// Everything that is known about a trial.
 struct Trial {
   enum State { kPending, kRunning, kDone };
   uint64_t number = 0;
@@ -109,7 +110,7 @@ struct Trial {
   Json config = {};
   std::vector<Resources> resources = {};
   State state = kPending;
-  int attempt = -1;  ///< The last that has begun.
+  int attempt = -1;  ///< The last attempt that has begun.
   int failures = 0;
   bool stopped = false;                        ///< As the scheduler has decided.
   std::vector<TrialReport> reports = {};       ///< Each index once.
@@ -120,8 +121,8 @@ struct Trial {
 /// One experiment as a state machine: takes an event, returns actions, and does nothing itself.
 ///
 /// It changes only through its notes: each is applied to the state when it is made. So a controller
-/// to which the notes of the journal are applied stands where the one that wrote them stood when it
-/// died: trials that ran then are pending, with the next attempt.
+/// that applies the notes of a journal has the state in which the controller that wrote them died:
+/// trials that ran then are pending, with the next attempt.
 class Controller {
  public:
   struct Options {
@@ -130,9 +131,10 @@ class Controller {
   };
   Controller(Options options, Searcher& searcher, Scheduler& scheduler);
 
-  /// A line of the journal, in order, before `begin`. Throws Error(kCorrupt) if it does not fit.
+  /// Applies a line of the journal. Call it for each line, in order, before `begin`. Throws
+  /// Error(kCorrupt) if it does not fit.
   void replay(int attempt, const std::string& event, const Json& details);
-  /// Starts failed trials again, from where they were. Before `begin`, after all lines.
+  /// Starts failed trials again, from where they were. Call it before `begin`, after all lines.
   void revive_failed() { revive_failed_ = true; }
 
   /// Call it once, before any event.
@@ -173,14 +175,14 @@ class Controller {
   NodeLedger ledger_;
   std::vector<Trial> trials_;
   std::set<uint64_t> pending_;
-  std::map<uint64_t, std::vector<Grant>> running_;  // empty: beyond the ledger, as the only one
-  std::set<uint64_t> crowded_out_;                  // or as there was more room when it began
+  std::map<uint64_t, std::vector<Grant>> running_;  // empty: too large, but the only trial
+  std::set<uint64_t> crowded_out_;                  // trials that began when there was more room
   bool suggesting_ = false;
   bool exhausted_ = false;  // no more suggestions
   bool interrupted_ = false;
   bool revive_failed_ = false;
   bool ended_ = false;
-  std::vector<Action> actions_;  // what this event leads to
+  std::vector<Action> actions_;  // the actions that this event leads to
 };
 
 }  // namespace manta::tune

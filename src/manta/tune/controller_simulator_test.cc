@@ -31,11 +31,11 @@ struct World {
   std::mt19937_64 random;
   int samples;
   Controller::Options options;
-  std::vector<int> lengths;  // of the trials: how many reports each makes
+  std::vector<int> lengths;  // how many reports each trial makes
   SearchProblem problem;
   AnyScheduler scheduler;
 
-  // What survives the driver.
+  // The state that survives the driver.
   std::vector<Note> journal;
   std::map<uint64_t, int> checkpoint;  // the last report that has one
   std::map<uint64_t, int> completions, results;
@@ -75,7 +75,7 @@ class Life {
   struct Running {
     int attempt = 0;
     int next_report = 0;
-    bool waits = false;  // for a verdict
+    bool waits = false;  // waits for a verdict
     bool ending = false, interrupted = false;
   };
 
@@ -152,7 +152,7 @@ class Life {
     running.attempt = action.attempt;
     auto from = world_.checkpoint.find(action.trial);
     // It goes on from its checkpoint. If the driver died before it had noted that report, the trial
-    // tells of it first.
+    // first reports it again.
     auto noted = static_cast<int>(controller_.trials()[action.trial].reports.size());
     if (from != world_.checkpoint.end()) running.next_report = std::min(from->second + 1, noted);
     running_[action.trial] = running;

@@ -129,7 +129,7 @@ TEST_F(ControllerTest, ThoseThatRunGoOnWhenThereIsLessRoomAndNoOtherStarts) {
               ElementsAre("note started", "start 4/0"));
 }
 
-// Smaller ones, which are beside a large one, do not take the room in which it runs.
+// Smaller trials next to a large one do not take the room in which it runs.
 TEST_F(ControllerTest, ALargeTrialThatDoesNotFitAnyMoreKeepsOthersBack) {
   begin(cpus(4));
   EXPECT_THAT(suggest(0, 3), ElementsAre("note trial", "note started", "start 0/0", "suggest 1"));

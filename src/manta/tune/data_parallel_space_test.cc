@@ -1,4 +1,4 @@
-// Tuning of a trainer without a framework: by its own space, and by one of names.
+// Tuning of a trainer without a framework: with its own space, and with a space of names.
 
 #include <gmock/gmock.h>
 

@@ -32,7 +32,7 @@ std::shared_ptr<arrow::Table> ResultGrid::get_dataframe() const {
   };
   add("trial", names);
   add("outcome", outcomes);
-  errors.push_back("");  // a text also if there is none
+  errors.push_back("");  // a text, even if there is no error
   arrays.push_back(array_of(errors)->Slice(0, static_cast<int64_t>(size())));
   fields.push_back(arrow::field("error", arrow::utf8()));
   add("training_iteration", iterations);

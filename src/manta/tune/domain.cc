@@ -9,7 +9,7 @@
 namespace manta::tune {
 namespace {
 
-constexpr int64_t kMostInteger = int64_t{1} << 53;  // what a double holds exactly
+constexpr int64_t kMostInteger = int64_t{1} << 53;  // integers up to it are exact in a double
 
 [[noreturn]] void refuse(const std::string& domain, const std::string& why) {
   throw Error(ErrorKind::kInvalidArgument, str(domain, ": ", why));
@@ -173,7 +173,7 @@ Domain Domain::from_json(const Json& json, const std::string& document) {
 
 namespace {
 
-// 0 means "not rounded" in a domain, and is no step of a user's.
+// 0 means "not rounded" in a domain, so a user must not give it as a step.
 template <class T>
 T step_of(const char* name, T q) {
   if (q > 0) return q;

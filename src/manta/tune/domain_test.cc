@@ -81,7 +81,7 @@ TEST(DomainTest, WholeNumbersAndStepsHaveTheirShares) {
   };
   expect_shares(lograndint(1, 4),
                 {{1, between(1, 2, 1, 4)}, {2, between(2, 3, 1, 4)}, {3, between(3, 4, 1, 4)}});
-  // Rounded: what is nearest, at the ends also what lies beyond the last multiple.
+  // Each multiple gets the values nearest to it; the last ones also get those beyond.
   expect_shares(qloguniform(1, 4, 1), {{1, between(1, 1.5, 1, 4)},
                                        {2, between(1.5, 2.5, 1, 4)},
                                        {3, between(2.5, 3.5, 1, 4)},
@@ -102,8 +102,8 @@ TEST(DomainTest, DrawsDependOnSeedAndNumberOnly) {
   EXPECT_EQ(draw(1, 5), draw(1, 5));
   EXPECT_NE(draw(1, 5), draw(1, 6));
   EXPECT_NE(draw(1, 5), draw(2, 5));
-  // For ever: experiments that were begun with another version go on with the same. (Computed in
-  // Python, from the definition in generator_internal.h.)
+  // These numbers must never change: experiments of another version go on with the same. (Computed
+  // in Python, from the definition in generator_internal.h.)
   EXPECT_DOUBLE_EQ(draw(1, 5), 0.44709539695027756);
 }
 

@@ -7,9 +7,9 @@
 namespace manta::tune {
 namespace {
 
-// How soon output that standard error did not take is tried again.
+// After this time, output that standard error did not take is tried again.
 constexpr std::chrono::milliseconds kWriteAgain{50};
-constexpr std::chrono::seconds kLookAtRoom{1};  // what nodes that have come offer is used by then
+constexpr std::chrono::seconds kLookAtRoom{1};  // the longest delay in using new nodes
 
 }  // namespace
 
@@ -35,7 +35,7 @@ bool Experiment::run() {
   return !interrupted_;
 }
 
-// A trial that was lost with its node is not started again for a room that went with the node.
+// A trial that was lost with its node must not be started again in room that went with the node.
 void Experiment::look_at_room(const std::optional<Event>& event) {
   auto* ended = event ? std::get_if<TrialEnded>(&*event) : nullptr;
   bool is_lost = ended && ended->kind == ErrorKind::kWorkerLost;
@@ -51,7 +51,7 @@ void Experiment::require_owner() const {
   throw Error(ErrorKind::kIo, str(why, "\n  what it did since is in ", parts_.folder.path()));
 }
 
-// The experiment itself takes it for stopped, as the scheduler has decided.
+// The experiment itself counts the trial as stopped, as the scheduler has decided.
 void Experiment::warn_of_lost_end(const TrialEnded& event) const {
   if (event.outcome != RunOutcome::kFailed || event.kind != ErrorKind::kIo) return;
   if (!parts_.controller.trials()[event.trial].stopped) return;
@@ -63,7 +63,7 @@ void Experiment::store_the_rest() {
   if (!parts_.mirror) return;
   auto wait = [&](Deadline until) {
     auto event = parts_.events.pop(until);
-    // One that ends because it was asked to is stored; it may have been asked twice.
+    // An interrupted experiment is stored, too; there may have been a second interrupt.
     if (event && std::holds_alternative<Interrupted>(*event) && !interrupted_)
       storing_was_interrupted_ = true;
     return storing_was_interrupted_;
@@ -102,7 +102,7 @@ void Experiment::perform(const Suggest& action) {
   parts_.events.push(std::move(suggested));
 }
 
-// What cannot begin has failed: the others go on.
+// A trial that cannot begin has failed: the others go on.
 void Experiment::perform(const StartTrial& action) {
   try {
     parts_.trials.start(parts_.controller.trials()[action.trial]);

@@ -22,8 +22,8 @@ std::string settings_text(const Json& settings) {
                        "search fewer values, or nest them less", kSettingsLimits, /*indent=*/1);
 }
 
-// A new experiment would take runs and checkpoints that are there for those of its own trials, and
-// go on with them.
+// A new experiment would take existing runs and checkpoints for those of its own trials, and go on
+// with them.
 void refuse_trials(const std::string& folder) {
   std::error_code error;
   for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;

@@ -13,7 +13,7 @@
 
 namespace manta::tune {
 
-/// Does what the controller decides, and tells it what comes of it. On the thread of Tuner::fit.
+/// Performs the controller's actions, and reports the outcomes to it, on the thread of Tuner::fit.
 class Experiment {
  public:
   struct Parts {
@@ -24,17 +24,18 @@ class Experiment {
     Trials& trials;
     EventQueue& events;
     Progress& progress;
-    train::RunMirror* mirror = nullptr;  ///< Null: the folder is where the experiment stays.
+    train::RunMirror* mirror = nullptr;  ///< Null: the experiment stays in the folder.
     std::chrono::milliseconds storage_timeout{0};
-    std::function<TrialRoom()> count_room = {};  ///< Null: it stays as it was at first.
+    std::function<TrialRoom()> count_room = {};  ///< Null: the room stays as it was at first.
   };
   explicit Experiment(Parts parts) : parts_(parts) {}
 
-  /// Until the end, and until all of it is stored; false if it was interrupted. Throws Error(kIo)
-  /// if the journal cannot be written, or somebody else has taken the experiment over.
+  /// Runs until the end, and until everything is stored; false if it was interrupted. Throws
+  /// Error(kIo) if the journal cannot be written, or if another process has taken the experiment
+  /// over.
   bool run();
-  /// What is not in the store when `run` has returned, and why; empty if everything is, or there is
-  /// none.
+  /// What is not in the store when `run` has returned, and why; empty if everything is, or if there
+  /// is no store.
   const std::string& missing() const { return missing_; }
   /// Whether that is so because the user did not want to wait.
   bool storing_was_interrupted() const { return storing_was_interrupted_; }

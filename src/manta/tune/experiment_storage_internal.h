@@ -9,13 +9,13 @@
 
 namespace manta::tune {
 
-/// Where an experiment is kept, as train::RunStorage for a run: in a folder, or at an address. Then
-/// it has a folder of this machine only while it goes on, and a mirror brings experiment.json, the
-/// journal and the checkpoints of functions' trials to the address. Trials of trainers are runs at
-/// addresses below it, each with a folder and a mirror of its own.
+/// Where an experiment is kept, like train::RunStorage for a run: in a folder, or at an address.
+/// With an address, it has a folder on this machine only while it goes on, and a mirror copies
+/// experiment.json, the journal and the checkpoints of functions' trials to the address. Trials of
+/// trainers are runs at addresses below it, each with its own folder and mirror.
 ///
-/// What the store says is true of what is there: it has a checkpoint before the line of the journal
-/// that tells of it, and a trainer's trial, as a whole, before the line that says how it ended.
+/// What the store's journal says is true of the store's files: a checkpoint is stored before the
+/// journal's line about it, and a whole trial of a trainer before the line that says how it ended.
 struct ExperimentStorage {
   std::unique_ptr<ExperimentFolder> folder;
   std::unique_ptr<train::RunMirror> mirror;  ///< Null without an address.
@@ -23,7 +23,7 @@ struct ExperimentStorage {
   /// Throws as ExperimentFolder::create and train::mirror_of_new. `on_news` as RunMirror.
   static ExperimentStorage create(const train::FolderKind& kind, const RunConfig& run,
                                   const Json& settings, std::function<void()> on_news);
-  /// By its folder or its address. The mirror of a folder in a spool waits for
+  /// Opens an experiment by its folder or its address. The mirror of a folder in a spool waits for
   /// RunMirror::checkpoints_are_known. Throws as ExperimentFolder::open and
   /// train::mirror_of_stored.
   static ExperimentStorage open(const train::FolderKind& kind, const std::string& path,
@@ -33,11 +33,11 @@ struct ExperimentStorage {
   std::string place() const { return mirror ? mirror->address() : folder->path(); }
   /// Writes experiment.json anew.
   void set_settings(Json settings);
-  /// Of an experiment that could not begin: its name can be used again.
+  /// Removes an experiment that could not begin: its name can be used again.
   void forget();
-  /// Everything is stored: removes the spool, if there is one, as train::remove_spool.
+  /// Call it when everything is stored: removes the spool, if there is one, as train::remove_spool.
   void remove_spool();
-  /// Nothing in the spool, if there is one, is needed any more.
+  /// Removes the spool, if there is one, when nothing in it is needed any more.
   void discard_spool();
 };
 

@@ -13,9 +13,9 @@
 #include "manta/train/driver_entry_internal.h"
 #include "manta/train/file_chunks_internal.h"
 
-/// What the process of a function's trial and the driver say to each other: a task's argument and
-/// result, and, if the function reports, over a connection in between: a Unix socket on the
-/// driver's node, TLS on others.
+/// The messages between the process of a function's trial and the driver: a task's argument and
+/// result and, if the function reports, messages over a connection: a Unix socket on the driver's
+/// node, TLS on other nodes.
 namespace manta::tune {
 
 struct TrialCall {
@@ -28,7 +28,8 @@ struct TrialCall {
   int64_t next_report = 0;
   std::string name, folder;
   std::string checkpoint;
-  /// What to fetch of it on a node that does not see the experiment's folder. None on one machine.
+  /// The files of it to fetch on a node that does not see the experiment's folder. None on one
+  /// machine.
   std::vector<std::string> checkpoint_files;
   train::DriverEntry entry;
   template <class Archive>
@@ -60,7 +61,7 @@ struct JoinExperiment {  // first on a connection
     archive(token, trial, attempt, node);
   }
 };
-struct SendTrialReport {  // whose files, if it has a checkpoint, are on the driver's disk
+struct SendTrialReport {  // if it has a checkpoint, the files are on the driver's disk
   int64_t index = 0;
   Json metrics;
   bool has_checkpoint = false;

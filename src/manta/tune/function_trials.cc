@@ -94,7 +94,7 @@ void FunctionTrials::start_on_a_thread(const Trial& trial, Running running, Tria
   starting_[trial.number] = start_thread("the thread that starts a trial", std::move(work));
 }
 
-// It has started, or will not: the thread has nothing left to do.
+// The trial has started, or will not: the thread has nothing left to do.
 void FunctionTrials::release(uint64_t trial) {
   auto found = starting_.find(trial);
   if (found == starting_.end()) return;
@@ -134,7 +134,7 @@ void FunctionTrials::launch(const Trial& trial, Running running, const TrialCall
 std::shared_ptr<FunctionTrials::Checkpoints> FunctionTrials::open_checkpoints(uint64_t trial,
                                                                               bool is_new) {
   std::string folder = folder_of(trial);
-  train::make_folders(folder);  // a checkpoint without files that came from another node made none
+  train::make_folders(folder);  // a checkpoint without files, from another node, makes no folder
   if (!mirror_)
     return std::make_shared<Checkpoints>(
         Checkpoints{nullptr, train::CheckpointStore(folder, checkpoints_)});
@@ -171,7 +171,7 @@ std::optional<Reported> FunctionTrials::resume(const Trial& trial, Running& runn
   }
   running.checkpoints->store.clean_up();
   auto known = static_cast<int64_t>(trial.reports.size());
-  // In a store there may be one of a driver that was superseded at that very moment.
+  // A store may have a later checkpoint, of a driver that was superseded at that very moment.
   auto checkpoint = running.checkpoints->store.find_latest_valid(known);
   if (!checkpoint) return std::nullopt;
   auto index = checkpoint->manifest().at("report").get<int64_t>();
@@ -231,7 +231,7 @@ void FunctionTrials::judge(const Judge& judge) {
     auto found = running_.find(judge.trial);
     if (found == running_.end()) return;
     Running& running = found->second;
-    // Only now is the report on record: until then a restart begins with the one before.
+    // Only now is the report on record: until then a restart begins with the checkpoint before.
     if (running.checkpoints) running.checkpoints->store.keep_only_the_best();
     if (running.unrecorded == judge.index) {  // made before it was started again
       running.unrecorded.reset();
@@ -298,7 +298,7 @@ Result FunctionTrials::result(const Trial& trial) {
   return result;
 }
 
-// All of it is at the address by now: nothing is fetched.
+// Everything is at the address by now: nothing is fetched.
 Result FunctionTrials::stored_result(const Trial& trial, Result result) {
   auto found = known_.find(trial.number);
   bool had_some = std::any_of(trial.reports.begin(), trial.reports.end(),

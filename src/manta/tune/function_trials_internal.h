@@ -17,12 +17,12 @@
 
 namespace manta::tune {
 
-/// Trials of a function: each is a task of core, in a process of the pool, on whatever node has
-/// room for it. A trial has a folder, on the driver's machine, only if it has checkpoints. With a
-/// mirror, these are brought to the store.
+/// Trials of a function: each is a task of core, in a process of the pool, on any node that has
+/// room for it. A trial has a folder, on the driver's machine, only if it has checkpoints. A
+/// mirror, if there is one, copies these to the store.
 ///
-/// A trial that was started before, in another driver, may have a checkpoint in the store, which is
-/// fetched on a thread of its own: the other trials do not wait for it.
+/// A trial that another driver started before may have a checkpoint in the store. A separate thread
+/// fetches it, so that the other trials do not wait.
 class FunctionTrials final : public Trials {
  public:
   /// The mirror, if there is one, must outlive this. Throws as ReportServer.
@@ -43,7 +43,7 @@ class FunctionTrials final : public Trials {
   void look_at_checkpoints();
 
  private:
-  /// A trial's, here and in the store.
+  /// The checkpoints of a trial, here and in the store.
   struct Checkpoints {
     std::unique_ptr<train::CheckpointCopies> copies;  // null without a mirror
     train::CheckpointStore store;
@@ -55,7 +55,8 @@ class FunctionTrials final : public Trials {
     Clock::time_point began;
     std::shared_ptr<Checkpoints> checkpoints = {};  // once there is one
     std::optional<int64_t> waits_for = {};          // the report whose verdict it waits for
-    // That of the checkpoint it goes on from, until it is on record; what it reports meanwhile.
+    // The report of the checkpoint it goes on from, until that is on record; and the report that it
+    // makes meanwhile.
     std::optional<int64_t> unrecorded = {};
     std::optional<SendTrialReport> held_back = {};
     bool interrupted = false;
@@ -81,7 +82,7 @@ class FunctionTrials final : public Trials {
   const std::shared_ptr<EventQueue> events_;
   train::RunMirror* const mirror_;
 
-  // The task's end may be heard of when this has gone.
+  // The task may end when this object has gone.
   struct Watch {
     std::mutex mutex;
     FunctionTrials* trials = nullptr;
@@ -90,11 +91,11 @@ class FunctionTrials final : public Trials {
 
   std::mutex mutex_;
   std::map<uint64_t, Running> running_;
-  std::map<uint64_t, std::shared_ptr<Checkpoints>> known_;  // with a mirror, which knows them
-  std::set<uint64_t> interrupted_starts_;                   // of trials that are not running yet
+  std::map<uint64_t, std::shared_ptr<Checkpoints>> known_;  // with a mirror: trials it knows
+  std::set<uint64_t> interrupted_starts_;                   // trials that are not running yet
   bool ending_ = false;
-  // Not guarded: of the experiment's thread.
-  std::set<uint64_t> begun_here_;  // of which there was nothing before
+  // Not guarded: only for the experiment's thread.
+  std::set<uint64_t> begun_here_;  // trials that had nothing before
   std::map<uint64_t, std::thread> starting_;
   std::unique_ptr<ReportServer> server_;
 };

@@ -26,7 +26,7 @@ struct Undecided {
   explicit Undecided(const std::string& folder)
       : trials(Trainable(report_files), folder, "n", {}, events) {}
 
-  // The report that comes next; -1 if there is none within the time.
+  // The number of the next report; -1 if there is none within the time.
   int64_t next_report(std::chrono::milliseconds time = 60s) {
     auto event = events->pop(Deadline::after(time));
     auto* reported = event ? std::get_if<Reported>(&*event) : nullptr;
@@ -39,7 +39,7 @@ struct Undecided {
 };
 
 // Each driver dies before a report that it has committed is in the journal. Whatever they leave, a
-// checkpoint is ahead of the journal by one report, which the next driver can make up for.
+// checkpoint is ahead of the journal by at most one report, which the next driver can add.
 TEST(FunctionTrialsTest, NoCheckpointIsFurtherAheadOfTheJournalThanOneReport) {
   TemporaryFolder folder;
   auto has_checkpoint = [&](int64_t index) {
@@ -56,7 +56,7 @@ TEST(FunctionTrialsTest, NoCheckpointIsFurtherAheadOfTheJournalThanOneReport) {
   Undecided second(folder.path());
   second.trials.start(trial);
   EXPECT_EQ(second.next_report(), 0);     // of the checkpoint
-  EXPECT_EQ(second.next_report(1s), -1);  // the trial has reported, or will
+  EXPECT_EQ(second.next_report(1s), -1);  // the trial's own report is held back
   EXPECT_FALSE(has_checkpoint(1));
   second.judge(1, 0);
   EXPECT_EQ(second.next_report(), 1);

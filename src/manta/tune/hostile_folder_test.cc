@@ -1,5 +1,5 @@
-// The folder of an experiment that somebody has damaged or made: whatever is in it, restoring works
-// or throws a manta::Error, never waits, and changes nothing outside of the folder.
+// The folder of an experiment that an attacker has damaged or made: whatever is in it, restoring
+// works or throws a manta::Error, never waits, and changes nothing outside the folder.
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -92,7 +92,7 @@ TEST_F(HostileExperimentTest, WhateverAFieldHoldsNothingBreaks) {
   EXPECT_GT(refused, 100);
 }
 
-// Trials of it would go on from checkpoints of others.
+// Trials of the new experiment would go on from checkpoints of old ones.
 TEST_F(HostileExperimentTest, ANewExperimentIsNotBegunAmongTheTrialsOfAnother) {
   fs::remove(folder_ / "e/journal.jsonl");
   fs::create_directory(folder_ / "e/trial_00002");

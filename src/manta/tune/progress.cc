@@ -12,10 +12,10 @@ namespace {
 
 constexpr std::chrono::milliseconds kTableInterval{100};
 constexpr std::chrono::seconds kPlainInterval{10};
-// What standard error does not take at the end is given up.
+// How long standard error may take for the last lines; then they are dropped.
 constexpr std::chrono::seconds kLastWords{1};
 constexpr std::chrono::milliseconds kLater{20};
-constexpr size_t kMostLines = 16;  // of the table of those that run
+constexpr size_t kMostLines = 16;  // of the table of running trials
 constexpr size_t kMostBest = 5;    // of the summary
 
 std::optional<double> last_value(const Trial& trial, const std::string& metric) {
@@ -33,7 +33,7 @@ Json settings_of(const Json& config) {
   return settings;
 }
 
-// Better ones first; those without a value last.
+// Better trials come first; those without a value come last.
 bool is_better(const Objective& objective, const Trial& a, const Trial& b) {
   auto x = last_value(a, objective.metric), y = last_value(b, objective.metric);
   bool has_x = x && !std::isnan(*x), has_y = y && !std::isnan(*y);

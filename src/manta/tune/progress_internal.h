@@ -18,18 +18,18 @@ namespace manta::tune {
 /// a summary at the end. Of a trial's configuration it shows what is not the same in all of them.
 class Progress {
  public:
-  /// `verbose` false: nothing at all. `terminal`: whether standard error is one.
+  /// `verbose` false: shows nothing. `terminal`: whether standard error is one.
   Progress(Objective objective, bool verbose, bool terminal);
   ~Progress();
 
-  /// After anything has happened; shows it if the last time is long enough ago.
+  /// Call it after every event; shows the table if the last time was long enough ago.
   void update(const std::vector<Trial>& trials);
   void failed(const Trial& trial);
   /// The best trials as a table.
   void summary(const std::vector<Trial>& trials, const std::string& folder);
-  /// A line of its own.
+  /// Writes a line that stays.
   void say(const std::string& text);
-  /// What standard error has not taken yet. Nothing here ever waits for it.
+  /// Writes what standard error has not taken yet. Nothing here ever waits for standard error.
   void write();
   bool has_more_to_write() const { return !pending_.empty(); }
   /// When `update` wants to be called at the latest.
@@ -41,15 +41,15 @@ class Progress {
  private:
   std::string counts(const std::vector<Trial>& trials) const;
   const Trial* best(const std::vector<Trial>& trials) const;
-  /// Looks at the configurations that it has not seen yet.
+  /// Learns the configurations that it has not seen yet.
   void learn_configs(const std::vector<Trial>& trials);
   std::string describe(const Trial& trial) const;
 
   const Objective objective_;
   const bool verbose_, terminal_;
   std::vector<std::unique_ptr<StatusLine>> lines_;
-  /// What configurations hold, by path such as "params/max_depth": the first trial's value, and
-  /// whether another's differs.
+  /// A setting of configurations, by its path such as "params/max_depth": the first trial's value,
+  /// and whether another trial's value differs.
   struct Setting {
     Json value;
     bool varies = false;

@@ -33,8 +33,8 @@ class Number final : public CheckpointSource {
   int n_;
 };
 
-// Counts to config["limit"], each with a checkpoint that holds the number. After report "wait_at"
-// trial "waits" waits until there is a file "gate". Adds a line to "log" for each start.
+// Counts to config["limit"], and reports each number with a checkpoint that holds it. After report
+// "wait_at", trial "waits" waits for the file "gate". Adds a line to "log" for each start.
 void count(const Json& config) {
   TrialContext trial = tune::get_context();
   Checkpoint from = tune::get_checkpoint();
@@ -58,7 +58,7 @@ DataParallelTrainer count_trainer(const Json& config = Json::object()) {
 
 Trainable count_function() { return with_resources(count, {.cpus = 0.2}); }
 
-/// Of functions and of trainers.
+/// Experiments of functions and of trainers.
 class RemoteExperimentTest : public train::RemoteStorageTest,
                              public testing::WithParamInterface<const char*> {
  protected:
@@ -106,7 +106,7 @@ class RemoteExperimentTest : public train::RemoteStorageTest,
       names.insert(file.address.path.substr(std::string("runs/e/").size()));
     return names;
   }
-  // What the three trials came to, all of which can be read where there is nothing of them.
+  // Checks the results of the three trials, which can be read on a machine without their files.
   void expect_all(const ResultGrid& results, int limit = 3, size_t kept = 3) const {
     EXPECT_EQ(results.experiment_path, place());
     ASSERT_EQ(results.size(), 3u);
@@ -124,14 +124,14 @@ class RemoteExperimentTest : public train::RemoteStorageTest,
     }
     EXPECT_EQ(results.get_best_result().metrics.at("score"), 3 * (limit - 1));
   }
-  // One trial has come to its gate, and the other two are through.
+  // Whether one trial has come to its gate, and the other two have ended.
   bool one_waits() const {
     return stored("trial_00000/checkpoint_000003/manifest.json") &&
            stored("trial_00001/checkpoint_000001/manifest.json") &&
            stored("trial_00002/checkpoint_000003/manifest.json");
   }
   std::string log() const { return read_text(gates_ / "log"); }
-  // The experiment's own: the runs of trainers have one each.
+  // The experiment's own spool: the runs of trainers have one each.
   std::string experiment_spool() const {
     for (const std::string& spool : spools(home_))
       if (fs::exists(spool + "/e")) return spool;
@@ -249,7 +249,7 @@ TEST_P(RemoteExperimentTest, ADriverThatWasSupersededEnds) {
   TemporaryFolder other;
   auto second = [&] {
     if (!is_function()) return restored(place(), open).fit();
-    // What a function gets is stored, so the gate must open for the second driver only.
+    // A function's parameters are stored, so the gate must open only for the second driver.
     return Tuner::restore(place(), with_resources(
                                        [](const Json& config) {
                                          Json own = config;
@@ -280,7 +280,7 @@ TEST_P(RemoteExperimentTest, AStoreThatIsAwayForAWhileLosesNothing) {
   std::string spool = experiment_spool();
   server_.go_down();
   std::ofstream(gates_ / "gate") << "open";
-  // All is done, or as much as can be while the run of a trial is not stored.
+  // Everything is done, except what must wait until the run of a trial is stored.
   std::string journal = spool + "/e/journal.jsonl";
   ASSERT_TRUE(eventually([&] {
     return is_function() ? read_text(journal).find("experiment_ended") != std::string::npos
@@ -291,7 +291,7 @@ TEST_P(RemoteExperimentTest, AStoreThatIsAwayForAWhileLosesNothing) {
   EXPECT_THAT(spools(home_), ElementsAre());
 }
 
-// A trainer's trial that cannot be stored has failed; of functions, the experiment has.
+// If a trainer's trial cannot be stored, the trial has failed; with functions, the experiment has.
 using RemoteExperimentOfFunctionsTest = RemoteExperimentTest;
 INSTANTIATE_TEST_SUITE_P(Of, RemoteExperimentOfFunctionsTest, testing::Values("function"),
                          [](const auto& info) { return std::string(info.param); });
@@ -308,7 +308,7 @@ TEST_P(RemoteExperimentOfFunctionsTest, WhatIsNotStoredAtTheEndIsSaidAndStoredLa
               AllOf(HasSubstr("the experiment has ended, but not all of it is stored"),
                     HasSubstr("trial_00001/checkpoint_000002"), HasSubstr(folder)));
   EXPECT_FALSE(stored("trial_00001/checkpoint_000002/manifest.json"));
-  // What the store says is true of what is there.
+  // What the store's journal says is true of the store's files.
   for (const std::string& name : all_stored()) {
     if (!name.ends_with(".jsonl")) continue;
     EXPECT_THAT(read_remote(address("runs/e/" + name), 1 << 20),
@@ -362,7 +362,7 @@ TEST_P(RemoteExperimentOfFunctionsTest, ATrialIsStartedAgainWhileTheStoreIsAway)
   ResultGrid grid = results.get();
   ASSERT_EQ(grid.num_errors(), 0u) << grid.errors().front().what();
   EXPECT_EQ(grid[0].metrics.at("begun"), 0);
-  EXPECT_EQ(grid[0].path, "");  // it has nothing there
+  EXPECT_EQ(grid[0].path, "");  // it has no files there
   EXPECT_EQ(grid[1].metrics.at("begun"), 1);
   EXPECT_EQ(read_text(grid[1].checkpoint.file("state")), "2");
 }
@@ -373,7 +373,7 @@ INSTANTIATE_TEST_SUITE_P(Of, RemoteExperimentOfTrainersTest, testing::Values("tr
 
 TEST_P(RemoteExperimentOfTrainersTest, ATrialThatCannotBeStoredHasFailedAndMayGoOn) {
   RunConfig run = run_config();
-  // Longer than its intervals: that it looks, and finds nothing that it may store, is no progress.
+  // Longer than the mirror's intervals: finding nothing to store does not count as progress.
   run.storage_timeout = std::chrono::seconds(12);
   server_.tell("/-/refuse?match=PUT.*/trial_00001/checkpoint_000002/&skip=0&times=1000000");
   ResultGrid results = tuner(run, config()).fit();

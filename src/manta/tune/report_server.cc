@@ -21,7 +21,7 @@ ReportServer::ReportServer(train::DriverEntry entry, OnReport on_report)
     tls_listener_ = std::make_unique<TlsListener>(loop_, TlsKey(entry_.token),
                                                   listen_tcp(entry_.host, 0), listens(false));
     entry_.port = tls_listener_->address().port;
-    remove_mark();  // of a driver that was killed; or a link, which must not be followed
+    remove_mark();  // the mark of a driver that was killed; or a link, which must not be followed
     train::mark_folder(entry_);
   }
   thread_ = start_thread("the thread that hears trials", [this] { loop_.context.run(); });
@@ -55,7 +55,7 @@ void ReportServer::on_first(const Channel& channel, Frame& frame, bool is_local)
   channel->start([this, trial = join->trial,
                   attempt = join->attempt](Frame& each) { on_frame(trial, attempt, each); },
                  [this, trial = join->trial, attempt = join->attempt](const std::string& why) {
-                   // Of its end the task tells.
+                   // The task itself reports its end.
                    if (!why.empty())
                      log_warning(str("the connection of trial ", trial, " broke: ", why));
                    if (Member* closed = find(trial, attempt)) closed->channel.reset();
@@ -96,8 +96,8 @@ void ReportServer::on(uint64_t trial, int attempt, train::WantChunk& message) {
   });
 }
 
-// On the thread of files. An attempt that has ended does nothing more: whoever goes on with the
-// trial removes what it has left in its staging folder.
+// On the thread of files. An attempt that has ended writes nothing more: the next attempt removes
+// its files in the staging folder.
 void ReportServer::answer_from_disk(uint64_t trial, int attempt, const DiskWork& work) {
   std::lock_guard not_forgotten(disk_mutex_);
   std::shared_ptr<const TrialFiles> files;

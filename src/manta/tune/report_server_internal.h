@@ -18,21 +18,25 @@
 
 namespace manta::tune {
 
-/// What an attempt of a trial may send and fetch if it does not see the experiment's folder.
+/// The files that an attempt of a trial may send and fetch if it does not see the experiment's
+/// folder.
 struct TrialFiles {
-  std::string folder;               ///< Of the trial: what it sends goes to its staging folder.
-  std::string checkpoint;           ///< What it goes on from; empty if there is nothing.
-  std::set<std::string> fetchable;  ///< Files of that.
+  std::string folder;               ///< The trial's folder: files that it sends go to its staging
+                                    ///< folder.
+  std::string checkpoint;           ///< The checkpoint that it goes on from; empty if there is
+                                    ///< none.
+  std::set<std::string> fetchable;  ///< Files of that checkpoint.
 };
 
-/// Hears what trials of functions report, and moves files of checkpoints from and to nodes that do
-/// not see the experiment's folder. Trials connect with the experiment's token: on the driver's
-/// node to a Unix socket of the experiment's own; on others, if there are any or may be, over TLS.
-/// Both listen for as long as this lives. See Listener for what a connection may do before.
+/// Receives the reports of functions' trials, and moves files of checkpoints from and to nodes that
+/// do not see the experiment's folder. Trials connect with the experiment's token: on the driver's
+/// node to the experiment's Unix socket; on other nodes, if there are or may be any, over TLS. The
+/// server listens on both for as long as it lives. See Listener for what a connection may do
+/// before.
 class ReportServer {
  public:
-  /// A trial's report; called on the server's thread, which must not wait for a decision. What it
-  /// returns is an answer at once, in place of a call of `answer`.
+  /// Gets a trial's report, on the server's thread, which must not wait for a decision. It may
+  /// return an answer at once, instead of a later call of `answer`.
   using OnReport = std::function<std::optional<SendVerdict>(uint64_t trial, int attempt,
                                                             SendTrialReport& report)>;
   /// Listens, and with other nodes marks the entry's folder. Throws Error(kIo).
@@ -40,14 +44,15 @@ class ReportServer {
   ~ReportServer();  ///< Closes all connections and removes the mark; no calls after it.
   ReportServer(const ReportServer&) = delete;
 
-  /// What trials need in order to connect.
+  /// The entry that trials need to connect.
   const train::DriverEntry& entry() const { return entry_; }
-  /// Whether there is more than the driver's machine, or may be.
+  /// Whether there are, or may be, nodes other than the driver's machine.
   bool has_other_nodes() const { return !entry_.host.empty(); }
 
   /// From now on this attempt of a trial may connect, once.
   void expect(uint64_t trial, int attempt, TrialFiles files);
-  /// It has ended. When this returns, nothing of it is written any more.
+  /// Call it when the attempt has ended. When this returns, nothing of the attempt is written any
+  /// more.
   void forget(uint64_t trial, int attempt);
   void answer(uint64_t trial, int attempt, const SendVerdict& verdict);
 
@@ -77,7 +82,7 @@ class ReportServer {
   std::unique_ptr<UnixListener> local_listener_;
   std::unique_ptr<TlsListener> tls_listener_;  // null on one machine
   std::map<uint64_t, Member> members_;
-  std::mutex disk_mutex_;   // held while files of a trial are used; before that of the loop
+  std::mutex disk_mutex_;   // held while files of a trial are used; locked before the loop's mutex
   train::DiskThread disk_;  // files that travel from and to other nodes
   std::thread thread_;
 };

@@ -17,7 +17,8 @@ using namespace std::chrono_literals;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-/// A server, and connections as a trial of a node makes them. `host` is that of a cluster's driver.
+/// A server, and connections as a trial of a node makes them. `host` is the address of a cluster's
+/// driver.
 class ReportServerTest : public testing::Test {
  protected:
   void serve(const std::string& host) {
@@ -112,7 +113,7 @@ TEST_F(ReportServerTest, ALinkInThePlaceOfTheMarksFolderIsNotFollowed) {
   EXPECT_TRUE(fs::is_empty(folder_ / "elsewhere"));
 }
 
-TEST_F(ReportServerTest, WhoIsNotExpectedIsRefused) {
+TEST_F(ReportServerTest, AnUnexpectedPeerIsRefused) {
   serve("127.0.0.1");
   auto wrong_token = right(2);
   wrong_token.token += "x";
@@ -145,7 +146,7 @@ TEST_F(ReportServerTest, FilesGoToTheStagingFolderOfTheTrial) {
   EXPECT_TRUE(receive_as<train::ChunkTaken>(*channel));
   EXPECT_TRUE(receive_as<train::ChunkTaken>(*channel));
   EXPECT_EQ(train::read_text(staged(0)), "first, second");
-  // What cannot be written is told, and the trial may go on.
+  // If a file cannot be written, the trial is told, and may go on.
   send(*channel, train::SendChunk{5, "../file", 0, "elsewhere"});
   auto failed = receive_as<FilesFailed>(*channel);
   ASSERT_TRUE(failed);
@@ -170,7 +171,7 @@ TEST_F(ReportServerTest, OnlyFilesOfItsCheckpointAreSent) {
   EXPECT_FALSE(receive(*channel)) << "it is closed";
 }
 
-// Whoever goes on with the trial removes what the attempt before has left.
+// The next attempt removes the files of the attempt before.
 TEST_F(ReportServerTest, AnAttemptThatHasEndedWritesNothingMore) {
   serve("127.0.0.1");
   for (int attempt = 0; attempt < 20; ++attempt) {

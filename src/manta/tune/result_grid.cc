@@ -18,7 +18,7 @@ std::optional<size_t> averaged(const std::string& scope) {
   return std::nullopt;
 }
 
-// What of a trial counts; nothing if it has not reported the metric.
+// The value of a trial that counts; nothing if the trial has not reported the metric.
 std::optional<double> value_of(const Result& result, const std::string& metric, bool maximize,
                                const std::string& scope) {
   std::vector<double> values;

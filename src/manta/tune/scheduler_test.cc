@@ -78,8 +78,8 @@ TEST(ASHASchedulerTest, NotANumberIsTheWorstValue) {
 }
 
 TEST(ASHASchedulerTest, RoundingHidesNoRung) {
-  // log(1000) / log(10) is 2.9999999999999996. A rung at 1000 would only be seen at 1000, where
-  // every trial stops; so look at one below it.
+  // log(1000) / log(10) is 2.9999999999999996. A rung at 1000 would be seen only at 1000, where
+  // every trial stops; so the test uses a rung below it.
   Asked scheduler(ASHAScheduler{.max_t = 1000, .grace_period = 1, .reduction_factor = 10}, true);
   EXPECT_FALSE(scheduler.stops(0, 999, 5));
   EXPECT_TRUE(scheduler.stops(0, 1000, 5));

@@ -15,13 +15,13 @@
 namespace manta::tune {
 namespace {
 
-// For the driver to commit a checkpoint and to append a line to its journal, or to write or read a
-// part of a file for this trial, after those of other trials.
+// How long the driver may take to commit a checkpoint and to append a line to its journal, or to
+// write or read a part of a file for this trial, after those of other trials.
 constexpr std::chrono::minutes kAnswerDeadline{5};
 
 struct StopTrial {};  // no std::exception: a function should not take it for an error of its own
 
-/// What a function calls while it runs.
+/// The session that a function uses while it runs.
 class FunctionSession {
  public:
   explicit FunctionSession(const TrialCall& call)
@@ -107,7 +107,7 @@ class FunctionSession {
       send(chunk);
       ++in_flight;
     });
-    while (in_flight > 0) take_answer();  // also after a failure: the next report has its own
+    while (in_flight > 0) take_answer();  // also after a failure: each report has its own
     if (failed) fail(*failed);
   }
 
@@ -116,7 +116,7 @@ class FunctionSession {
                                  " does not get from one machine to the other: ", failed.message));
   }
 
-  // If the driver has gone, there is no answer, which `receive` says.
+  // If the driver has gone, there is no answer; `receive` reports that.
   template <class Message>
   void send(const Message& message) {
     if (!channel_) {
@@ -162,8 +162,8 @@ class FunctionSession {
   int64_t next_;
   bool stopped_ = false;
   std::unique_ptr<Channel> channel_;
-  std::optional<bool> sees_folder_;             // the experiment's; once it is known
-  std::shared_ptr<const std::string> fetched_;  // the checkpoint, where it is not seen
+  std::optional<bool> sees_folder_;             // the experiment's folder; set once it is known
+  std::shared_ptr<const std::string> fetched_;  // the checkpoint, if it had to be fetched
 };
 
 Json metrics_of(const TrialCall& call, const Value& returned) {

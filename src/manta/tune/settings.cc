@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kVersion = 1;
 
-// What is stored, or given if it is not.
+// The stored object, or the given one if it is not stored.
 template <class Any>
 Any stored_or_given(const JsonFields& fields, const char* name, const std::string& document,
                     const std::optional<Any>& given) {

@@ -9,7 +9,7 @@
 
 namespace manta::tune {
 
-/// What experiment.json holds: all of an experiment but its code and objects.
+/// The content of experiment.json: everything about an experiment but its code and objects.
 struct Settings {
   std::string trainable;  ///< "function", or the trainer's name.
   Space space;
@@ -18,16 +18,16 @@ struct Settings {
 };
 
 Json to_json(const Settings& settings);
-/// Throws Error(kCorrupt) naming the file, the field and its value. A search algorithm or scheduler
-/// of the user's own is not stored: they are those of `given`. Whether the stored space is the same
-/// as that of the settings is for the caller to say.
+/// Throws Error(kCorrupt) naming the file, the field and its value. A user-defined search algorithm
+/// or scheduler is not stored: it is taken from `given`. The caller must check whether the stored
+/// space equals that of the settings.
 Settings settings_from(const std::string& experiment_folder, const Json& json,
                        const std::optional<AnySearcher>& search_alg,
                        const std::optional<AnyScheduler>& scheduler);
 /// The stored space. Throws Error(kInvalidArgument) if it has functions.
 Space space_from(const std::string& experiment_folder, const Json& json);
 
-/// Throws Error(kInvalidArgument) if it makes no sense.
+/// Throws Error(kInvalidArgument) if the config makes no sense.
 void check_tune_config(const TuneConfig& config);
 
 }  // namespace manta::tune

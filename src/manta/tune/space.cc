@@ -32,8 +32,7 @@ Space::Space(std::initializer_list<Space> list) {
   node_ = std::move(object);
 }
 
-// What is written as Json is taken apart, so that a space of constants is the same however it is
-// written.
+// Takes Json apart, so that a space of constants is the same, whether it is written as Json or not.
 Space Space::constant(Json value) {
   if (value.is_object()) {
     Object object;

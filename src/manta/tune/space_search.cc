@@ -121,7 +121,7 @@ Json resolve_at(const Space& space, const std::string& path, const Assignment& a
   return result;
 }
 
-// Those that the drawn options lead to, in the order of paths.
+// Finds the functions in the drawn options, in the order of paths.
 void find_functions(const Space& space, const std::string& path, const Assignment& assignment,
                     std::vector<std::pair<std::string, const Domain*>>& found) {
   if (auto* domain = std::get_if<Domain>(&space.node())) {

@@ -1,5 +1,5 @@
-// Tuning of a trainer: each trial is a run of its own. The trainer is of a framework that has only
-// a loop, as in train/.
+// Tuning of a trainer: each trial is a separate run. The trainer is of a framework that has only a
+// loop, as in train/.
 
 #include <arrow/api.h>
 #include <gmock/gmock.h>
@@ -205,7 +205,7 @@ TEST(ToyTrainerTunerTest, ASchedulerStopsRuns) {
   EXPECT_EQ(results.num_errors(), 0u);
 }
 
-// How often it was called.
+// Counts its calls.
 class CountReports final : public Callback {
  public:
   Decision on_report(const RunInfo&, const ReportRecord&) override {
@@ -247,7 +247,7 @@ TEST(ToyTrainerTunerTest, LeavesNoThreads) {
                 {.tune_config = {.num_samples = samples}, .run_config = run});
     EXPECT_EQ(tuner.fit().num_terminated(), static_cast<size_t>(samples));
   };
-  tune_many("first", 1);  // what is made once
+  tune_many("first", 1);  // makes what is made only once
   int before = threads_of_this_process();
   tune_many("many", 10);
   EXPECT_TRUE(eventually([&] { return threads_of_this_process() <= before; }));

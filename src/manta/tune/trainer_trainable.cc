@@ -7,7 +7,7 @@ namespace manta {
 namespace tune {
 namespace {
 
-// The name of its first value, which says most: 'scaling_config.workers'.
+// The name of its first value, which is the most helpful: 'scaling_config.workers'.
 std::string innermost(const std::string& name, const Space& space) {
   auto* inner = std::get_if<Space::Object>(&space.node());
   if (!inner || inner->empty()) return name;

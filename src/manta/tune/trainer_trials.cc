@@ -19,7 +19,7 @@ class AskExperiment final : public Callback {
   AskExperiment(uint64_t trial, int attempt, std::shared_ptr<EventQueue> events)
       : trial_(trial), attempt_(attempt), events_(std::move(events)) {}
 
-  // Those of which the experiment had not heard when its driver died come first.
+  // Reports that the experiment had not received when its driver died come first.
   void on_run_start(const RunInfo& run) override {
     for (const ReportRecord& report : run.reports) ask(report);
   }
@@ -33,7 +33,7 @@ class AskExperiment final : public Callback {
     if (verdict == Verdict::kStop) verdict_ = Verdict::kStop;
     changed_.notify_all();
   }
-  // Nobody answers any more.
+  // No answers come any more.
   void give_up() {
     std::lock_guard lock(mutex_);
     given_up_ = true;
@@ -75,7 +75,7 @@ TrialEnded end_of(uint64_t trial, int attempt, const std::function<Result()>& ru
   return event;
 }
 
-// Goes on with the run that there is.
+// Goes on with the existing run.
 void resume(train::Training& training, const std::string& path) {
   train::Training before = train::restore_training(
       path, training.trainer, {training.config, training.scaling, training.run, training.datasets});
@@ -89,7 +89,7 @@ void resume(train::Training& training, const std::string& path) {
 
 class TrainerTrials::Running {
  public:
-  /// With a mirror, `path` is the trial's address, of which nothing has been asked yet.
+  /// With a mirror, `path` is the trial's address, which has not been looked up yet.
   Running(train::Training training, const Trial& trial, const std::shared_ptr<EventQueue>& events,
           train::RunMirror* mirror, const std::string& path)
       : training_(std::move(training)),
@@ -119,7 +119,7 @@ class TrainerTrials::Running {
     queue_.push(train::Interrupted{});
     if (mirror_) mirror_->wake();
   }
-  /// Once it has ended; an empty path if that was with an error.
+  /// Call it once the trial has ended; the path is empty if it ended with an error.
   Result take_result() {
     thread_.join();
     return std::move(result_);
@@ -168,7 +168,7 @@ TrainerTrials::TrainerTrials(MakeTrainer make, std::string place, RunConfig run,
       mirror_(mirror) {}
 
 TrainerTrials::~TrainerTrials() {
-  for (auto& [number, running] : running_) running->interrupt();  // all at a time
+  for (auto& [number, running] : running_) running->interrupt();  // all at once
 }
 
 std::vector<Resources> TrainerTrials::resources(const Assignment& assignment) {
@@ -218,7 +218,7 @@ void TrainerTrials::interrupt(uint64_t trial) {
 
 void TrainerTrials::release(uint64_t trial) {
   auto found = running_.find(trial);
-  if (found == running_.end()) return;  // it could not begin
+  if (found == running_.end()) return;  // the trial could not begin
   if (mirror_) {
     Result result = found->second->take_result();
     if (!result.path.empty()) results_[trial] = std::move(result);

@@ -12,17 +12,18 @@
 
 namespace manta::tune {
 
-/// A trainer with the values of an assignment, and a run_config, in the place of its own.
+/// Makes a trainer with the values of an assignment and with a run_config, which replace the
+/// trainer's own.
 using MakeTrainer = std::function<std::shared_ptr<const BaseTrainer>(const Assignment& assignment,
                                                                      const RunConfig& run)>;
 
-/// Trials of a trainer: each is a run of its own, with a thread in the driver, and a run folder in
-/// the experiment's, or an address below the experiment's. Their reports are decided by the
-/// experiment's controller.
+/// Trials of a trainer: each is a separate run, with a thread in the driver, and with a run folder
+/// in the experiment's folder, or an address below the experiment's address. The experiment's
+/// controller decides about their reports.
 ///
-/// At an address, a run is made there once the store has the line of the experiment's journal that
-/// says that the trial has started: so whoever restores the experiment knows of every run, and a
-/// driver that was superseded makes none. The trial's thread waits for that, for at most
+/// With an address, a run is made there only once the store has the line of the experiment's
+/// journal that says that the trial has started. So a driver that restores the experiment knows of
+/// every run, and a superseded driver makes none. The trial's thread waits for that, for at most
 /// RunConfig::storage_timeout; then the trial has failed.
 class TrainerTrials final : public Trials {
  public:
@@ -51,11 +52,11 @@ class TrainerTrials final : public Trials {
   const std::shared_ptr<EventQueue> events_;
   train::RunMirror* const mirror_;
   std::map<uint64_t, std::unique_ptr<Running>> running_;
-  std::map<uint64_t, Result> results_;  // with a mirror, of those that ended here
+  std::map<uint64_t, Result> results_;  // only with a mirror: results of trials that ended here
 };
 
-/// What the trials' runs are configured with: the Tuner's run_config, and in the place of what it
-/// leaves at its default, the trainer's own.
+/// The configuration of the trials' runs: the Tuner's run_config, with the trainer's values for
+/// fields that the Tuner leaves at their defaults.
 RunConfig run_config_of_trials(const RunConfig& tuner, const RunConfig& trainer);
 
 }  // namespace manta::tune

@@ -8,7 +8,7 @@
 #include "manta/core/resources.h"
 #include "manta/train/config.h"
 
-/// What the experiment's journal holds, as values.
+/// The content of the experiment's journal, as values.
 namespace manta::tune {
 
 Json to_json(const std::vector<Resources>& resources);
@@ -18,7 +18,7 @@ RunOutcome outcome_from_name(const std::string& name);
 ErrorKind kind_from_name(const std::string& name);
 
 /// Throws Error(kCorrupt), whose message begins with `where`, unless a line of the journal has all
-/// that its event needs, within limits.
+/// fields that its event needs, within limits.
 void check_event(const std::string& where, const std::string& event, const Json& details);
 
 }  // namespace manta::tune

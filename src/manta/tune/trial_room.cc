@@ -10,10 +10,10 @@ namespace manta::tune {
 namespace {
 
 constexpr int kMostTrialsAtATime = 256;
-constexpr double kCpusToShare = 5;  // from so many up, trials leave some to others
+constexpr double kCpusToShare = 5;  // with this many or more, trials leave some to others
 constexpr double kShare = 0.8;
 
-// Why so many trials of a function cannot run at a time; empty if they can.
+// Why this many trials of a function cannot run at a time; empty if they can.
 std::string why_impossible(const Resources& trial, int count) {
   AskPossible question;
   question.asked.assign(static_cast<size_t>(count), {trial, {}});

@@ -7,14 +7,14 @@
 
 namespace manta::tune {
 
-/// Throws Error(kResources) if no node, also none that may come, can hold a trial of it.
+/// Throws Error(kResources) if no node, present or possible, can hold a trial of the function.
 void check_possible(const Trainable& function);
 
-/// `function` is null if trainers are tuned. Of a function, nodes that may come count, too: its
-/// trials then wait for them, which is what brings them.
+/// `function` is null if trainers are tuned. For a function, nodes that may come count, too: its
+/// trials wait for them, and this wait is what brings the nodes.
 TrialRoom room_for_trials(const TuneConfig& config, const Trainable* function);
 
-/// Whether that may change: on one machine it does not.
+/// Whether the room may change: on one machine it does not.
 bool room_changes();
 
 }  // namespace manta::tune

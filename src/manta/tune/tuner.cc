@@ -27,14 +27,14 @@ using namespace tune;
 namespace {
 
 const char kFunction[] = "function";
-const char kObjective[] = "objective";  // the name of what a function returns, if it has no other
+const char kObjective[] = "objective";  // the default name of a function's result
 
 uint64_t random_seed() {
   std::random_device device;
   return (uint64_t{device()} << 32) | device();
 }
 
-// Trials are processes of the driver's run. Told before there is a folder.
+// Trials are processes of the driver's run. The error comes before there is a folder.
 void check_driver() {
   Client::current("Tuner::fit");  // throws if there is no manta::init
   try {
@@ -53,13 +53,13 @@ void check_storage_timeout(const RunConfig& run) {
                     run.storage_timeout.count(), " ms)"));
 }
 
-// Told before there is anything at the address.
+// The error comes before there is anything at the address.
 void check_storage(const RunConfig& run) {
   train::run_address(run);
   check_storage_timeout(run);
 }
 
-// What only runs of trainers know would be ignored.
+// Options that only runs of trainers know would be ignored.
 void check_run_of_function(const RunConfig& run) {
   const RunConfig defaults;
   auto refuse = [](const char* field) {
@@ -89,7 +89,8 @@ void check_run_of_function(const RunConfig& run) {
 
 Objective objective_of(const TuneConfig& config) { return {config.metric, config.mode == "max"}; }
 
-// Those given now, or the trainer's. A restored experiment that had some and has none is told of.
+// Uses the callbacks given now, or the trainer's. Warns if a restored experiment had callbacks and
+// has none now.
 void set_callbacks(RunConfig& run, const std::string& path, const Json& settings,
                    std::vector<std::shared_ptr<Callback>> given, const BaseTrainer* trainer) {
   run.callbacks = std::move(given);
@@ -206,7 +207,7 @@ ResultGrid Tuner::State::run(Settings with_seed) const {
   Controller controller(options, *searcher, *scheduler);
 
   auto events = std::make_shared<tune::EventQueue>();
-  // The mirror's thread is joined before this returns, but may be the last to let go of the queue.
+  // The mirror's thread is joined before this returns, but may be the last to release the queue.
   ExperimentStorage storage = open_storage(with_seed, [events] { events->push(Woken{}); });
   std::unique_ptr<Trials> trials;
   try {
@@ -219,7 +220,7 @@ ResultGrid Tuner::State::run(Settings with_seed) const {
     if (restore_from.empty()) {
       storage.forget();
     } else if (remote_address(restore_from)) {
-      storage.discard_spool();  // which has nothing of its own
+      storage.discard_spool();  // the spool has nothing that the store lacks
     }
     throw;
   }

@@ -120,7 +120,7 @@ class Counter final : public CheckpointSource {
   int n_;
 };
 
-// Counts to 4, keeps where it is, and dies once after report 1.
+// Counts to 4, saves its position, and dies once after report 1.
 void count_and_die(const Json& config) {
   Checkpoint from = get_checkpoint();
   int first = 0;
@@ -244,7 +244,7 @@ TEST(TunerTest, ResourcesThatCanNeverBeHadAreAnError) {
   EXPECT_FALSE(fs::exists(storage / "e/journal.jsonl")) << "the name is not used up";
 }
 
-TEST(TunerTest, AMetricThatNobodyReportedIsNamedWithWhatWas) {
+TEST(TunerTest, AMetricThatWasNotReportedIsNamedWithThoseThatWere) {
   TemporaryFolder storage;
   Tuner tuner(
       [](const Json&) {
@@ -275,7 +275,7 @@ TEST(TunerTest, AnExperimentThatHasEndedIsRestoredAsItIs) {
     EXPECT_EQ(after[i].config, before[i].config);
     EXPECT_EQ(after[i].metrics, before[i].metrics);
   }
-  // More samples: the first ones stay.
+  // With more samples, the first ones stay.
   ResultGrid more = Tuner::restore(before.experiment_path, parabola, {.num_samples = 5}).fit();
   ASSERT_EQ(more.size(), 5u);
   EXPECT_EQ(more[2].config, before[2].config);

@@ -31,7 +31,7 @@ data::BatchPtr as_it_is(const data::BatchPtr& batch) { return batch; }
 
 class XGBoostBadInput : public testing::Test {
  protected:
-  // What is wrong with these options: of the constructor, or of the run.
+  // The error for these options, from the constructor or from the run.
   Error error_of_making(const XGBoostTrainerOptions& options) {
     return error_of([&] { XGBoostTrainer{options}; });
   }
@@ -120,7 +120,7 @@ TEST_F(XGBoostBadInput, ColumnsThatDifferBetweenDataSets) {
               HasSubstr("the data sets 'train' and 'valid' must have the same columns: data set "
                         "'valid' lacks 'x', and has 'z', which 'train' has not"));
   EXPECT_THAT(differ(few_.drop_columns({"target"})).what(), HasSubstr("lacks 'target'"));
-  // Only the rows themselves tell: the workers find it.
+  // Only the rows themselves show it: the workers find the error.
   auto options = runs_.options(
       2, {{"train", few_.map_batches(as_it_is)}, {"valid", few_.map_batches(with_another_column)}});
   EXPECT_THAT(error_of_fit(options).what(),

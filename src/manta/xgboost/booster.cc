@@ -30,7 +30,7 @@ std::string read_whole(const std::string& path) {
   return bytes.str();
 }
 
-// A NaN or an infinity as null, as JSON has it.
+// NaN and infinities become null, as in JSON.
 Json number_of(const std::string& text) {
   double number = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -90,7 +90,7 @@ Booster Booster::load(const std::string& path, const std::vector<void*>& matrice
     throw Error(ErrorKind::kCorrupt, str("'", path, "' is not a model of XGBoost: ", damage));
   }
   Booster booster(matrices);
-  CollectWarnings warnings;  // of other versions: what the model says matters
+  CollectWarnings warnings;  // drops warnings about other versions: what counts is the model
   try {
     check_call(XGBoosterLoadModelFromBuffer(booster.handle(), bytes.data(), bytes.size()),
                str("'", path, "' is not a model of XGBoost, or is damaged"));

@@ -23,24 +23,23 @@ void check_parameters(const Json& params);
 /// A model while it is trained or used.
 class Booster {
  public:
-  /// `matrices`: those that it will be trained and evaluated on, which it keeps predictions of.
+  /// `matrices`: those that it will be trained and evaluated on; it keeps their predictions.
   explicit Booster(const std::vector<void*>& matrices = {});
   /// Throws Error(kCorrupt) naming the file if its content is not a model.
   static Booster load(const std::string& path, const std::vector<void*>& matrices = {});
 
   void set(const std::string& name, const std::string& value);
   void set(const Json& params);
-  /// Forgets which columns it would choose next (colsample_bytree and its like): the library goes
-  /// on with a sequence that began in the first round, which a model that was loaded does not have.
-  /// Before each round, this makes the choice depend on seed and round only.
+  /// Resets the random choice of columns (colsample_bytree and the like). The library goes on with
+  /// a sequence that began in the first round, which a loaded model does not have. Called before
+  /// each round, this makes the choice depend only on seed and round.
   void restart_random_choices();
-  /// One more round.
+  /// Trains one more round.
   void update(void* matrix);
-  /// How good it is on each of the matrices, whose names are given, under the library's names:
-  /// {"train-logloss": 0.5}.
+  /// Its metrics on each of the named matrices, under the library's names: {"train-logloss": 0.5}.
   Json evaluate(const std::vector<std::pair<std::string, void*>>& matrices);
   int rounds() const;
-  /// As the library's files are: UBJSON, which other languages read.
+  /// The model in the format of the library's files: UBJSON, which other languages read.
   std::string save() const;
 
   void set_feature_names(const std::vector<std::string>& names);
@@ -60,10 +59,10 @@ inline constexpr const char* kModelFile = "model.ubj";
 inline constexpr const char* kLabelAttribute = "manta.label_column";
 /// Its attribute that says which columns are vectors, as JSON: {"v": 3}.
 inline constexpr const char* kVectorsAttribute = "manta.vector_columns";
-/// Its text; empty if there are none.
+/// The attribute's text; empty if there are no vectors.
 std::string vector_widths(const std::vector<FeatureColumn>& columns);
-/// The columns that the model's features are of. Throws Error(kCorrupt) if names and attribute do
-/// not fit.
+/// The columns from which the model's features come. Throws Error(kCorrupt) if names and attribute
+/// do not fit.
 std::vector<FeatureColumn> feature_columns(const Booster& booster, const std::string& path);
 
 }  // namespace manta::xgboost

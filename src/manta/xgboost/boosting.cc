@@ -29,8 +29,8 @@ class ModelSource final : public CheckpointSource {
   const bool writes_;
 };
 
-// As many threads as the runtime has granted this worker, and the same random choices in a round
-// whether the run was interrupted before it or not. What the user says counts more.
+// Sets as many threads as the runtime has granted this worker, and the same random choices in a
+// round whether the run was interrupted before it or not. The user's parameters take precedence.
 Json with_defaults(const Json& params, int threads) {
   Json all = {{"nthread", threads}, {"seed_per_iteration", true}, {"validate_parameters", true}};
   if (params.contains("n_jobs")) all.erase("nthread");
@@ -38,8 +38,8 @@ Json with_defaults(const Json& params, int threads) {
   return all;
 }
 
-// Of rows, columns or trees. The library draws where such choices begin when it builds its first
-// tree, be that of the first round or of the one with which a run goes on.
+// Whether rows, columns or trees are chosen at random. The library draws the start of such choices
+// when it builds its first tree, in the first round or in the round with which a run goes on.
 bool chooses_at_random(const Json& params) {
   for (const auto& [name, value] : params.items()) {
     if (name.starts_with("colsample_") || name == "subsample") return true;
@@ -121,7 +121,7 @@ class Training {
     return booster;
   }
 
-  // One that is to be resumed later always has a checkpoint.
+  // A run that is to be resumed later always has a checkpoint.
   void report(Booster& booster, int done, bool is_last, bool stops) {
     std::vector<std::pair<std::string, void*>> evaluated;
     for (const auto& matrix : matrices_) evaluated.emplace_back(matrix->name(), matrix->handle());

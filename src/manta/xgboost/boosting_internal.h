@@ -4,7 +4,7 @@
 
 namespace manta::xgboost {
 
-/// What each worker of an XGBoostTrainer runs. `config`: params, label_column, num_boost_round.
+/// The loop of each worker of an XGBoostTrainer. `config`: params, label_column, num_boost_round.
 void boost(const Json& config);
 
 }  // namespace manta::xgboost

@@ -3,13 +3,14 @@
 #include <cstdint>
 
 /// The functions of libxgboost.so (3.2) that Manta calls; its wheel has no headers. All but the
-/// first return 0, or -1 with the reason in XGBGetLastError, which is of the calling thread. Texts
-/// that are called `config` or end in `_interface` are JSON. What a function gives out as a pointer
-/// stays the library's, until the next call on the same handle from the same thread.
+/// first return 0, or -1 with the reason in XGBGetLastError, which is kept for each thread. Texts
+/// whose names are `config` or end in `_interface` are JSON. Memory that a function returns by a
+/// pointer belongs to the library, and is valid until the next call on the same handle from the
+/// same thread.
 extern "C" {
 
 const char* XGBGetLastError();
-int XGBRegisterLogCallback(void (*callback)(const char*));  // of the calling thread
+int XGBRegisterLogCallback(void (*callback)(const char*));  // for the calling thread
 
 int XGDMatrixCreateFromDense(const char* array_interface, const char* config, void** matrix);
 int XGDMatrixFree(void* matrix);

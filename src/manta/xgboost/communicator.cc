@@ -74,8 +74,8 @@ void Communicator::finish() {
   XGTrackerFree(std::exchange(tracker_, nullptr));
 }
 
-// After an error both the connections and the tracker would wait for workers that are not there any
-// more: this process ends anyway.
+// Closes nothing: after an error, closing the connections and the tracker would wait for workers
+// that have gone. This process ends anyway.
 Communicator::~Communicator() = default;
 
 }  // namespace manta::xgboost

@@ -9,11 +9,11 @@ namespace manta::xgboost {
 /// The library's connections between the workers of a run, for as long as it lives. They belong to
 /// the thread that made it: everything that the workers do together must happen there.
 ///
-/// Rank 0 runs the library's tracker, which tells the workers of each other; its address goes
-/// through the run's key-value store. It listens on the loopback interface.
+/// Rank 0 runs the library's tracker, which tells the workers about each other; the workers get its
+/// address through the run's key-value store. It listens on the loopback interface.
 ///
 /// A worker that is killed makes the calls of the others fail at once; one that is stopped, after
-/// the run's collective_timeout. After such an error nothing more is said to the others: the driver
+/// the run's collective_timeout. After such an error no more messages go to the others: the driver
 /// ends the whole group.
 class Communicator {
  public:
@@ -22,7 +22,7 @@ class Communicator {
   ~Communicator();
   Communicator(const Communicator&) = delete;
 
-  /// When all is done, and without an error: every worker must call it.
+  /// Every worker must call it when everything is done without an error.
   void finish();
 
  private:

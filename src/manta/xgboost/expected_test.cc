@@ -69,8 +69,8 @@ INSTANTIATE_TEST_SUITE_P(Cases, XGBoostExpected, testing::ValuesIn(kExpected),
                          [](const auto& info) { return info.param.name; });
 
 // On so few rows the workers' quantiles together are those of all rows, so that each number of
-// workers finds the same trees. What may differ is how sums of doubles are rounded, in another
-// order: far below a float32, of which the tolerance is some units in the last place.
+// workers finds the same trees. Only the rounding of sums of doubles, in another order, may differ:
+// that is far below the tolerance, some units in the last place of a float32.
 TEST_P(XGBoostExpected, EachNumberOfWorkersPredictsAsPythonDoes) {
   const ExpectedPredictions& expected = GetParam();
   XGBoostRuns runs;
@@ -89,14 +89,15 @@ TEST_P(XGBoostExpected, EachNumberOfWorkersPredictsAsPythonDoes) {
       ASSERT_NEAR(predictions[i], expected.predictions[i], 1e-6 * std::abs(expected.predictions[i]))
           << workers << " workers, number " << i;
     }
-    // Relative, as the predictions: another processor has other last digits.
+    // The tolerance is relative, like that of the predictions: another processor gives other last
+    // digits.
     EXPECT_NEAR(result.metrics.at(expected.metric).get<double>(), expected.value,
                 1e-6 * std::abs(expected.value));
   }
 }
 
-// On more rows the workers' quantiles are approximate, and so are others than one worker's: trees
-// may differ, how good they are may not.
+// On more rows the workers' quantiles are approximate, and differ from those of one worker: trees
+// may differ, but not their quality.
 TEST(XGBoostWorkers, LearnAsWellTogetherAsOneAlone) {
   constexpr int kRows = 60'000;
   arrow::DoubleBuilder x, y;

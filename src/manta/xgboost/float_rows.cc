@@ -79,7 +79,7 @@ WriteValues writer_of(const arrow::DataType& type) {
   }
 }
 
-// Of a vector's elements; otherwise its own.
+// The type of a vector's elements; otherwise the column's own.
 const arrow::DataType& number_type(const arrow::DataType& type) {
   if (type.id() != arrow::Type::FIXED_SIZE_LIST) return type;
   return *static_cast<const arrow::FixedSizeListType&>(type).value_type();
@@ -101,13 +101,13 @@ void write_vectors(const arrow::ArrayData& column, int64_t offset, int64_t rows,
   }
 }
 
-// Where, from `offset` on, the first integer is that float32 does not hold.
+// The place, from `offset` on, of the first integer that float32 does not hold.
 template <class T>
 std::optional<int64_t> first_rounded_of(const arrow::ArrayData& data, int64_t offset,
                                         int64_t count) {
   const T* values = data.GetValues<T>(1) + offset;
   for (int64_t i = 0; i < count; ++i) {
-    // What has 24 digits behind its zeros at the end, or fewer, is exact.
+    // A number with at most 24 binary digits before its trailing zeros is exact.
     using Unsigned = std::make_unsigned_t<T>;
     auto distance = values[i] < 0 ? Unsigned{0} - static_cast<Unsigned>(values[i])
                                   : static_cast<Unsigned>(values[i]);

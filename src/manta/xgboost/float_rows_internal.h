@@ -19,13 +19,13 @@ namespace manta::xgboost {
 /// A column of features: numbers, or vectors (fixed_size_list) of them, as preprocessors make them.
 struct FeatureColumn {
   std::string name;
-  int64_t width = 0;  ///< Of a vector; 0: one number a row.
+  int64_t width = 0;  ///< The width of a vector; 0: one number a row.
 
   bool operator==(const FeatureColumn&) const = default;
 };
 /// The column of a schema, which must be there.
 FeatureColumn feature_column(const arrow::Schema& schema, const std::string& name);
-/// What a model calls them: columns by their names, the elements of vector "v" as "v_0", "v_1", ...
+/// Their names in a model: columns by their names, the elements of vector "v" as "v_0", "v_1", ...
 /// Throws Error(kInvalidArgument) if two have the same name.
 std::vector<std::string> feature_names(const std::vector<FeatureColumn>& columns);
 
@@ -33,22 +33,22 @@ std::vector<std::string> feature_names(const std::vector<FeatureColumn>& columns
 /// nulls only, and vectors of them.
 bool is_number_column(const arrow::DataType& type);
 /// Throws Error(kInvalidArgument) naming the column, its type and what to change, if one of these
-/// columns is not. `where`: "data set 'train'".
+/// columns is not such a column. `where`: "data set 'train'".
 void require_number_columns(const arrow::Schema& schema, const std::vector<std::string>& names,
                             const std::string& where);
 
 /// Rows of features as the library computes with them: float32, one row after the other, missing
-/// values as NaN. Grows without copying what is there.
+/// values as NaN. Grows without copying its rows.
 class FloatRows {
  public:
-  /// `columns` must outlive it. `where` is for errors. `warns`: once for each column of integers of
-  /// which one is rounded, since two identifiers may become one then.
+  /// `columns` must outlive it. `where` is for errors. `warns`: warns once for each column of
+  /// integers in which one is rounded, since two identifiers may then become equal.
   FloatRows(const std::vector<FeatureColumn>& columns, std::string where, bool warns = false);
 
   /// Adds the rows from `offset` on. `first_row` is the number of the first, for errors. Throws
   /// Error(kInvalidArgument) for a column of another type, and for an infinite value or one beyond
-  /// float32, which the library refuses, naming column and row; Error(kNotFound) for one that is
-  /// not there.
+  /// float32, which the library refuses, naming column and row; Error(kNotFound) for a missing
+  /// column.
   void append(const arrow::RecordBatch& batch, int64_t offset, int64_t rows, int64_t first_row);
 
   const float* data() const { return data_.get(); }

@@ -38,7 +38,8 @@ void on_message(const char* text) {
   }
 }
 
-// "[21:48:25] /path/objective.cc:27: text\nStack trace:\n..." likewise, and without the stack.
+// "[21:48:25] /path/objective.cc:27: text\nStack trace:\n..." without its beginning and without the
+// stack.
 std::string text_of(const std::string& error) {
   auto text = error.substr(0, error.find("\nStack trace:"));
   return trimmed(without_place(text));

@@ -9,9 +9,9 @@
 
 namespace manta::xgboost {
 
-/// Throws what the library says about a call that failed, after `doing`. The kind: kWorkerLost if
-/// it is about the connections between workers, else kInvalidArgument, since all the rest is about
-/// parameters, data or a model that were given.
+/// Throws the library's text about a failed call, after `doing`. The kind is kWorkerLost if the
+/// text is about the connections between workers, otherwise kInvalidArgument, since all other
+/// errors are about given parameters, data or models.
 void check_call(int result, const std::string& doing);
 
 /// While it lives, the library's warnings that arise in this thread are collected here instead of
@@ -28,8 +28,8 @@ class CollectWarnings {
   std::vector<std::string> texts_;
 };
 
-/// From now on the library's messages in this thread go to Manta's log, as warnings or, as most of
-/// those that `verbosity` adds, as information.
+/// From now on the library's messages in this thread go to Manta's log, as warnings or as
+/// information (most of those that `verbosity` adds).
 void log_library_messages();
 
 struct FreeMatrix {
@@ -41,7 +41,7 @@ struct FreeBooster {
 using MatrixHandle = std::unique_ptr<void, FreeMatrix>;
 using BoosterHandle = std::unique_ptr<void, FreeBooster>;
 
-/// The library's description of an array in memory: of rows of `columns` numbers, or of `rows`
+/// The library's description of an array in memory: rows of `columns` numbers each, or `rows`
 /// numbers if there are no columns.
 std::string array_interface(const float* data, int64_t rows, int64_t columns = 0);
 

@@ -1,4 +1,4 @@
-// A run that loses a worker ends with the model of one that lost none.
+// A run that loses a worker ends with the same model as a run that lost none.
 
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -59,8 +59,8 @@ std::string bytes_of(const std::string& path) {
 
 class XGBoostRecovery : public testing::Test {
  protected:
-  // Random choices, a shuffle by epoch, and metrics that need all workers. Of kRounds rounds most
-  // are still to come when the driver has committed the tenth: workers are at most 64 ahead.
+  // Random choices, a shuffle by epoch, and metrics that need all workers. When the driver has
+  // committed the tenth of kRounds rounds, some are still to come: workers are at most 64 ahead.
   static constexpr int kRounds = 100;
   XGBoostTrainerOptions options(int rounds) {
     auto options = runs_.options(2, {{"train", train_}, {"valid", valid_}});
@@ -108,7 +108,7 @@ class CtrlC final : public Callback {
   }
 };
 
-// The only checkpoint of the run before its end is that of the round in which it was stopped.
+// Before its end, the run's only checkpoint is that of the round in which it was stopped.
 TEST_F(XGBoostRecovery, ARunThatIsStoppedLeavesACheckpoint) {
   Result undisturbed = fit(options(kRounds));
   auto stopped = options(kRounds);
@@ -171,7 +171,7 @@ TEST_F(XGBoostRecovery, RandomChoicesGoOnAsIfTheyHadNotStopped) {
   }
 }
 
-// The library waits for it as long as the run says.
+// The library waits for a stopped worker for the run's collective_timeout.
 TEST_F(XGBoostRecovery, AStoppedWorkerEndsTheRun) {
   auto disturbed = options(1000);
   auto stopper = std::make_shared<Signaller>(1, SIGSTOP, 3);

@@ -13,12 +13,13 @@
 namespace manta::xgboost {
 namespace {
 
-// So many rows at a time for each worker: some pieces of the data reader's.
+// Each worker takes this many rows at a time: some pieces of the data reader's.
 constexpr int64_t kRowsPerStep = 64 * 1024;
 
 std::string named_set(const std::string& dataset) { return "data set '" + dataset + "'"; }
 
-// A worker's rows, as the library takes them: all in one batch, as many times as it likes.
+// A worker's rows in the form that the library takes: all in one batch, which it may read several
+// times.
 struct Rows {
   Rows(const TrainingColumns& columns, std::string dataset)
       : features(columns.features, named_set(dataset), /*warns=*/true),

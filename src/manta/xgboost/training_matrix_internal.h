@@ -14,7 +14,7 @@ class Schema;
 
 namespace manta::xgboost {
 
-/// What is trained on and what is predicted, by name.
+/// The names of the features and of the label.
 struct TrainingColumns {
   std::vector<FeatureColumn> features;  ///< In the order of the model.
   std::string label;
@@ -23,7 +23,7 @@ struct TrainingColumns {
   /// label is not there, Error(kInvalidArgument) if nothing else is, or if a column has no numbers.
   static TrainingColumns of(const arrow::Schema& train, const std::string& label);
   /// Throws Error(kInvalidArgument), which names the columns, unless another data set has the same
-  /// ones, in any order, and vectors of the same lengths.
+  /// columns, in any order, and vectors of the same lengths.
   void require_same(const arrow::Schema& schema, const std::string& dataset) const;
 };
 
@@ -39,12 +39,12 @@ struct MatrixOptions {
 /// two, instead of eight. All workers must make it at the same time: the library compares their
 /// values to choose the bins.
 ///
-/// The rows are read and decoded once. Until the matrix is made, the worker has them as float32,
-/// which is also the most memory that this takes: 4 bytes a value and those of the result.
+/// The rows are read and decoded once. Until the matrix is made, the worker has them as float32. At
+/// its peak this takes 4 bytes for each value, and the bytes of the result.
 class TrainingMatrix {
  public:
-  /// The first one decides which columns there are: `columns` is empty then, and filled. The others
-  /// get its bins: `reference` is the first.
+  /// The first matrix decides which columns there are: its `columns` is empty, and gets filled. The
+  /// other matrices get its bins: their `reference` is the first.
   TrainingMatrix(const DataShard& shard, const std::string& label, TrainingColumns& columns,
                  const TrainingMatrix* reference, const MatrixOptions& options);
 

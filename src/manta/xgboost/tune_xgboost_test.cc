@@ -1,4 +1,4 @@
-// XGBoostTrainer under a Tuner, as the users' programs have it.
+// XGBoostTrainer under a Tuner, as in users' programs.
 
 #include <gmock/gmock.h>
 

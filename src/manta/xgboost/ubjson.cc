@@ -7,8 +7,8 @@ namespace {
 
 using Any = nlohmann::json;
 
-// A model of the library is ten deep. Reading deeper ones takes a stack frame for each level, here
-// and there.
+// A model of the library is ten deep. Reading takes a stack frame for each level, here and in the
+// library.
 constexpr int kMaxDepth = 64;
 
 // Keeps nothing but the first error.

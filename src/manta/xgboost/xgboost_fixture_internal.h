@@ -17,7 +17,7 @@ inline Dataset breast_cancer() {
   return data::read_csv(std::string(MANTA_EXAMPLE_DATA) + "/breast_cancer.csv");
 }
 
-/// Runs in a folder that goes away, which say nothing.
+/// Runs in a temporary folder, which print nothing.
 class XGBoostRuns {
  public:
   XGBoostTrainerOptions options(int workers, std::map<std::string, Dataset> datasets) {

@@ -27,7 +27,8 @@ struct Predictions {
   uint64_t dimensions = 0;
 };
 
-// What the library needs to see rows. One for each thread: making it costs more than a prediction.
+// The library's object for rows. There is one for each thread: making it costs more than a
+// prediction.
 void* proxy_of_thread() {
   thread_local xgboost::MatrixHandle proxy;
   if (!proxy) {
@@ -64,7 +65,8 @@ XGBoostPredictor::XGBoostPredictor(AnyPreprocessor preprocessor, std::shared_ptr
       columns_(std::make_shared<const std::vector<xgboost::FeatureColumn>>(std::move(columns))),
       features_(names_of(*columns_)),
       label_column_(booster_->attribute(xgboost::kLabelAttribute)) {
-  // A row of missing values tells how a prediction looks, and makes the library ready for threads.
+  // A prediction for a row of missing values shows the shape of predictions, and prepares the
+  // library for threads.
   std::vector<float> missing(xgboost::feature_names(*columns_).size(), NAN);
   auto one = predict_floats(*booster_, missing.data(), 1, static_cast<int64_t>(missing.size()));
   if (one.dimensions < 2) return;

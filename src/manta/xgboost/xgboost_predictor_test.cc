@@ -76,7 +76,8 @@ TEST_F(XGBoostPredictorTest, FindsFeaturesByNameInAnyOrderAndType) {
   EXPECT_LT(expected[0], 0.5);
   EXPECT_GT(expected[2], 0.5);
 
-  // Another order, further columns, other types of the same numbers, NaN for null.
+  // The columns come in another order, with more columns, other types for the same numbers, and NaN
+  // for null.
   auto others =
       batch_of({{"b", arrow::boolean(), {true, true, false, false, true, false, true, false}},
                 {"text", arrow::utf8(), {"", "", "", "", "", "", "", ""}},

@@ -13,8 +13,8 @@ namespace {
 
 const char kName[] = "XGBoostTrainer";
 
-// As far as they can be told before the preprocessor is fitted and rows are read; the workers check
-// what comes out.
+// Checks what is known about columns before the preprocessor is fitted and rows are read; the
+// workers check the result.
 void check_columns(const train::Training& training) {
   if (training.preprocessor || !training.datasets.contains("train")) return;
   auto train = data::schema_of(*training.datasets.at("train").plan());
@@ -37,12 +37,12 @@ void check_resume(const train::Training& training, int rounds) {
                   ": set it to more"));
 }
 
-// What is the same for a new run and one that is restored.
+// Sets what is the same for a new run and a restored one.
 void complete(train::Training& training) {
   JsonFields config(training.config, {"XGBoostTrainer", ErrorKind::kInvalidArgument});
   training.trainer = kName;
   training.loop = detail::make_function(&xgboost::boost);
-  training.max_in_shared_memory = 0;  // the library has connections of its own
+  training.max_in_shared_memory = 0;  // the library has its own connections
   training.schedules_checkpoints = true;
   const auto& checkpoints = training.run.checkpoint_config;
   training.framework = {{"checkpoint_frequency", checkpoints.checkpoint_frequency},

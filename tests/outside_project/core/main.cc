@@ -4,7 +4,7 @@
 
 using namespace manta;
 
-// Names of the program's own, which Manta uses inside, too.
+// The program's own types, with names that Manta uses inside, too.
 struct Clock {};
 struct Deadline {};
 struct Frame {};
@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
   (void)clock, (void)deadline, (void)frame, (void)function, (void)value, (void)fields,
       (void)predictor;
   log_warning("");
-  // By DuckDB, which is loaded from the installation.
+  // Sorted by DuckDB, which is loaded from the installation.
   auto rows = data::range(22).sort("id", {.descending = true}).materialize().count();
   std::cout << log_info(check(str(get(remote(add, 20, static_cast<int>(rows)))))) << "\n";
 }
