@@ -552,10 +552,11 @@ TEST_F(SplitFeedTest, WhatIsDecodedOnceIsReadByEachHost) {
     Dataset dataset;
     const char* told;
   };
+  const Dataset all = rows();
   const char* decoded_once = "epochs after the first read nothing";
-  for (const auto& each : {Case{rows().filter(col("id") != 5), decoded_once},
-                           Case{rows().window_shuffle({.rows = 200, .seed = 1}), decoded_once},
-                           Case{rows().map_batches(without_change), "a window takes"}}) {
+  for (const auto& each : {Case{all.filter(col("id") != 5), decoded_once},
+                           Case{all.window_shuffle({.rows = 200, .seed = 1}), decoded_once},
+                           Case{all.map_batches(without_change), "a window takes"}}) {
     std::vector<std::string> told;
     Walk options{.options = {.global_batch_size = 50}, .epochs = 2};
     auto alone = walk(each.dataset, 1, options);
