@@ -15,13 +15,14 @@ namespace manta::data {
 /// What reading some windows has shown, on one thread.
 struct MeasuredReading {
   int64_t windows_left = 0;  ///< Of the epoch, from where the pass begins.
-  int64_t windows = 0;       ///< That were read.
-  double seconds = 0;        ///< What they took,
+  int64_t windows = 0;       ///< That count.
+  double seconds = 0;        ///< What they took, without waits for a processor,
   int64_t bytes = 0;         ///< and gave.
 };
 
-/// Reads the first windows of a pass: one, or up to three until 0.1 seconds have passed. What they
-/// give is dropped. `plan` is of one stage. Throws what reading throws, Error(kCorrupt) if there is
+/// Reads the first windows of a pass: one, or up to three until they have taken 0.1 seconds. The
+/// first of several does not count: it opens the files. What they give is dropped. `plan` is of one
+/// stage. Throws what reading throws, Error(kCorrupt) if there is
 /// no such position.
 MeasuredReading measure_reading(const std::shared_ptr<const Plan>& plan, const Position& from);
 using MeasureReading =

@@ -1,5 +1,11 @@
 #include <gmock/gmock.h>
 
+#include <atomic>
+#include <ctime>
+#include <fstream>
+#include <thread>
+
+#include "manta/base/deadline.h"
 #include "manta/data/dataset.h"
 #include "manta/data/operation_internal.h"
 #include "manta/data/parquet_fixture_internal.h"
@@ -52,6 +58,52 @@ TEST(ReadingChoiceTest, MeasuresTheFirstWindows) {
   EXPECT_LE(measured.windows, 3);
   EXPECT_GE(measured.bytes, measured.windows * 100 * 16);
   EXPECT_GT(measured.seconds, 0);
+}
+
+TEST(ReadingChoiceTest, TheFirstOfSeveralWindowsDoesNotCount) {
+  ParquetFolder folder;
+  auto plan = read_parquet(folder.write_rows("a.parquet", 0, 1000, 100)).plan();
+  EXPECT_EQ(measure_reading(plan, {}).windows, 2);
+  auto last = measure_reading(plan, {0, 900, 9, 900});
+  EXPECT_EQ(last.windows, 1);
+  EXPECT_GE(last.bytes, 100 * 16);
+}
+
+double processor_seconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+BatchPtr work_for_10_ms(const BatchPtr& batch) {
+  for (double begin = processor_seconds(); processor_seconds() < begin + 0.01;) {
+  }
+  return batch;
+}
+
+TEST(ReadingChoiceTest, WaitsForAProcessorDoNotCount) {
+  if (!std::ifstream("/proc/thread-self/schedstat")) {
+    GTEST_SKIP() << "this system does not say how long a thread waits for a processor";
+  }
+  std::atomic<bool> ends{false};
+  std::vector<std::thread> others;
+  for (unsigned i = 0; i < 8 * std::thread::hardware_concurrency(); ++i) {
+    others.emplace_back([&] {
+      while (!ends) {
+      }
+    });
+  }
+  ParquetFolder folder;
+  auto plan =
+      read_parquet(folder.write_rows("a.parquet", 0, 1000, 100)).map_batches(work_for_10_ms).plan();
+  auto begin = Clock::now();
+  auto measured = measure_reading(plan, {});
+  std::chrono::duration<double> took = Clock::now() - begin;
+  ends = true;
+  for (auto& each : others) each.join();
+  EXPECT_EQ(measured.windows, 2);
+  EXPECT_GE(measured.seconds, 0.02);
+  EXPECT_LT(measured.seconds, took.count() / 3) << "a third of " << took.count() << " s";
 }
 
 TEST(ReadingChoiceTest, RowsThatAreViewsCountAsThemselves) {
