@@ -93,6 +93,9 @@ class RowOperation : public Operation {
   /// Whether it makes the same of the same rows each time: what it made may be kept for the next
   /// epochs. False if it runs code of the user's.
   virtual bool repeats() const { return true; }
+  /// Whether it takes columns as they are, drops or renames some, and nothing else: then it does
+  /// not matter how their values are encoded.
+  virtual bool only_picks_columns() const { return false; }
 
   void check_after(const Plan&) const override {}
   bool may_add_rows() const final { return false; }
@@ -212,6 +215,9 @@ class MaterialisingOperation : public Operation {
   virtual bool depends_on_epoch() const { return false; }
   /// What it may use; reading ahead for it takes a part of that. 0: it holds no rows.
   virtual int64_t memory_bytes() const { return 0; }
+  /// Whether it takes rows as Source::read_coded gives them; `AllRows::schema` is then what they
+  /// stand for.
+  virtual bool takes_coded() const { return false; }
   /// Whether rows are read before it asks for them.
   virtual bool reads_ahead() const { return true; }
   /// Whether it can work on a part of the rows at a time. Then, if `run` throws TooLittleMemory,

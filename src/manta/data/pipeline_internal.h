@@ -19,12 +19,15 @@ class Pipeline {
  public:
   /// `times`: where the times of its parts go; `work`: where its steps count. Null if nobody asks.
   /// `decoded`: where rows are that an earlier one has decoded, and where this one's go; null: it
-  /// reads each fragment.
+  /// reads each fragment. `coded`: see StreamOptions.
   explicit Pipeline(std::shared_ptr<const Plan> plan, PassTimes* times = nullptr,
-                    WorkCountPtr work = nullptr, std::shared_ptr<DecodedRows> decoded = nullptr);
+                    WorkCountPtr work = nullptr, std::shared_ptr<DecodedRows> decoded = nullptr,
+                    bool coded = false);
 
   const Plan& plan() const { return *plan_; }
   const std::vector<std::string>& columns_read() const { return use_.read; }
+  /// Whether it gives rows as Source::read_coded does.
+  bool reads_coded() const { return coded_; }
   /// Threads that only wait for helpers of map_batches, beside those that compute.
   int waiting_threads() const;
   /// Whether a row group need not be read: by its statistics, or because no row of it is in this
@@ -69,6 +72,7 @@ class Pipeline {
   void compute_rest(size_t fragment, const arrow::RecordBatch& rows, size_t begin, size_t end,
                     const TakeBatch& take) const;
   size_t next_barrier(size_t operation, size_t end) const;
+  bool only_picks_columns() const;
   void set_finish();
   void set_kept();
   int64_t bytes_to_keep() const;
@@ -101,6 +105,7 @@ class Pipeline {
   size_t finish_at_ = 0;                 ///< The first one for `finish`; their number if none.
   std::vector<int64_t> rows_at_a_time_;  ///< By operation (row_bytes_internal.h).
   const std::shared_ptr<DecodedRows> decoded_;
+  bool coded_ = false;
   size_t kept_at_ = 0;  ///< `decoded_` has what the operations before this one make.
 };
 

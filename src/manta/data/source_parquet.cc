@@ -16,6 +16,7 @@
 #include "manta/data/dataset.h"
 #include "manta/data/expression_internal.h"
 #include "manta/data/open_files_internal.h"
+#include "manta/data/parquet_codes_internal.h"
 #include "manta/data/part_files_internal.h"
 #include "manta/data/partitions_internal.h"
 #include "manta/data/plain_columns_internal.h"
@@ -147,7 +148,15 @@ class ParquetSource final : public FileSource {
   const std::vector<Fragment>& fragments() override;
   bool rules_out(size_t fragment, const std::vector<Bound>& bounds) override;
   void read(size_t fragment, const std::vector<std::string>& columns, int64_t piece_rows,
-            const TakeBatch& take) override;
+            const TakeBatch& take) override {
+    read_rows(fragment, columns, piece_rows, /*coded=*/false, take);
+  }
+  void read_coded(size_t fragment, const std::vector<std::string>& columns, int64_t piece_rows,
+                  const TakeBatch& take) override {
+    // Column by column, which a remote file would be asked for one after the other.
+    bool coded = !is_remote(files_[file_of(fragment)]);
+    read_rows(fragment, columns, piece_rows, coded, take);
+  }
   std::string describe(size_t fragment) const override;
   std::vector<std::string> files() const override { return files_; }
   size_t file_of(size_t fragment) const override {
@@ -169,6 +178,10 @@ class ParquetSource final : public FileSource {
 
   void add_file(std::string path);
   void add_row_group(const RowGroup& row_group);
+  void read_rows(size_t index, const std::vector<std::string>& columns, int64_t piece_rows,
+                 bool coded, const TakeBatch& take);
+  std::unique_ptr<parquet::arrow::FileReader> reader_of(int file, bool in_parts,
+                                                        const std::string& doing);
   std::shared_ptr<parquet::FileMetaData> footer(int file);
   std::shared_ptr<arrow::Schema> schema_of_file(int file, const parquet::FileMetaData& footer);
   void check_same_columns(int file, const arrow::Schema& schema);
@@ -326,8 +339,32 @@ bool ParquetSource::rules_out(size_t fragment, const std::vector<Bound>& bounds)
   return excluded(bounds, *footer(row_group.file), row_group.number);
 }
 
-void ParquetSource::read(size_t index, const std::vector<std::string>& columns, int64_t piece_rows,
-                         const TakeBatch& take) {
+std::unique_ptr<parquet::arrow::FileReader> ParquetSource::reader_of(int file_index, bool in_parts,
+                                                                     const std::string& doing) {
+  if (auto reader = open_files_.take(file_index, in_parts)) return reader;
+  auto footer = this->footer(file_index);
+  auto file = open_unchanged(file_index).file;
+  auto* pool = &RecyclingPool::instance();
+  parquet::ReaderProperties file_properties(pool);
+  parquet::ArrowReaderProperties properties(/*use_threads=*/false);
+  if (in_parts) {
+    file_properties.enable_buffered_stream();
+    file_properties.set_buffer_size(kReadBytes);
+    properties.set_pre_buffer(false);
+  } else {
+    // Few large requests, instead of one for each column.
+    properties.set_pre_buffer(is_remote(files_[static_cast<size_t>(file_index)]));
+  }
+  auto made = reading(doing, [&] {
+    return parquet::arrow::FileReader::Make(
+        pool, parquet::ParquetFileReader::Open(file, file_properties, footer), properties);
+  });
+  if (!made.ok()) throw read_error(made.status(), doing);
+  return std::move(made).ValueUnsafe();
+}
+
+void ParquetSource::read_rows(size_t index, const std::vector<std::string>& columns,
+                              int64_t piece_rows, bool coded, const TakeBatch& take) {
   const RowGroup& fragment = row_groups_[index];
   auto footer = this->footer(fragment.file);
   if (columns.empty()) {
@@ -360,33 +397,32 @@ void ParquetSource::read(size_t index, const std::vector<std::string>& columns, 
     }
     return true;
   });
-  auto reader = open_files_.take(fragment.file, in_parts);
-  if (!reader) {
-    auto file = open_unchanged(fragment.file).file;
-    auto* pool = &RecyclingPool::instance();
-    parquet::ReaderProperties file_properties(pool);
-    parquet::ArrowReaderProperties properties(/*use_threads=*/false);
-    if (in_parts) {
-      file_properties.enable_buffered_stream();
-      file_properties.set_buffer_size(kReadBytes);
-      properties.set_pre_buffer(false);
-    } else {
-      // Few large requests, instead of one for each column.
-      properties.set_pre_buffer(is_remote(files_[static_cast<size_t>(fragment.file)]));
-    }
-    auto parquet_reader = reading(
-        doing, [&] { return parquet::ParquetFileReader::Open(file, file_properties, footer); });
-    reader = get([&] {
-      return parquet::arrow::FileReader::Make(pool, std::move(parquet_reader), properties);
+  auto reader = reader_of(fragment.file, in_parts, doing);
+  int64_t row_bytes = std::max<int64_t>(bytes / std::max<int64_t>(fragment.rows, 1), 1);
+  const int64_t most_rows = std::clamp<int64_t>(kPieceBytes / row_bytes, 1, piece_rows);
+  reader->set_batch_size(most_rows);
+  CodedColumns codes;
+  if (coded) {
+    codes = reading(doing, [&] {
+      return CodedColumns(*reader->parquet_reader(), fragment.number, *this->schema(), leaves);
     });
   }
-  int64_t row_bytes = std::max<int64_t>(bytes / std::max<int64_t>(fragment.rows, 1), 1);
-  reader->set_batch_size(std::clamp<int64_t>(kPieceBytes / row_bytes, 1, piece_rows));
-  auto batches = get([&] { return reader->GetRecordBatchReader({fragment.number}, leaves); });
+  std::unique_ptr<arrow::RecordBatchReader> batches;
+  if (!leaves.empty()) {
+    batches = get([&] { return reader->GetRecordBatchReader({fragment.number}, leaves); });
+  }
   int64_t rows = 0;
-  while (auto batch = get([&] { return batches->Next(); })) {
+  auto next = [&] {
+    if (batches) return get([&] { return batches->Next(); });
+    int64_t left = std::min(most_rows, fragment.rows - rows);
+    return left > 0 ? arrow::RecordBatch::Make(arrow::schema({}), left, arrow::ArrayVector())
+                    : nullptr;
+  };
+  while (auto batch = next()) {
     rows += batch->num_rows();
-    if (rows <= fragment.rows) take(with_nulls_allowed(*batch));
+    if (rows > fragment.rows) continue;
+    if (!codes.empty()) batch = reading(doing, [&] { return codes.next(*batch); });
+    take(with_nulls_allowed(*batch));
   }
   if (rows != fragment.rows) {
     throw Error(ErrorKind::kCorrupt,
@@ -394,6 +430,7 @@ void ParquetSource::read(size_t index, const std::vector<std::string>& columns, 
                     rows, "; the file is damaged: write it again, or leave it out"));
   }
   batches.reset();
+  codes = {};
   // Each read of a remote file is a request, which gets what is there by then.
   if (is_remote(files_[static_cast<size_t>(fragment.file)])) open_unchanged(fragment.file);
   open_files_.put(fragment.file, in_parts, std::move(reader));

@@ -164,6 +164,7 @@ class Materialising {
     if (!options_.progress.empty()) some.progress = operation_.to_string();
     some.read_ahead = operation_.reads_ahead();
     some.consume = {};
+    some.coded = operation_.takes_coded();
     some.by_window = false;  // of the windows behind the operation; it needs all rows
     some.part = 0;
     some.parts = 1;

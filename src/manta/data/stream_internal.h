@@ -47,6 +47,8 @@ struct StreamOptions {
   /// Whether it is read by `next_window`: then only the windows w with w mod `parts` = `part`.
   bool by_window = false;
   int64_t part = 0, parts = 1;
+  /// Rows may come as Source::read_coded gives them, if the plan's operations only pick columns.
+  bool coded = false;
   /// Shows on a terminal, under this name, how far it is. Empty: it does not.
   std::string progress = {};
   std::shared_ptr<PassTimes> times = nullptr;  ///< Gets the times of the pass; null: nobody asks.

@@ -32,6 +32,22 @@ std::shared_ptr<arrow::Array> place_nans(const std::shared_ptr<arrow::Array>& ke
   return check(builder.Finish(), "keys of a sort");
 }
 
+std::shared_ptr<arrow::Array> coded_lane(const arrow::DictionaryArray& column) {
+  auto values = Payload::encode(column.dictionary());
+  return std::make_shared<arrow::DictionaryArray>(
+      arrow::dictionary(column.indices()->type(), values->type()), column.indices(), values);
+}
+
+// What the columns of rows stand for, which may be coded.
+SchemaPtr plain_schema(const SchemaPtr& declared, const arrow::RecordBatch& first) {
+  auto fields = first.schema()->fields();
+  for (auto& field : fields) {
+    auto plain = declared ? declared->GetFieldByName(field->name()) : nullptr;
+    if (plain && !plain->type()->Equals(*field->type())) field = field->WithType(plain->type());
+  }
+  return arrow::schema(fields, first.schema()->metadata());
+}
+
 }  // namespace
 
 WideColumns::WideColumns(SchemaPtr schema, const std::string& doing) : schema_(std::move(schema)) {
@@ -46,7 +62,13 @@ WideColumns::WideColumns(SchemaPtr schema, const std::string& doing) : schema_(s
 }
 
 void WideColumns::encode(const arrow::RecordBatch& batch, arrow::ArrayVector& lanes) const {
-  for (const auto& column : batch.columns()) lanes.push_back(Payload::encode(column));
+  for (int i = 0; i < batch.num_columns(); ++i) {
+    const auto& column = batch.column(i);
+    bool is_coded = column->type_id() == arrow::Type::DICTIONARY &&
+                    schema_->field(i)->type()->id() != arrow::Type::DICTIONARY;
+    lanes.push_back(is_coded ? coded_lane(static_cast<const arrow::DictionaryArray&>(*column))
+                             : Payload::encode(column));
+  }
 }
 
 std::shared_ptr<arrow::RecordBatch> WideColumns::decode(const arrow::RecordBatch& lanes,
@@ -170,7 +192,7 @@ class RowSort {
         keys_(keys),
         keys_of_(keys_of),
         memory_(wide_memory(memory_bytes)),
-        columns_(std::make_shared<const WideColumns>(first_->schema(), doing)),
+        columns_(std::make_shared<const WideColumns>(plain_schema(rows.schema, *first_), doing)),
         kept_(std::make_shared<KeptRows>(columns_->lanes(), [this] { return next(); })) {
     for (const auto& key : keys) key_lanes_.push_back(key.lane);
     key_lanes_.push_back(arrow::int64());
