@@ -36,6 +36,15 @@ void with_text(const arrow::Array& lane, Call call) {
   }
 }
 
+/// Where some rows are that follow each other in the result.
+struct FoundRows {
+  static constexpr int64_t kMost = 256;
+  int64_t begin = 0, all = 0;  ///< From the row `begin` of the result on, so many,
+  int64_t count = 0;           ///< of which so many are found.
+  std::array<const uint8_t*, kMost> rows;
+  std::array<const RowLayout*, kMost> layouts;
+};
+
 }  // namespace
 
 KeptRows::KeptRows(const std::vector<std::shared_ptr<arrow::DataType>>& columns, NextBatch next)
@@ -232,30 +241,45 @@ arrow::ArrayVector KeptRows::gather(const std::vector<int>& columns,
     gathered.emplace_back(slot, slot.is_text ? arrow::large_binary() : slot.type, length,
                           may_have_nulls || may_be_nowhere);
   }
-  constexpr int64_t kMostAtOnce = 256, kFirstLevelCache = 24 << 10;  // a part of it
-  const int64_t at_once = std::clamp<int64_t>(kFirstLevelCache / any.row_bytes(), 64, kMostAtOnce);
-  std::array<const uint8_t*, kMostAtOnce> rows{};
-  std::array<const RowLayout*, kMostAtOnce> layouts{};
-  for (int64_t begin = 0; begin < length; begin += at_once) {
-    const int64_t count = std::min(length - begin, at_once);
-    for (int64_t i = 0; i < count; ++i) {
-      bool is_nowhere = may_be_nowhere && numbers.IsNull(begin + i);
-      auto [row, layout] =
-          is_nowhere ? RowPlace{any.no_row(), &any} : row_at(numbers.Value(begin + i));
+  constexpr int64_t kFirstLevelCache = 24 << 10;  // a part of it
+  const int64_t at_once =
+      std::clamp<int64_t>(kFirstLevelCache / any.row_bytes(), 64, FoundRows::kMost);
+  // Each row is another line of memory. Those of the next rows are on their way while these are
+  // written, a few after each column: the processor waits for more than it can ask for at a time.
+  std::array<FoundRows, 2> rooms;
+  FoundRows *now = &rooms[0], *next = &rooms[1];
+  auto find = [&](FoundRows& found, int64_t most) {
+    for (int64_t end = std::min(found.all, found.count + most); found.count < end; ++found.count) {
+      int64_t i = found.begin + found.count;
+      bool is_nowhere = may_be_nowhere && numbers.IsNull(i);
+      auto [row, layout] = is_nowhere ? RowPlace{any.no_row(), &any} : row_at(numbers.Value(i));
       for (int64_t byte = 0; byte < layout->row_bytes(); byte += RowLayout::kLine) {
         __builtin_prefetch(row + byte);
       }
       __builtin_prefetch(row + layout->row_bytes() - 1);  // it may end in another line
-      rows[static_cast<size_t>(i)] = row;
-      layouts[static_cast<size_t>(i)] = layout;
+      found.rows[static_cast<size_t>(found.count)] = row;
+      found.layouts[static_cast<size_t>(found.count)] = layout;
     }
+  };
+  auto begin_at = [&](FoundRows& found, int64_t begin) {
+    found.begin = begin;
+    found.all = std::clamp<int64_t>(length - begin, 0, at_once);
+    found.count = 0;
+  };
+  const int64_t few = at_once / static_cast<int64_t>(columns.size()) + 1;
+  begin_at(*next, 0);
+  while (next->all > 0) {
+    find(*next, next->all);
+    std::swap(now, next);
+    begin_at(*next, now->begin + now->all);
     // Rows beside each other mostly have the same layout: others are those of the first batches.
-    for (int64_t first = 0, end = 0; first < count; first = end) {
-      const RowLayout* layout = layouts[static_cast<size_t>(first)];
-      while (end < count && layouts[static_cast<size_t>(end)] == layout) ++end;
+    for (int64_t first = 0, end = 0; first < now->all; first = end) {
+      const RowLayout* layout = now->layouts[static_cast<size_t>(first)];
+      while (end < now->all && now->layouts[static_cast<size_t>(end)] == layout) ++end;
       for (size_t i = 0; i < columns.size(); ++i) {
-        gathered[i].add(layout->slots()[static_cast<size_t>(columns[i])], rows.data() + first,
-                        begin + first, begin + end);
+        gathered[i].add(layout->slots()[static_cast<size_t>(columns[i])], now->rows.data() + first,
+                        now->begin + first, now->begin + end);
+        find(*next, few);
       }
     }
   }

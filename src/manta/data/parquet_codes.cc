@@ -7,7 +7,7 @@
 
 #include <algorithm>
 #include <array>
-#include <string>
+#include <vector>
 
 #include "manta/data/parquet_codes_internal.h"
 #include "manta/data/recycling_pool_internal.h"
@@ -127,6 +127,8 @@ class TypedChunk final : public CodedChunk {
                                                     std::move(indices), dictionary_);
   }
 
+  bool at_end() override { return !reader_->HasNext(); }
+
  private:
   // Those of the rows that are not null, which are so many.
   int64_t read_codes(int64_t rows, int32_t* codes) {
@@ -138,7 +140,7 @@ class TypedChunk final : public CodedChunk {
       int64_t seen = reader_->ReadBatchWithDictionary(
           rows - row, may_be_null_ ? levels_.data() + row : nullptr, /*rep_levels=*/nullptr,
           codes + all_read, &read, &values, &count);
-      if (seen == 0) throw parquet::ParquetException("a column has fewer rows than others");
+      if (seen == 0) throw parquet::ParquetException("a column has fewer rows than it should have");
       if (dictionary_->length() == 0) dictionary_ = values_of(values, count, type_);
       row += seen;
       all_read += read;
@@ -196,29 +198,6 @@ std::unique_ptr<CodedChunk> CodedChunk::open(parquet::RowGroupReader& row_group,
     default:
       return std::make_unique<TypedChunk<parquet::ByteArrayType>>(std::move(reader), shared);
   }
-}
-
-CodedColumns::CodedColumns(parquet::ParquetFileReader& file, int row_group,
-                           const arrow::Schema& schema, std::vector<int>& leaves) {
-  auto rows = file.RowGroup(row_group);
-  std::erase_if(leaves, [&](int leaf) {
-    const std::string& name = file.metadata()->schema()->GetColumnRoot(leaf)->name();
-    auto field = schema.GetFieldByName(name);
-    auto chunk = field ? CodedChunk::open(*rows, leaf, *field->type()) : nullptr;
-    if (!chunk) return false;
-    columns_.push_back({name, std::move(chunk)});
-    return true;
-  });
-}
-
-std::shared_ptr<arrow::RecordBatch> CodedColumns::next(const arrow::RecordBatch& others) {
-  auto fields = others.schema()->fields();
-  auto arrays = others.columns();
-  for (auto& [name, chunk] : columns_) {
-    arrays.push_back(chunk->next(others.num_rows()));
-    fields.push_back(arrow::field(name, arrays.back()->type()));
-  }
-  return arrow::RecordBatch::Make(arrow::schema(fields), others.num_rows(), std::move(arrays));
 }
 
 }  // namespace manta::data

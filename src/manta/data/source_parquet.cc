@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <optional>
 
 #include "manta/base/error_internal.h"
 #include "manta/data/bounds_internal.h"
@@ -16,12 +17,12 @@
 #include "manta/data/dataset.h"
 #include "manta/data/expression_internal.h"
 #include "manta/data/open_files_internal.h"
-#include "manta/data/parquet_codes_internal.h"
 #include "manta/data/part_files_internal.h"
 #include "manta/data/partitions_internal.h"
 #include "manta/data/plain_columns_internal.h"
 #include "manta/data/plan_limits_internal.h"
 #include "manta/data/recycling_pool_internal.h"
+#include "manta/data/row_group_batches_internal.h"
 #include "manta/data/source_internal.h"
 #include "manta/io/checksum_internal.h"
 
@@ -381,11 +382,6 @@ void ParquetSource::read_rows(size_t index, const std::vector<std::string>& colu
     if (std::find(columns.begin(), columns.end(), root) != columns.end()) leaves.push_back(i);
   }
   std::string doing = str("reading ", describe(index));
-  auto get = [&](auto call) {
-    auto result = reading(doing, call);
-    if (!result.ok()) throw read_error(result.status(), doing);
-    return std::move(result).ValueUnsafe();
-  };
   int64_t bytes = 0;
   bool in_parts = false;
   reading(doing, [&] {
@@ -400,29 +396,18 @@ void ParquetSource::read_rows(size_t index, const std::vector<std::string>& colu
   auto reader = reader_of(fragment.file, in_parts, doing);
   int64_t row_bytes = std::max<int64_t>(bytes / std::max<int64_t>(fragment.rows, 1), 1);
   const int64_t most_rows = std::clamp<int64_t>(kPieceBytes / row_bytes, 1, piece_rows);
-  reader->set_batch_size(most_rows);
-  CodedColumns codes;
-  if (coded) {
-    codes = reading(doing, [&] {
-      return CodedColumns(*reader->parquet_reader(), fragment.number, *this->schema(), leaves);
-    });
-  }
-  std::unique_ptr<arrow::RecordBatchReader> batches;
-  if (!leaves.empty()) {
-    batches = get([&] { return reader->GetRecordBatchReader({fragment.number}, leaves); });
-  }
+  auto all_columns = coded ? this->schema() : nullptr;
+  std::optional<RowGroupBatches> batches;
+  reading(doing, [&] {
+    batches.emplace(
+        *reader, leaves,
+        RowGroupBatches::Options{fragment.number, fragment.rows, most_rows, all_columns.get()});
+    return true;
+  });
   int64_t rows = 0;
-  auto next = [&] {
-    if (batches) return get([&] { return batches->Next(); });
-    int64_t left = std::min(most_rows, fragment.rows - rows);
-    return left > 0 ? arrow::RecordBatch::Make(arrow::schema({}), left, arrow::ArrayVector())
-                    : nullptr;
-  };
-  while (auto batch = next()) {
+  while (auto batch = reading(doing, [&] { return batches->next(); })) {
     rows += batch->num_rows();
-    if (rows > fragment.rows) continue;
-    if (!codes.empty()) batch = reading(doing, [&] { return codes.next(*batch); });
-    take(with_nulls_allowed(*batch));
+    if (rows <= fragment.rows) take(with_nulls_allowed(*batch));
   }
   if (rows != fragment.rows) {
     throw Error(ErrorKind::kCorrupt,
@@ -430,7 +415,6 @@ void ParquetSource::read_rows(size_t index, const std::vector<std::string>& colu
                     rows, "; the file is damaged: write it again, or leave it out"));
   }
   batches.reset();
-  codes = {};
   // Each read of a remote file is a request, which gets what is there by then.
   if (is_remote(files_[static_cast<size_t>(fragment.file)])) open_unchanged(fragment.file);
   open_files_.put(fragment.file, in_parts, std::move(reader));
