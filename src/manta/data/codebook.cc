@@ -9,7 +9,9 @@
 namespace manta::data {
 namespace {
 
+// The high bits of a double differ where the low ones do not: both decide.
 uint64_t mixed_bits(uint64_t bits) {
+  bits ^= bits >> 32;
   bits *= 0x9e3779b97f4a7c15;
   return bits ^ (bits >> 32);
 }

@@ -30,7 +30,7 @@ class KeptRows {
  public:
   /// Batches of `next` are lanes: first `columns`, which are gathered, then the keys, then the
   /// place, made by `places`. A batch may have a column as a dictionary array of its lane's type,
-  /// with indices of int32.
+  /// with indices of int32 and no null among its values.
   KeptRows(const std::vector<std::shared_ptr<arrow::DataType>>& columns, NextBatch next);
   ~KeptRows();
 

@@ -92,16 +92,20 @@ std::shared_ptr<arrow::Array> values_of(const parquet::ByteArray* values, int64_
 // Whether all are in [0, end), without a branch for each.
 bool are_below(const int32_t* codes, int64_t count, int64_t end) {
   constexpr int64_t kAtOnce = 8;
-  const auto last = static_cast<int32_t>(end - 1);
-  std::array<int32_t, kAtOnce> outside{};  // negative, once one is
+  const auto last = static_cast<uint32_t>(end - 1);
+  // The highest bit, of the code or of what `last` is above it.
+  auto is_outside = [&](int32_t code) {
+    auto bits = static_cast<uint32_t>(code);
+    return bits | (last - bits);
+  };
+  std::array<uint32_t, kAtOnce> outside{};
   int64_t i = 0;
   for (; i + kAtOnce <= count; i += kAtOnce) {
-    for (int64_t j = 0; j < kAtOnce; ++j) {
-      outside[static_cast<size_t>(j)] |= codes[i + j] | (last - codes[i + j]);
-    }
+    for (int64_t j = 0; j < kAtOnce; ++j)
+      outside[static_cast<size_t>(j)] |= is_outside(codes[i + j]);
   }
-  for (; i < count; ++i) outside[0] |= codes[i] | (last - codes[i]);
-  return std::all_of(outside.begin(), outside.end(), [](int32_t bits) { return bits >= 0; });
+  for (; i < count; ++i) outside[0] |= is_outside(codes[i]);
+  return std::all_of(outside.begin(), outside.end(), [](uint32_t bits) { return bits >> 31 == 0; });
 }
 
 template <class ParquetType>
