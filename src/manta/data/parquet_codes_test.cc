@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "manta/base/error_of_internal.h"
 #include "manta/data/expression_internal.h"
 #include "manta/data/parquet_codes_internal.h"
 #include "manta/data/parquet_fixture_internal.h"
@@ -225,6 +226,25 @@ TEST_F(ParquetCodesTest, RowsThatDoNotFitIntoMemoryAreTheSame) {
   expect_same(file.sort("c0", {.memory_bytes = kBytes}), from_arrow(table).sort("c0"));
   expect_same(file.random_shuffle({.seed = 1, .memory_bytes = kBytes}),
               from_arrow(table).random_shuffle({.seed = 1}));
+}
+
+// Three values have codes of two bits, of which 3 means nothing.
+TEST_F(ParquetCodesTest, ACodeWithoutAValueIsDamage) {
+  auto texts = column_of(arrow::utf8(), 1000, 3, 0);
+  auto table = arrow::Table::Make(arrow::schema({arrow::field("text", arrow::utf8())}), {texts});
+  auto path = folder_.write("a.parquet", *table, 1000);
+  std::ifstream in(path, std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  const std::string codes = "\x24\x49\x92\x24\x49\x92";  // 0, 1, 2, 0, 1, 2, ...
+  size_t at = bytes.find(codes);
+  ASSERT_NE(at, std::string::npos);
+  bytes[at + 4] = '\xff';
+  std::ofstream(folder_.file("bad.parquet"), std::ios::binary) << bytes;
+  Dataset bad = read_parquet(folder_.file("bad.parquet"));
+  Error error = error_of([&] { read_with(&Source::read_coded, bad); });
+  EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
+  EXPECT_THAT(error.what(), testing::HasSubstr("dictionary"));
+  EXPECT_EQ(read_with(&Source::read_coded, read_parquet(path)).second, 10);
 }
 
 // Bytes of the file changed at random: an error or other values, but nothing worse.
