@@ -115,6 +115,13 @@ void Codebook::grow() {
   }
 }
 
+void Codebook::close() {
+  last_ = nullptr;
+  hashes_ = {};
+  table_ = {};
+  codes_ = {};
+}
+
 int64_t Codebook::bytes() const {
   constexpr size_t kOfText = sizeof(std::string) + 16;
   return text_bytes_ +

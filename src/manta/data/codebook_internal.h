@@ -32,6 +32,9 @@ class Codebook {
   /// held, and costs nothing again.
   const std::vector<uint16_t>* codes_of(const std::shared_ptr<arrow::Array>& dictionary);
 
+  /// Lets go of what only `codes_of` needs, which must not be called any more.
+  void close();
+
   size_t size() const { return count_; }  ///< Codes that mean something.
   /// The values of the codes, one after the other: of texts TextSlots. Whoever adds values may move
   /// them.

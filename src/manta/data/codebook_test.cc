@@ -61,7 +61,12 @@ TEST(CodebookTest, TooManyValuesHaveNoCodes) {
   EXPECT_EQ(codes(book, all).back(), Codebook::kMost - 1);
   EXPECT_EQ(book.codes_of(numbers(1'000'000, 1)), nullptr);
   EXPECT_EQ(book.size(), Codebook::kMost);
-  EXPECT_GT(book.bytes(), book.width() * static_cast<int64_t>(book.size()));
+  int64_t bytes = book.bytes(), of_values = book.width() * static_cast<int64_t>(book.size());
+  EXPECT_GT(bytes, of_values);
+  book.close();
+  EXPECT_LT(book.bytes(), bytes);
+  EXPECT_GE(book.bytes(), of_values);
+  EXPECT_EQ(book.values()[book.width()], 0);  // the first value
 }
 
 }  // namespace

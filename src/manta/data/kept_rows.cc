@@ -190,14 +190,21 @@ bool KeptRows::keep_all(int64_t& bytes) {
     if (!batch) {
       bytes -= bytes_;
       next_ = nullptr;  // they may outlive those that gave them
-      memory_ = {};
+      stop_keeping();
       return true;
     }
     keep(*batch);
   }
-  memory_ = {};
+  stop_keeping();
   bytes = 0;
   return false;
+}
+
+void KeptRows::stop_keeping() {
+  memory_ = {};
+  for (Form& form : forms_) {
+    if (form.book) form.book->close();
+  }
 }
 
 std::shared_ptr<arrow::RecordBatch> KeptRows::next() {

@@ -85,6 +85,7 @@ class KeptRows {
   };
 
   void keep(const arrow::RecordBatch& batch);
+  void stop_keeping();
   void keep_keys(const arrow::RecordBatch& batch, Kept& kept);
   std::vector<RowLayout::Column> columns_of(const arrow::RecordBatch& batch);
   bool set_form(size_t column, const arrow::Array& lane);
