@@ -6,6 +6,7 @@
 #include "manta/data/batch_cutter_internal.h"
 #include "manta/data/dataset.h"
 #include "manta/data/processors_internal.h"
+#include "manta/data/recycling_pool_internal.h"
 
 namespace manta::data {
 namespace {
@@ -69,7 +70,8 @@ BatchRange::Iterator BatchRange::begin() {
 const std::shared_ptr<arrow::RecordBatch>& BatchRange::current() const { return impl_->current; }
 void BatchRange::advance() {
   Batches parts = impl_->cutter.next();
-  impl_->current = parts.empty() ? nullptr : concatenate(parts);
+  // Mostly the batch before is gone by then, whose memory is warm.
+  impl_->current = parts.empty() ? nullptr : concatenate(parts, &RecyclingPool::instance());
 }
 
 }  // namespace manta::data

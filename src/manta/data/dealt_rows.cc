@@ -220,6 +220,7 @@ std::shared_ptr<arrow::RecordBatch> with_names(const arrow::RecordBatch& lanes) 
 AllRows one_after_another(std::vector<std::shared_ptr<const StoredRows>> parts,
                           const AllRows& like) {
   AllRows all = like;
+  all.schema = nullptr;  // that of the rows before the operation
   all.bytes = 0;
   for (const auto& part : parts) *all.bytes += part->bytes();
   all.next = [parts = std::move(parts), next = size_t{0},

@@ -199,6 +199,16 @@ TEST(DealtRows, JoinsInPartsAreTheSameInTheSameOrder) {
   }
 }
 
+// Rows of an operation may have the names of its input, or of lanes, for other types.
+TEST(DealtRows, NamesOfColumnsMeanNothingInParts) {
+  auto rows = rows_with_keys(5'000).select_columns({"text", "id"});
+  auto text_c0 = rows.rename_columns({{"text", "c0"}, {"id", "c1"}});
+  expect_same_in_parts(rows.groupby("text").aggregate({agg::mean("id").as("id")}));
+  expect_same_in_parts(rows.groupby("id").aggregate({agg::count().as("text")}));
+  expect_same_in_parts(text_c0.join(
+      text_c0.rename_columns({{"c1", "other"}}).filter(col("other") % 50 == 0), {"c0"}));
+}
+
 TEST(DealtRows, NothingGivesNothingInParts) {
   auto none = rows_with_keys(100).filter(col("id") < 0);
   expect_same_in_parts(none.groupby("key").count());

@@ -5,7 +5,9 @@
 #include "manta/data/gather_internal.h"
 #include "manta/data/kept_rows_internal.h"
 #include "manta/data/parquet_fixture_internal.h"
+#include "manta/data/plain_columns_internal.h"
 #include "manta/data/wide_internal.h"
+#include "manta/data/wide_types_internal.h"
 
 namespace manta::data {
 namespace {
@@ -18,15 +20,15 @@ ArrayPtr array_of(const std::shared_ptr<arrow::DataType>& type, const char* valu
 
 // Batches of a column, a key, and the place.
 KeptRows rows_with(arrow::ArrayVector columns) {
-  auto type = columns[0]->type();
   int64_t batch = 0;
-  return KeptRows({type}, [=]() mutable -> std::shared_ptr<arrow::RecordBatch> {
-    if (batch == std::ssize(columns)) return nullptr;
-    auto column = columns[static_cast<size_t>(batch)];
-    int64_t rows = column->length();
-    return lanes_batch({column, numbers_from(100 * batch, rows), KeptRows::places(batch++, rows)},
-                       rows);
-  });
+  return KeptRows(
+      {plain_type(columns[0]->type())}, [=]() mutable -> std::shared_ptr<arrow::RecordBatch> {
+        if (batch == std::ssize(columns)) return nullptr;
+        auto column = columns[static_cast<size_t>(batch)];
+        int64_t rows = column->length();
+        return lanes_batch(
+            {column, numbers_from(100 * batch, rows), KeptRows::places(batch++, rows)}, rows);
+      });
 }
 
 ArrayPtr places_of(const std::vector<std::pair<int64_t, int64_t>>& rows) {
@@ -76,6 +78,89 @@ TEST(KeptRowsTest, GathersByPlace) {
                      array_of(type, R"(["b", ""])")},
                     R"(["", "longer than twelve", "a", "b", null, ""])", large_binary());
   }
+}
+
+ArrayPtr coded(const ArrayPtr& indices, const ArrayPtr& dictionary) {
+  return std::make_shared<arrow::DictionaryArray>(
+      arrow::dictionary(arrow::int32(), dictionary->type()), indices, dictionary);
+}
+
+ArrayPtr numbers_of(int64_t first, int64_t count) { return numbers_from(first, count); }
+
+// A column is kept as codes of a byte, of two, and as values, as more and more come.
+TEST(KeptRowsTest, FormsOfAColumnChangeAndRowsDoNot) {
+  arrow::ArrayVector given;
+  auto add = [&](int64_t first, int64_t count) {
+    arrow::Int32Builder indices;
+    for (int64_t i = 0; i < 3'000; ++i) {
+      check(i % 10 == 0 ? indices.AppendNull()
+                        : indices.Append(static_cast<int32_t>(i * 7919 % count)),
+            "test");
+    }
+    given.push_back(coded(check(indices.Finish(), "test"), numbers_of(first, count)));
+  };
+  add(0, 50);
+  add(20, 200);
+  add(1'000, 100);
+  add(100'000, 40'000);
+  given.push_back(given[0]->Slice(1'500, 700));
+  add(200'000, 60'000);
+  add(0, 50);
+  given.push_back(numbers_of(5, 10));
+  arrow::ArrayVector plain;
+  for (const auto& column : given) {
+    bool is_coded = column->type_id() == arrow::Type::DICTIONARY;
+    plain.push_back(is_coded ? plain_column(column) : column);
+  }
+  int64_t batch = 0;
+  KeptRows kept({arrow::int64()}, [&]() -> std::shared_ptr<arrow::RecordBatch> {
+    if (batch == std::ssize(given)) return nullptr;
+    auto column = given[static_cast<size_t>(batch)];
+    return lanes_batch({column, KeptRows::places(batch++, column->length())}, column->length());
+  });
+  int64_t room = 64 << 20;
+  ASSERT_TRUE(kept.keep_all(room));
+  arrow::Int64Builder places, rows;
+  int64_t all = 0;
+  auto together = check(arrow::Concatenate(plain), "test");
+  std::vector<int64_t> place_of;
+  for (int64_t i = 0; i < std::ssize(plain); ++i) {
+    for (int64_t row = 0; row < plain[static_cast<size_t>(i)]->length(); ++row, ++all) {
+      place_of.push_back((i << 32) + row);
+    }
+  }
+  for (int64_t i = 0; i < 20'000; ++i) {
+    int64_t row = i * 104'729 % all;
+    check(rows.Append(row), "test");
+    check(places.Append(place_of[static_cast<size_t>(row)]), "test");
+  }
+  auto gathered = kept.gather({0}, *check(places.Finish(), "test"))[0];
+  check(gathered->ValidateFull(), "gathered");
+  EXPECT_TRUE(gathered->Equals(*take_rows(*together, *check(rows.Finish(), "test"))));
+}
+
+TEST(KeptRowsTest, CodesTakeLittleRoomAndGoOnAsValues) {
+  auto texts = array_of(arrow::binary(), R"(["a text that is not short", "no"])");
+  auto column = coded(array_of(arrow::int32(), "[0, 1, null, 0, 0]"), texts);
+  KeptRows kept = rows_with({column, column->Slice(1, 2)});
+  int64_t room = 1 << 20;
+  ASSERT_TRUE(kept.keep_all(room));
+  EXPECT_EQ(kept.most_text_bytes(), 24);
+  EXPECT_EQ(kept.text_bytes(0), 24);
+  EXPECT_EQ(kept.text_bytes(1), 2);
+  EXPECT_EQ(kept.text_bytes(2), 0);
+  EXPECT_TRUE(kept.gather({0}, *places_of({{1, 0}, {0, 0}, {0, 2}, {1, 1}}))[0]->Equals(
+      *array_of(arrow::large_binary(), R"(["no", "a text that is not short", null, null])")));
+
+  KeptRows more = rows_with({column, column->Slice(1, 2)});
+  room = 1;
+  ASSERT_FALSE(more.keep_all(room));
+  auto first = more.next()->column(0), second = more.next()->column(0);
+  EXPECT_TRUE(first->Equals(*array_of(arrow::large_binary(),
+                                      R"(["a text that is not short", "no", null,
+                                          "a text that is not short",
+                                          "a text that is not short"])")));
+  EXPECT_TRUE(second->Equals(*array_of(arrow::binary(), R"(["no", null])")));
 }
 
 TEST(KeptRowsTest, NoPlaceIsNull) {

@@ -37,6 +37,7 @@ class DropColumns final : public RowOperation {
     if (!live) require_columns(names_, piece.names, *this);
     keep_columns(piece, names_, false);
   }
+  bool only_picks_columns() const override { return true; }
 
  private:
   const std::vector<std::string> names_;

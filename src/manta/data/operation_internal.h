@@ -93,6 +93,9 @@ class RowOperation : public Operation {
   /// Whether it makes the same result from the same rows each time, so that the result may be kept
   /// for the next epochs. False if it runs the user's code.
   virtual bool repeats() const = 0;
+  /// Whether it takes columns as they are, drops or renames some, and nothing else. The encoding of
+  /// their values does not matter then.
+  virtual bool only_picks_columns() const { return false; }
 
   void check_after(const Plan&) const override {}
   bool may_add_rows() const final { return false; }
@@ -214,6 +217,9 @@ class MaterialisingOperation : public Operation {
   virtual bool depends_on_epoch() const { return false; }
   /// The memory that it may use; reading ahead for it takes a part of that. 0: it holds no rows.
   virtual int64_t memory_bytes() const { return 0; }
+  /// Whether it takes rows as Source::read_coded gives them; `AllRows::schema` is then what they
+  /// stand for.
+  virtual bool takes_coded() const { return false; }
   /// Whether rows are read before it asks for them.
   virtual bool reads_ahead() const { return true; }
   /// Whether it can work on a part of the rows at a time. Then, if `run` throws TooLittleMemory,

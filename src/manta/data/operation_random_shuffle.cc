@@ -37,6 +37,7 @@ class RandomShuffle final : public MaterialisingOperation {
   bool add_bounds(FileBounds&) const override { return false; }
   bool depends_on_epoch() const override { return each_epoch_; }
   int64_t memory_bytes() const override { return wide_memory(memory_); }
+  bool takes_coded() const override { return true; }
 
   void run(const AllRows& rows, RowSink& sink) const override {
     uint64_t epoch = each_epoch_ ? static_cast<uint64_t>(rows.epoch) : 0;

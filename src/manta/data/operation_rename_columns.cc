@@ -56,6 +56,8 @@ class RenameColumns final : public RowOperation {
   bool repeats() const override { return true; }
   void run(Piece& piece, RowMask&, const ColumnNames&) const override { rename(piece.names); }
 
+  bool only_picks_columns() const override { return true; }
+
  private:
   std::string name_before(const std::string& name) const {
     for (const auto& [from, to] : names_) {

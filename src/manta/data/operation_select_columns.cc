@@ -40,6 +40,7 @@ class SelectColumns final : public RowOperation {
       pick_columns(piece, names_, to_string());
     }
   }
+  bool only_picks_columns() const override { return true; }
 
  private:
   const std::vector<std::string> names_;

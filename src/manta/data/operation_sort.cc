@@ -50,6 +50,7 @@ class Sort final : public MaterialisingOperation {
   // Rows that a later filter drops do not move the others.
   bool add_bounds(FileBounds&) const override { return true; }
   int64_t memory_bytes() const override { return wide_memory(memory_); }
+  bool takes_coded() const override { return true; }
 
   void run(const AllRows& rows, RowSink& sink) const override {
     auto first = rows.next();

@@ -65,25 +65,52 @@ void scatter(std::span<const KeyedPlace> entries, Digit digit, SplitCounts& ends
   for (const KeyedPlace& entry : entries) to[ends[digit.of(entry.key)]++] = entry;
 }
 
-/// By the lowest digit first, each time in the order of the last. The result is in `from`, or in
-/// `to` if that is asked for.
-void sort_in_cache(KeyedPlaces from, KeyedPlace* to, uint64_t differing, bool into_to) {
+/// By the digits of these bits, the lowest first, each time in the order of the last. Where the
+/// result is: `source`, or `target`, between which it moves.
+KeyedPlace* sort_by_digits(KeyedPlace* source, KeyedPlace* target, size_t count, uint64_t bits) {
   constexpr uint64_t kMask = (uint64_t{1} << kDigitBits) - 1;
-  KeyedPlace* source = from.data();
-  KeyedPlace* target = to;
   for (int shift = 0; shift < 64; shift += kDigitBits) {
-    if (((differing >> shift) & kMask) == 0) continue;
+    if (((bits >> shift) & kMask) == 0) continue;
     std::array<uint32_t, kMask + 1> ends{};
-    for (size_t i = 0; i < from.size(); ++i) ++ends[(source[i].key >> shift) & kMask];
+    for (size_t i = 0; i < count; ++i) ++ends[(source[i].key >> shift) & kMask];
     uint32_t end = 0;
     for (uint32_t& each : ends) end += std::exchange(each, end);
-    for (size_t i = 0; i < from.size(); ++i) {
-      target[ends[(source[i].key >> shift) & kMask]++] = source[i];
-    }
+    for (size_t i = 0; i < count; ++i) target[ends[(source[i].key >> shift) & kMask]++] = source[i];
     std::swap(source, target);
   }
+  return source;
+}
+
+/// Entries that are nearly in order, equal keys as they are. False, with some of them moved towards
+/// their places, if they are not: what it costs is limited to a few moves for each.
+bool finish_by_insertion(KeyedPlaces entries) {
+  size_t moves = 4 * entries.size();
+  for (size_t i = 1; i < entries.size(); ++i) {
+    KeyedPlace entry = entries[i];
+    size_t at = i;
+    for (; at > 0 && entries[at - 1].key > entry.key; --at) {
+      if (moves-- == 0) break;
+      entries[at] = entries[at - 1];
+    }
+    entries[at] = entry;
+    if (moves > 4 * entries.size()) return false;  // below 0
+  }
+  return true;
+}
+
+/// The result is in `from`, or in `to` if that is asked for. Mostly few keys are equal in as many
+/// bits as there are places, and then the other bits need not be looked at digit by digit.
+void sort_in_cache(KeyedPlaces from, KeyedPlace* to, uint64_t differing, bool into_to) {
+  const int width = static_cast<int>(std::bit_width(differing));
+  const int enough = static_cast<int>(std::bit_width(from.size())) + kDigitBits;
+  const int low = std::max(0, width - enough) / kDigitBits * kDigitBits;
+  KeyedPlace* sorted = sort_by_digits(from.data(), to, from.size(), differing >> low << low);
+  if (low > 0 && !finish_by_insertion({sorted, from.size()})) {
+    KeyedPlace* other = sorted == to ? from.data() : to;
+    sorted = sort_by_digits(sorted, other, from.size(), differing);
+  }
   KeyedPlace* result = into_to ? to : from.data();
-  if (source != result) std::copy_n(source, from.size(), result);
+  if (sorted != result) std::copy_n(sorted, from.size(), result);
 }
 
 /// Splits by the highest digit until parts fit into the cache. The result as in `sort_in_cache`.

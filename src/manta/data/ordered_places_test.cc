@@ -127,15 +127,18 @@ TYPED_TEST(OrderedPlacesTest, FewRows) {
 TEST(OrderedPlacesTest, RowsThatAreHardToSplit) {
   constexpr size_t kRows = 100'000;
   std::mt19937_64 random(2);
-  Keys<int64_t> same(kRows, 42), late(kRows), skewed(kRows), falling(kRows), doubles(kRows);
+  Keys<int64_t> same(kRows, 42), late(kRows), skewed(kRows), falling(kRows), doubles(kRows),
+      low(kRows);
   for (size_t i = 0; i < kRows; ++i) {
     late[i] = static_cast<int64_t>((uint64_t{1} << 62) + random() % 3);
     skewed[i] = i % 1000 == 0 ? static_cast<int64_t>(random()) : static_cast<int64_t>(random() % 9);
     falling[i] = -static_cast<int64_t>(i / 3);
+    // Parts of which the highest bits are equal, and the lowest ones are in no order.
+    low[i] = static_cast<int64_t>((random() % 32 << 50) + (random() % 2 << 40) + random() % 3000);
     doubles[i] = std::bit_cast<int64_t>(static_cast<double>(random() % 3000) / 100);
   }
   skewed[0] = {};
-  for (const auto* keys : {&same, &late, &skewed, &falling, &doubles}) expect_order(*keys);
+  for (const auto* keys : {&same, &late, &skewed, &falling, &doubles, &low}) expect_order(*keys);
 }
 
 TEST(OrderedPlacesTest, OneIntegerOnly) {

@@ -116,14 +116,15 @@ std::shared_ptr<arrow::RecordBatch> put_together_again(const Batches& batches) {
 
 }  // namespace
 
-std::shared_ptr<arrow::RecordBatch> concatenate(const Batches& batches) {
+std::shared_ptr<arrow::RecordBatch> concatenate(const Batches& batches, arrow::MemoryPool* pool) {
   if (batches.size() == 1) return batches[0];
   if (batches[0]->num_columns() == 0) {
     return arrow::RecordBatch::Make(batches[0]->schema(), count_rows(batches),
                                     arrow::ArrayVector());
   }
   if (auto together = put_together_again(batches)) return together;
-  return check(arrow::ConcatenateRecordBatches(batches), "putting batches together");
+  if (!pool) pool = arrow::default_memory_pool();
+  return check(arrow::ConcatenateRecordBatches(batches, pool), "putting batches together");
 }
 
 bool have_same_columns(const arrow::Schema& a, const arrow::Schema& b) {

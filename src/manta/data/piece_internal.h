@@ -7,6 +7,7 @@
 
 namespace arrow {
 class Array;
+class MemoryPool;
 class RecordBatch;
 class Schema;
 }  // namespace arrow
@@ -36,8 +37,10 @@ void order_columns(Piece& piece, const std::vector<std::string>& names);
 using Batches = std::vector<std::shared_ptr<arrow::RecordBatch>>;
 
 int64_t count_rows(const Batches& batches);
-/// One batch of all rows; there must be at least one batch.
-std::shared_ptr<arrow::RecordBatch> concatenate(const Batches& batches);
+/// One batch of all rows; there must be at least one batch. `pool` provides new memory; null:
+/// Arrow's own pool does.
+std::shared_ptr<arrow::RecordBatch> concatenate(const Batches& batches,
+                                                arrow::MemoryPool* pool = nullptr);
 /// Whether names and types are the same, in the same order.
 bool have_same_columns(const arrow::Schema& a, const arrow::Schema& b);
 /// "id: int64, text: string".

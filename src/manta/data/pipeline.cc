@@ -21,7 +21,7 @@ constexpr std::chrono::milliseconds kReadPause{50};
 }  // namespace
 
 Pipeline::Pipeline(std::shared_ptr<const Plan> plan, PassTimes* times, WorkCountPtr work,
-                   std::shared_ptr<DecodedRows> decoded)
+                   std::shared_ptr<DecodedRows> decoded, bool coded)
     : plan_(std::move(plan)),
       use_(columns_used(*plan_)),
       bounds_(bounds_of(*plan_)),
@@ -44,8 +44,15 @@ Pipeline::Pipeline(std::shared_ptr<const Plan> plan, PassTimes* times, WorkCount
     window_operation_ = windows;
     windows_at_ = i;
   }
+  coded_ = coded && only_picks_columns() && !decoded_;
   set_finish();
   set_kept();
+}
+
+bool Pipeline::only_picks_columns() const {
+  return std::all_of(row_operations_.begin(), row_operations_.end(), [](const auto* operation) {
+    return operation && operation->only_picks_columns();
+  });
 }
 
 // Keeps the results of as many operations as possible: up to the first that needs order, may make
@@ -107,10 +114,14 @@ void Pipeline::came_out(size_t operation, int64_t rows) const {
 }
 
 void Pipeline::read(size_t fragment, const TakeBatch& take) const {
-  if (!times_) return plan_->source->read(fragment, use_.read, kPieceRows, take);
+  auto read_rows = [&](const TakeBatch& take_rows) {
+    if (coded_) return plan_->source->read_coded(fragment, use_.read, kPieceRows, take_rows);
+    plan_->source->read(fragment, use_.read, kPieceRows, take_rows);
+  };
+  if (!times_) return read_rows(take);
   int64_t taking = 0, files_before = file_nanoseconds();
   auto begin = PassClock::now();
-  plan_->source->read(fragment, use_.read, kPieceRows, [&](auto batch) {
+  read_rows([&](auto batch) {
     auto before = PassClock::now();
     take(std::move(batch));
     taking += nanoseconds_since(before);

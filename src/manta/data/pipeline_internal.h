@@ -19,12 +19,15 @@ class Pipeline {
  public:
   /// `times` receives the times of its parts; `work` counts its steps; both may be null. `decoded`
   /// holds the rows that an earlier pipeline has decoded, and receives this one's; null: it reads
-  /// each fragment.
+  /// each fragment. `coded`: see StreamOptions.
   explicit Pipeline(std::shared_ptr<const Plan> plan, PassTimes* times = nullptr,
-                    WorkCountPtr work = nullptr, std::shared_ptr<DecodedRows> decoded = nullptr);
+                    WorkCountPtr work = nullptr, std::shared_ptr<DecodedRows> decoded = nullptr,
+                    bool coded = false);
 
   const Plan& plan() const { return *plan_; }
   const std::vector<std::string>& columns_read() const { return use_.read; }
+  /// Whether it gives rows as Source::read_coded does.
+  bool reads_coded() const { return coded_; }
   /// The number of threads that only wait for helpers of map_batches, besides those that compute.
   int waiting_threads() const;
   /// Whether a row group need not be read: by its statistics, or because no row of it is in this
@@ -73,6 +76,7 @@ class Pipeline {
   void compute_rest(size_t fragment, const std::shared_ptr<arrow::RecordBatch>& kept, size_t end,
                     const TakeBatch& take) const;
   size_t next_barrier(size_t operation, size_t end) const;
+  bool only_picks_columns() const;
   void set_finish();
   void set_kept();
   bool has_no_rows(size_t fragment) const;
@@ -107,6 +111,7 @@ class Pipeline {
                                          ///< operations if none.
   std::vector<int64_t> rows_at_a_time_;  ///< By operation (row_bytes_internal.h).
   const std::shared_ptr<DecodedRows> decoded_;
+  bool coded_ = false;
   size_t kept_at_ = 0;  ///< `decoded_` has what the operations before this one make.
 };
 

@@ -1,12 +1,13 @@
 #include <arrow/api.h>
 #include <arrow/util/bit_util.h>
 
-#include <bit>
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <numeric>
 
 #include "manta/base/error_internal.h"
+#include "manta/data/codebook_internal.h"
 #include "manta/data/recycling_pool_internal.h"
 #include "manta/data/row_layout_internal.h"
 #include "manta/io/arrow_status_internal.h"
@@ -25,21 +26,35 @@ void write_numbers(const arrow::Array& column, int64_t width, int64_t begin, int
   });
 }
 
-// The bits of the rows [begin, end), which are at `rows`, in whole words. How many are set.
-template <class BitOf>
-int64_t write_bits(const uint8_t* const* rows, int64_t begin, int64_t end, arrow::Buffer& to,
-                   const BitOf& bit_of) {
-  constexpr int64_t kBits = GatheredColumn::kRowsOfWord;
-  auto* words = reinterpret_cast<uint64_t*>(to.mutable_data()) + begin / kBits;
-  int64_t set = 0;
-  for (int64_t first = 0; first < end - begin; first += kBits) {
-    int64_t count = std::min(kBits, end - begin - first);
-    uint64_t word = 0;
-    for (int64_t i = 0; i < count; ++i) word |= uint64_t{bit_of(rows[first + i])} << i;
-    set += std::popcount(word);
-    *words++ = word;
-  }
-  return set;
+template <class Call>
+void with_code_width(int64_t width, Call call) {
+  return width == 1 ? call(uint8_t{}) : call(uint16_t{});
+}
+
+void write_codes(const RowLayout::Column& column, int64_t width, int64_t begin, int64_t end,
+                 uint8_t* to, int64_t stride) {
+  const auto& indices = static_cast<const arrow::Int32Array&>(*column.values);
+  const int32_t* from = indices.raw_values();
+  const uint16_t* codes = column.codes->data();
+  const bool has_nulls = indices.null_count() > 0;  // whose indices mean nothing
+  with_code_width(width, [&]<class Code>(Code) {
+    for (int64_t i = begin; i < end; ++i, to += stride) {
+      uint16_t code = has_nulls && indices.IsNull(i) ? Codebook::kNull : codes[from[i]];
+      *reinterpret_cast<Code*>(to) = static_cast<Code>(code);
+    }
+  });
+}
+
+uint16_t code_at(const RowLayout::Slot& slot, const uint8_t* row) {
+  uint16_t code = 0;
+  with_code_width(slot.width,
+                  [&]<class Code>(Code) { code = *reinterpret_cast<const Code*>(row + slot.at); });
+  return code;
+}
+
+bool is_null(const RowLayout::Slot& slot, const uint8_t* row) {
+  if (slot.book) return code_at(slot, row) == Codebook::kNull;
+  return (row[slot.null_byte] & slot.null_bit) != 0;
 }
 
 // Whether the rows point into the column.
@@ -71,18 +86,23 @@ std::shared_ptr<arrow::Array> text_column_of(const std::shared_ptr<arrow::DataTy
   std::shared_ptr<arrow::Buffer> offsets =
       check(arrow::AllocateBuffer((length + 1) * static_cast<int64_t>(sizeof(Offset)), pool),
             kGatheringRows);
-  std::shared_ptr<arrow::Buffer> bytes = check(arrow::AllocateBuffer(total, pool), kGatheringRows);
+  std::shared_ptr<arrow::Buffer> bytes =
+      check(arrow::AllocateBuffer(total + TextSlot::kInPlace, pool), kGatheringRows);
   auto* ends = reinterpret_cast<Offset*>(offsets->mutable_data());
   uint8_t* to = bytes->mutable_data();
   int64_t end = 0;
   *ends++ = 0;
   for (const TextSlot& text : texts) {
-    if (text.length > 0) std::memcpy(to + end, text.data(), static_cast<size_t>(text.length));
+    if (text.length <= TextSlot::kInPlace) {
+      std::memcpy(to + end, text.bytes, TextSlot::kInPlace);  // there is room behind the last one
+    } else {
+      std::memcpy(to + end, text.pointer, static_cast<size_t>(text.length));
+    }
     end += text.length;
     *ends++ = static_cast<Offset>(end);
   }
-  return arrow::MakeArray(
-      arrow::ArrayData::Make(type, length, {std::move(valid), offsets, bytes}, nulls));
+  return arrow::MakeArray(arrow::ArrayData::Make(
+      type, length, {std::move(valid), offsets, arrow::SliceBuffer(bytes, 0, total)}, nulls));
 }
 
 }  // namespace
@@ -107,13 +127,17 @@ std::shared_ptr<arrow::Array> text_column(const std::shared_ptr<arrow::DataType>
              : text_column_of<int32_t>(type, texts, std::move(valid), nulls);
 }
 
-RowLayout::RowLayout(const std::vector<std::shared_ptr<arrow::DataType>>& types)
+RowLayout::RowLayout(const std::vector<std::shared_ptr<arrow::DataType>>& types,
+                     const std::vector<Coding>& codings)
     : slots_(types.size()) {
   for (size_t i = 0; i < types.size(); ++i) {
     Slot& slot = slots_[i];
     slot.type = types[i];
     slot.is_text = arrow::is_base_binary_like(slot.type->id());
     slot.width = slot.is_text ? static_cast<int64_t>(sizeof(TextSlot)) : slot.type->byte_width();
+    if (codings.empty() || !codings[i].book) continue;
+    slot.book = codings[i].book;
+    slot.width = codings[i].width;
   }
   // Wide ones first, so that each lies at a multiple of its width.
   std::vector<size_t> order(slots_.size());
@@ -123,20 +147,23 @@ RowLayout::RowLayout(const std::vector<std::shared_ptr<arrow::DataType>>& types)
   for (size_t i : order) {
     slots_[i].at = row_bytes_;
     row_bytes_ += slots_[i].width;
-    if (slots_[i].is_text) texts_at_.push_back(slots_[i].at);
+    if (slots_[i].is_text && !slots_[i].book) texts_at_.push_back(slots_[i].at);
   }
   nulls_at_ = row_bytes_;
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    slots_[i].null_byte = nulls_at_ + static_cast<int64_t>(i / 8);
-    slots_[i].null_bit = static_cast<uint8_t>(1u << (i % 8));
+  int64_t bits = 0;
+  for (Slot& slot : slots_) {
+    if (slot.book) continue;
+    slot.null_byte = nulls_at_ + bits / 8;
+    slot.null_bit = static_cast<uint8_t>(1u << (bits % 8));
+    ++bits;
   }
-  row_bytes_ += static_cast<int64_t>((slots_.size() + 7) / 8);
+  row_bytes_ += (bits + 7) / 8;
   row_bytes_ = (row_bytes_ + 7) / 8 * 8;
-  no_row_.assign(static_cast<size_t>(row_bytes_), 0);
+  no_row_.assign(static_cast<size_t>(row_bytes_), 0);  // the code of null
   std::fill(no_row_.begin() + nulls_at_, no_row_.end(), uint8_t{0xff});
 }
 
-void RowLayout::write(const arrow::ArrayVector& columns, int64_t begin, int64_t end, uint8_t* to,
+void RowLayout::write(const std::vector<Column>& columns, int64_t begin, int64_t end, uint8_t* to,
                       std::vector<bool>& points) {
   constexpr int64_t kRows = 128;  // which stay in the nearest cache from one column to the next
   for (int64_t first = begin; first < end; first += kRows, to += kRows * row_bytes_) {
@@ -145,15 +172,21 @@ void RowLayout::write(const arrow::ArrayVector& columns, int64_t begin, int64_t 
       for (int64_t at = nulls_at_; at < row_bytes_; ++at) to[i * row_bytes_ + at] = 0;
     }
     for (size_t i = 0; i < slots_.size(); ++i) {
-      if (write_column(slots_[i], *columns[i], first, first + rows, to)) points[i] = true;
+      if (write_column(slots_[i], columns[i], first, first + rows, to)) points[i] = true;
     }
   }
 }
 
 // Whether the rows point into the column.
-bool RowLayout::write_column(Slot& slot, const arrow::Array& column, int64_t begin, int64_t end,
+bool RowLayout::write_column(Slot& slot, const Column& from, int64_t begin, int64_t end,
                              uint8_t* to) const {
   uint8_t* first = to + slot.at;
+  const arrow::Array& column = *from.values;
+  slot.has_nulls = slot.has_nulls || column.null_count() > 0;
+  if (slot.book) {
+    write_codes(from, slot.width, begin, end, first, row_bytes_);
+    return false;
+  }
   bool points = false;
   if (!slot.is_text) {
     write_numbers(column, slot.width, begin, end, first, row_bytes_);
@@ -165,7 +198,6 @@ bool RowLayout::write_column(Slot& slot, const arrow::Array& column, int64_t beg
     points = write_texts(texts, begin, end, first, row_bytes_);
   }
   if (column.null_count() == 0) return points;
-  slot.has_nulls = true;
   const uint8_t* valid = column.null_bitmap_data();
   uint8_t* nulls = to + slot.null_byte;
   for (int64_t row = begin; row < end; ++row, nulls += row_bytes_) {
@@ -181,47 +213,66 @@ int64_t RowLayout::text_bytes(const uint8_t* row) const {
   return bytes;
 }
 
-GatheredColumn::GatheredColumn(const RowLayout::Slot& slot, std::shared_ptr<arrow::DataType> type,
-                               int64_t rows, bool may_be_nowhere)
-    : slot_(slot), type_(std::move(type)), length_(rows) {
-  if (slot_.has_nulls || may_be_nowhere) valid_ = new_bits();
-  if (slot_.is_text) {
-    texts_.resize(static_cast<size_t>(rows));
-  } else {
-    values_ = check(arrow::AllocateBuffer(rows * slot_.width, &RecyclingPool::instance()),
-                    kGatheringRows);
+int64_t RowLayout::all_text_bytes(const uint8_t* row) const {
+  int64_t bytes = text_bytes(row);
+  for (const Slot& slot : slots_) {
+    if (!slot.is_text || !slot.book) continue;
+    bytes += reinterpret_cast<const TextSlot*>(slot.book->values())[code_at(slot, row)].length;
   }
+  return bytes;
 }
 
-// Whole words, which add() writes.
-std::shared_ptr<arrow::Buffer> GatheredColumn::new_bits() const {
-  int64_t words = (length_ + kRowsOfWord - 1) / kRowsOfWord;
-  return check(arrow::AllocateBuffer(words * 8, &RecyclingPool::instance()), kGatheringRows);
+GatheredColumn::GatheredColumn(const RowLayout::Slot& slot, std::shared_ptr<arrow::DataType> type,
+                               int64_t rows, bool may_have_nulls)
+    : is_text_(slot.is_text), type_(std::move(type)), length_(rows) {
+  arrow::MemoryPool* pool = &RecyclingPool::instance();
+  if (may_have_nulls) {
+    valid_ = check(arrow::AllocateBuffer((rows + 7) / 8, pool), kGatheringRows);
+    std::fill_n(valid_->mutable_data(), valid_->size(), uint8_t{0xff});
+  }
+  int64_t width = is_text_ ? static_cast<int64_t>(sizeof(TextSlot)) : slot.type->byte_width();
+  values_ = check(arrow::AllocateBuffer(rows * width, pool), kGatheringRows);
 }
 
-void GatheredColumn::add(const uint8_t* const* rows, int64_t begin, int64_t end) {
-  if (slot_.is_text) {
-    for (int64_t i = begin; i < end; ++i) {
-      texts_[static_cast<size_t>(i)] =
-          *reinterpret_cast<const TextSlot*>(rows[i - begin] + slot_.at);
+void GatheredColumn::add(const RowLayout::Slot& slot, const uint8_t* const* rows, int64_t begin,
+                         int64_t end) {
+  const int64_t count = end - begin, at = slot.at;
+  auto add_values = [&]<class T>(T* to) {
+    if (!slot.book) {
+      for (int64_t i = 0; i < count; ++i) to[i] = *reinterpret_cast<const T*>(rows[i] + at);
+      return;
     }
-  } else {
-    with_width(slot_.width, [&]<class T>(T) {
-      auto* to = reinterpret_cast<T*>(values_->mutable_data()) + begin;
-      for (int64_t i = 0; i < end - begin; ++i) {
-        to[i] = *reinterpret_cast<const T*>(rows[i] + slot_.at);
+    const T* values = reinterpret_cast<const T*>(slot.book->values());
+    with_code_width(slot.width, [&]<class Code>(Code) {
+      for (int64_t i = 0; i < count; ++i) {
+        to[i] = values[*reinterpret_cast<const Code*>(rows[i] + at)];
       }
+    });
+  };
+  if (is_text_) {
+    add_values(reinterpret_cast<TextSlot*>(values_->mutable_data()) + begin);
+  } else {
+    with_width(slot.type->byte_width(), [&]<class T>(T) {
+      add_values(reinterpret_cast<T*>(values_->mutable_data()) + begin);
     });
   }
   if (!valid_) return;
-  nulls_ += end - begin - write_bits(rows, begin, end, *valid_, [&](const uint8_t* row) {
-              return (row[slot_.null_byte] & slot_.null_bit) == 0;
-            });
+  uint8_t* valid = valid_->mutable_data();
+  for (int64_t i = 0; i < count; ++i) {
+    unsigned null = is_null(slot, rows[i]) ? 1 : 0;
+    uint8_t& eight = valid[(begin + i) / 8];
+    eight = static_cast<uint8_t>(eight & ~(null << ((begin + i) % 8)));
+    nulls_ += null;
+  }
 }
 
 std::shared_ptr<arrow::Array> GatheredColumn::finish() {
   if (nulls_ == 0) valid_ = nullptr;
-  if (slot_.is_text) return text_column(type_, texts_, valid_, nulls_);
+  if (is_text_) {
+    std::span texts(reinterpret_cast<const TextSlot*>(values_->data()),
+                    static_cast<size_t>(length_));
+    return text_column(type_, texts, valid_, nulls_);
+  }
   return arrow::MakeArray(arrow::ArrayData::Make(type_, length_, {valid_, values_}, nulls_));
 }
 

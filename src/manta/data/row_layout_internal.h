@@ -18,6 +18,8 @@ class DataType;
 
 namespace manta::data {
 
+class Codebook;
+
 /// A text in a row: its bytes, if they are few, or where they are.
 struct TextSlot {
   static constexpr int64_t kInPlace = 8;
@@ -64,58 +66,70 @@ class RowLayout {
     std::shared_ptr<arrow::DataType> type;
     bool is_text = false;
     int64_t at = 0, width = 0;
-    int64_t null_byte = 0;
+    int64_t null_byte = 0;  ///< Not if it is coded: null has a code.
     uint8_t null_bit = 0;
     bool has_nulls = false;  ///< In what was written so far.
+    /// If the row has a code of this one, of `width` bytes, instead of the value.
+    const Codebook* book = nullptr;
+  };
+  /// How a column is to be coded.
+  struct Coding {
+    const Codebook* book = nullptr;  ///< Null: it is not.
+    int64_t width = 0;               ///< Of a code: 1 or 2.
+  };
+  /// Values of a column; or, for a coded slot, indices (int32) into codes of its book.
+  struct Column {
+    std::shared_ptr<arrow::Array> values;
+    const std::vector<uint16_t>* codes = nullptr;
   };
 
-  /// Of texts and bytes, and of types whose values `with_width` knows.
-  explicit RowLayout(const std::vector<std::shared_ptr<arrow::DataType>>& types);
+  /// Of texts and bytes, and of types whose values `with_width` knows. `codings`: of each of them,
+  /// or none.
+  explicit RowLayout(const std::vector<std::shared_ptr<arrow::DataType>>& types,
+                     const std::vector<Coding>& codings = {});
 
   int64_t row_bytes() const { return row_bytes_; }
   const std::vector<Slot>& slots() const { return slots_; }
   /// A row of nulls.
   const uint8_t* no_row() const { return no_row_.data(); }
 
-  /// Writes the rows [begin, end) of these columns, of which there may be more than slots, one
-  /// after the other. Sets `points[i]` if they point into column i, which must stay.
-  void write(const std::vector<std::shared_ptr<arrow::Array>>& columns, int64_t begin, int64_t end,
-             uint8_t* to, std::vector<bool>& points);
-  /// The bytes of all texts of a row.
+  /// Writes the rows [begin, end) of these columns, one after the other. Sets `points[i]` if they
+  /// point into column i, which must stay.
+  void write(const std::vector<Column>& columns, int64_t begin, int64_t end, uint8_t* to,
+             std::vector<bool>& points);
+  /// The bytes of all texts of a row, but for those that are coded.
   int64_t text_bytes(const uint8_t* row) const;
+  /// With these.
+  int64_t all_text_bytes(const uint8_t* row) const;
   bool has_texts() const { return !texts_at_.empty(); }
 
  private:
-  bool write_column(Slot& slot, const arrow::Array& column, int64_t begin, int64_t end,
+  bool write_column(Slot& slot, const Column& column, int64_t begin, int64_t end,
                     uint8_t* to) const;
 
   std::vector<Slot> slots_;
-  std::vector<int64_t> texts_at_;  ///< Where texts are in a row.
+  std::vector<int64_t> texts_at_;  ///< Where texts are in a row that are not coded.
   int64_t row_bytes_ = 0, nulls_at_ = 0;
   std::vector<uint8_t> no_row_;
 };
 
-/// A column that is made of rows, whatever their order.
+/// A column that is made of rows, whatever their order and layout.
 class GatheredColumn {
  public:
-  /// `type`: that of the slot, or another with values of the same width; of texts with any offsets.
-  /// `may_be_nowhere`: some of the rows may be no_row().
+  /// `type`: that of the slots, or another with values of the same width; of texts with any
+  /// offsets.
   GatheredColumn(const RowLayout::Slot& slot, std::shared_ptr<arrow::DataType> type, int64_t rows,
-                 bool may_be_nowhere);
-  /// The rows [begin, end), which are at `rows`. `begin` is a multiple of kRowsOfWord.
-  static constexpr int64_t kRowsOfWord = 64;
-  void add(const uint8_t* const* rows, int64_t begin, int64_t end);
+                 bool may_have_nulls);
+  /// The rows [begin, end), which are at `rows` and have this slot.
+  void add(const RowLayout::Slot& slot, const uint8_t* const* rows, int64_t begin, int64_t end);
   /// Throws Error(kResources) if its texts are more than the type can hold.
   std::shared_ptr<arrow::Array> finish();
 
  private:
-  std::shared_ptr<arrow::Buffer> new_bits() const;
-
-  const RowLayout::Slot& slot_;
+  const bool is_text_;
   const std::shared_ptr<arrow::DataType> type_;
   const int64_t length_;
-  std::shared_ptr<arrow::Buffer> valid_, values_;
-  std::vector<TextSlot> texts_;
+  std::shared_ptr<arrow::Buffer> valid_, values_;  ///< Of texts TextSlots.
   int64_t nulls_ = 0;
 };
 
@@ -124,26 +138,5 @@ class GatheredColumn {
 std::shared_ptr<arrow::Array> text_column(const std::shared_ptr<arrow::DataType>& type,
                                           std::span<const TextSlot> texts,
                                           std::shared_ptr<arrow::Buffer> valid, int64_t nulls);
-
-/// Fills columns with `length` rows: number i is at `row_at(i)`.
-template <class RowAt>
-void gather_rows(const RowLayout& layout, std::vector<GatheredColumn>& columns, int64_t length,
-                 const RowAt& row_at) {
-  constexpr int64_t kFew = GatheredColumn::kRowsOfWord, kMany = 4 * kFew;
-  constexpr int64_t kFirstLevelCache = 24 << 10;  // a part of it
-  const int64_t at_once = kMany * layout.row_bytes() <= kFirstLevelCache ? kMany : kFew;
-  std::array<const uint8_t*, kMany> rows{};
-  for (int64_t begin = 0; begin < length; begin += at_once) {
-    int64_t end = std::min(length, begin + at_once);
-    for (int64_t i = begin; i < end; ++i) {
-      const uint8_t* row = row_at(i);
-      for (int64_t byte = 0; byte < layout.row_bytes(); byte += RowLayout::kLine) {
-        __builtin_prefetch(row + byte);
-      }
-      rows[static_cast<size_t>(i - begin)] = row;
-    }
-    for (auto& column : columns) column.add(rows.data(), begin, end);
-  }
-}
 
 }  // namespace manta::data

@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t kSlabBytes = 16 << 20;
 constexpr int64_t kBlockAlignment = 64;
+constexpr int64_t kReadyBytes = 1 << 20;  // much less than a slab: few rows take few pages
 
 class Slab final : public arrow::MutableBuffer {
  public:
@@ -36,7 +37,15 @@ std::shared_ptr<arrow::Buffer> make_slab(int64_t bytes, const char* doing) {
 std::shared_ptr<arrow::Buffer> SlabMemory::take(int64_t bytes, const char* doing) {
   if (!slab_ || slab_->size() - used_ < bytes) {
     slab_ = make_slab(std::max(bytes, kSlabBytes), doing);
-    used_ = 0;
+    used_ = ready_ = 0;
+  }
+  if (used_ + bytes > ready_) {
+    int64_t end =
+        std::min((used_ + bytes + kReadyBytes - 1) / kReadyBytes * kReadyBytes, slab_->size());
+    // Only advice, which older kernels do not know.
+    ::madvise(slab_->mutable_data() + ready_, static_cast<size_t>(end - ready_),
+              MADV_POPULATE_WRITE);
+    ready_ = end;
   }
   auto block = arrow::SliceMutableBuffer(slab_, used_, bytes);
   used_ += (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;

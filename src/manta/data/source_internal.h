@@ -68,6 +68,13 @@ class Source {
   /// naming the fragment.
   virtual void read(size_t fragment, const std::vector<std::string>& columns, int64_t piece_rows,
                     const TakeBatch& take) = 0;
+  /// The same rows for who keeps all of them, and looks at few values: columns may come
+  /// dictionary-encoded (with indices of int32) that `schema` has as their values, if they lie in
+  /// the file like that; others, and those of other fragments, as they are.
+  virtual void read_coded(size_t fragment, const std::vector<std::string>& columns,
+                          int64_t piece_rows, const TakeBatch& take) {
+    read(fragment, columns, piece_rows, take);
+  }
   /// "row group 3 of 'a.parquet'".
   virtual std::string describe(size_t fragment) const = 0;
   /// Paths and addresses of all files that it reads; none if it reads no files.

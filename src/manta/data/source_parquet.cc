@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <optional>
 
 #include "manta/base/error_internal.h"
 #include "manta/data/bounds_internal.h"
@@ -21,6 +22,7 @@
 #include "manta/data/plain_columns_internal.h"
 #include "manta/data/plan_limits_internal.h"
 #include "manta/data/recycling_pool_internal.h"
+#include "manta/data/row_group_batches_internal.h"
 #include "manta/data/source_internal.h"
 #include "manta/io/checksum_internal.h"
 
@@ -147,7 +149,15 @@ class ParquetSource final : public FileSource {
   const std::vector<Fragment>& fragments() override;
   bool rules_out(size_t fragment, const std::vector<Bound>& bounds) override;
   void read(size_t fragment, const std::vector<std::string>& columns, int64_t piece_rows,
-            const TakeBatch& take) override;
+            const TakeBatch& take) override {
+    read_rows(fragment, columns, piece_rows, /*coded=*/false, take);
+  }
+  void read_coded(size_t fragment, const std::vector<std::string>& columns, int64_t piece_rows,
+                  const TakeBatch& take) override {
+    // Column by column, which a remote file would be asked for one after the other.
+    bool coded = !is_remote(files_[file_of(fragment)]);
+    read_rows(fragment, columns, piece_rows, coded, take);
+  }
   std::string describe(size_t fragment) const override;
   std::vector<std::string> files() const override { return files_; }
   size_t file_of(size_t fragment) const override {
@@ -169,6 +179,10 @@ class ParquetSource final : public FileSource {
 
   void add_file(std::string path);
   void add_row_group(const RowGroup& row_group);
+  void read_rows(size_t index, const std::vector<std::string>& columns, int64_t piece_rows,
+                 bool coded, const TakeBatch& take);
+  std::unique_ptr<parquet::arrow::FileReader> reader_of(int file, bool in_parts,
+                                                        const std::string& doing);
   std::shared_ptr<parquet::FileMetaData> footer(int file);
   std::shared_ptr<arrow::Schema> schema_of_file(int file, const parquet::FileMetaData& footer);
   void check_same_columns(int file, const arrow::Schema& schema);
@@ -326,8 +340,32 @@ bool ParquetSource::rules_out(size_t fragment, const std::vector<Bound>& bounds)
   return excluded(bounds, *footer(row_group.file), row_group.number);
 }
 
-void ParquetSource::read(size_t index, const std::vector<std::string>& columns, int64_t piece_rows,
-                         const TakeBatch& take) {
+std::unique_ptr<parquet::arrow::FileReader> ParquetSource::reader_of(int file_index, bool in_parts,
+                                                                     const std::string& doing) {
+  if (auto reader = open_files_.take(file_index, in_parts)) return reader;
+  auto footer = this->footer(file_index);
+  auto file = open_unchanged(file_index).file;
+  auto* pool = &RecyclingPool::instance();
+  parquet::ReaderProperties file_properties(pool);
+  parquet::ArrowReaderProperties properties(/*use_threads=*/false);
+  if (in_parts) {
+    file_properties.enable_buffered_stream();
+    file_properties.set_buffer_size(kReadBytes);
+    properties.set_pre_buffer(false);
+  } else {
+    // Few large requests, instead of one for each column.
+    properties.set_pre_buffer(is_remote(files_[static_cast<size_t>(file_index)]));
+  }
+  auto made = reading(doing, [&] {
+    return parquet::arrow::FileReader::Make(
+        pool, parquet::ParquetFileReader::Open(file, file_properties, footer), properties);
+  });
+  if (!made.ok()) throw read_error(made.status(), doing);
+  return std::move(made).ValueUnsafe();
+}
+
+void ParquetSource::read_rows(size_t index, const std::vector<std::string>& columns,
+                              int64_t piece_rows, bool coded, const TakeBatch& take) {
   const RowGroup& fragment = row_groups_[index];
   auto footer = this->footer(fragment.file);
   if (columns.empty()) {
@@ -344,11 +382,6 @@ void ParquetSource::read(size_t index, const std::vector<std::string>& columns, 
     if (std::find(columns.begin(), columns.end(), root) != columns.end()) leaves.push_back(i);
   }
   std::string doing = str("reading ", describe(index));
-  auto get = [&](auto call) {
-    auto result = reading(doing, call);
-    if (!result.ok()) throw read_error(result.status(), doing);
-    return std::move(result).ValueUnsafe();
-  };
   int64_t bytes = 0;
   bool in_parts = false;
   reading(doing, [&] {
@@ -360,31 +393,19 @@ void ParquetSource::read(size_t index, const std::vector<std::string>& columns, 
     }
     return true;
   });
-  auto reader = open_files_.take(fragment.file, in_parts);
-  if (!reader) {
-    auto file = open_unchanged(fragment.file).file;
-    auto* pool = &RecyclingPool::instance();
-    parquet::ReaderProperties file_properties(pool);
-    parquet::ArrowReaderProperties properties(/*use_threads=*/false);
-    if (in_parts) {
-      file_properties.enable_buffered_stream();
-      file_properties.set_buffer_size(kReadBytes);
-      properties.set_pre_buffer(false);
-    } else {
-      // Few large requests, instead of one for each column.
-      properties.set_pre_buffer(is_remote(files_[static_cast<size_t>(fragment.file)]));
-    }
-    auto parquet_reader = reading(
-        doing, [&] { return parquet::ParquetFileReader::Open(file, file_properties, footer); });
-    reader = get([&] {
-      return parquet::arrow::FileReader::Make(pool, std::move(parquet_reader), properties);
-    });
-  }
+  auto reader = reader_of(fragment.file, in_parts, doing);
   int64_t row_bytes = std::max<int64_t>(bytes / std::max<int64_t>(fragment.rows, 1), 1);
-  reader->set_batch_size(std::clamp<int64_t>(kPieceBytes / row_bytes, 1, piece_rows));
-  auto batches = get([&] { return reader->GetRecordBatchReader({fragment.number}, leaves); });
+  const int64_t most_rows = std::clamp<int64_t>(kPieceBytes / row_bytes, 1, piece_rows);
+  auto all_columns = coded ? this->schema() : nullptr;
+  std::optional<RowGroupBatches> batches;
+  reading(doing, [&] {
+    batches.emplace(
+        *reader, leaves,
+        RowGroupBatches::Options{fragment.number, fragment.rows, most_rows, all_columns.get()});
+    return true;
+  });
   int64_t rows = 0;
-  while (auto batch = get([&] { return batches->Next(); })) {
+  while (auto batch = reading(doing, [&] { return batches->next(); })) {
     rows += batch->num_rows();
     if (rows <= fragment.rows) take(with_nulls_allowed(*batch));
   }

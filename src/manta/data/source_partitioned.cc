@@ -156,13 +156,24 @@ class PartitionedSource final : public FileSource {
 
   void read(size_t fragment, const std::vector<std::string>& columns, int64_t piece_rows,
             const TakeBatch& take) override {
+    read_rows(&Source::read, fragment, columns, piece_rows, take);
+  }
+  void read_coded(size_t fragment, const std::vector<std::string>& columns, int64_t piece_rows,
+                  const TakeBatch& take) override {
+    read_rows(&Source::read_coded, fragment, columns, piece_rows, take);
+  }
+
+ private:
+  void read_rows(decltype(&Source::read) read, size_t fragment,
+                 const std::vector<std::string>& columns, int64_t piece_rows,
+                 const TakeBatch& take) {
     std::vector<std::string> of_files;
     std::vector<size_t> keys;
     for (const auto& name : columns) {
       int key = key_of(name);
       key < 0 ? of_files.push_back(name) : keys.push_back(static_cast<size_t>(key));
     }
-    files_->read(fragment, of_files, piece_rows, [&](auto batch) {
+    ((*files_).*read)(fragment, of_files, piece_rows, [&](auto batch) {
       auto fields = batch->schema()->fields();
       auto arrays = batch->columns();
       for (size_t key : keys) {
@@ -173,7 +184,6 @@ class PartitionedSource final : public FileSource {
     });
   }
 
- private:
   int key_of(const std::string& name) const {
     for (size_t i = 0; i < fields_.size(); ++i) {
       if (fields_[i]->name() == name) return static_cast<int>(i);

@@ -165,6 +165,7 @@ class Materialising {
     if (!options_.progress.empty()) some.progress = operation_.to_string();
     some.read_ahead = operation_.reads_ahead();
     some.consume = {};
+    some.coded = operation_.takes_coded();
     some.by_window = false;  // that is for windows after the operation, which needs all rows
     some.part = 0;
     some.parts = 1;

@@ -77,7 +77,7 @@ struct Stream::Impl {
   Impl(std::shared_ptr<const Plan> plan, StreamStart start_at, StreamOptions stream_options,
        std::function<void()> when_ready)
       : pipeline(std::move(plan), stream_options.times.get(), stream_options.work,
-                 stream_options.decoded),
+                 stream_options.decoded, stream_options.coded),
         start(start_at),
         options(stream_options),
         on_ready(std::move(when_ready)),
@@ -427,6 +427,8 @@ struct Stream::Impl {
       columns_of = window;
     }
     if (columns == batch.schema() || have_same_columns(*columns, *batch.schema())) return;
+    // Their types are known from the source, whatever the encoding of each row group.
+    if (pipeline.reads_coded()) return;
     throw Error(ErrorKind::kUserCode,
                 str(function_of_columns(), " returned batches of different columns: {",
                     describe_columns(*columns), "} for ", describe(columns_of), ", then {",

@@ -48,6 +48,8 @@ struct StreamOptions {
   /// `part`.
   bool by_window = false;
   int64_t part = 0, parts = 1;
+  /// Rows may come as Source::read_coded gives them, if the plan's operations only pick columns.
+  bool coded = false;
   /// The name under which a terminal shows the progress. Empty: it shows none.
   std::string progress = {};
   std::shared_ptr<PassTimes> times = nullptr;  ///< Gets the times of the pass; may be null.

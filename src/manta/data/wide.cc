@@ -32,6 +32,45 @@ std::shared_ptr<arrow::Array> place_nans(const std::shared_ptr<arrow::Array>& ke
   return check(builder.Finish(), "keys of a sort");
 }
 
+std::shared_ptr<arrow::Array> coded_lane(const arrow::DictionaryArray& column) {
+  auto values = Payload::encode(column.dictionary());
+  return std::make_shared<arrow::DictionaryArray>(
+      arrow::dictionary(column.indices()->type(), values->type()), column.indices(), values);
+}
+
+// What the columns of rows stand for, which may be coded. `declared`: without codes; null if no
+// column can be coded.
+SchemaPtr plain_schema(const SchemaPtr& declared, const arrow::RecordBatch& first) {
+  auto fields = first.schema()->fields();
+  for (auto& field : fields) {
+    auto plain = declared ? declared->GetFieldByName(field->name()) : nullptr;
+    if (!plain || field->type()->id() != arrow::Type::DICTIONARY) continue;
+    const auto& coded = static_cast<const arrow::DictionaryType&>(*field->type());
+    if (coded.value_type()->Equals(*plain->type())) field = field->WithType(plain->type());
+  }
+  return arrow::schema(fields, first.schema()->metadata());
+}
+
+// The first rows whose texts, written out, take 256 MiB at most: codes of long texts stand for far
+// more bytes than a batch has.
+int64_t rows_to_write_out(const arrow::RecordBatch& batch) {
+  constexpr int64_t kMostBytes = 256 << 20;
+  int64_t bytes_of_row = 0;
+  for (const auto& column : batch.columns()) {
+    if (column->type_id() != arrow::Type::DICTIONARY) continue;
+    const auto& values = *static_cast<const arrow::DictionaryArray&>(*column).dictionary();
+    if (!arrow::is_binary_like(values.type_id())) continue;
+    const auto& texts = static_cast<const arrow::BinaryArray&>(values);
+    if (texts.total_values_length() <= kMostBytes / (batch.num_rows() + 1)) continue;
+    int64_t longest = 0;
+    for (int64_t i = 0; i < texts.length(); ++i) {
+      longest = std::max<int64_t>(longest, texts.value_length(i));
+    }
+    bytes_of_row += longest;
+  }
+  return bytes_of_row == 0 ? batch.num_rows() : std::max<int64_t>(kMostBytes / bytes_of_row, 1);
+}
+
 }  // namespace
 
 WideColumns::WideColumns(SchemaPtr schema, const std::string& doing) : schema_(std::move(schema)) {
@@ -46,7 +85,13 @@ WideColumns::WideColumns(SchemaPtr schema, const std::string& doing) : schema_(s
 }
 
 void WideColumns::encode(const arrow::RecordBatch& batch, arrow::ArrayVector& lanes) const {
-  for (const auto& column : batch.columns()) lanes.push_back(Payload::encode(column));
+  for (int i = 0; i < batch.num_columns(); ++i) {
+    const auto& column = batch.column(i);
+    bool is_coded = column->type_id() == arrow::Type::DICTIONARY &&
+                    schema_->field(i)->type()->id() != arrow::Type::DICTIONARY;
+    lanes.push_back(is_coded ? coded_lane(static_cast<const arrow::DictionaryArray&>(*column))
+                             : Payload::encode(column));
+  }
 }
 
 std::shared_ptr<arrow::RecordBatch> WideColumns::decode(const arrow::RecordBatch& lanes,
@@ -170,7 +215,7 @@ class RowSort {
         keys_(keys),
         keys_of_(keys_of),
         memory_(wide_memory(memory_bytes)),
-        columns_(std::make_shared<const WideColumns>(first_->schema(), doing)),
+        columns_(std::make_shared<const WideColumns>(plain_schema(rows.schema, *first_), doing)),
         kept_(std::make_shared<KeptRows>(columns_->lanes(), [this] { return next(); })) {
     for (const auto& key : keys) key_lanes_.push_back(key.lane);
     key_lanes_.push_back(arrow::int64());
@@ -208,6 +253,10 @@ class RowSort {
     auto batch = first_ ? std::move(first_) : rows_.next();
     first_ = nullptr;
     if (!batch) return nullptr;
+    if (int64_t rows = rows_to_write_out(*batch); rows < batch->num_rows()) {
+      first_ = batch->Slice(rows);
+      batch = batch->Slice(0, rows);
+    }
     arrow::ArrayVector all;
     columns_->encode(*batch, all);
     for (auto& key : keys_of_(*batch, row_)) all.push_back(std::move(key));
@@ -243,7 +292,7 @@ class RowSort {
   }
 
   const AllRows& rows_;
-  std::shared_ptr<arrow::RecordBatch> first_;
+  std::shared_ptr<arrow::RecordBatch> first_;  // what comes before those of `rows_`
   const std::vector<OrderKey>& keys_;
   const KeysOf& keys_of_;
   const int64_t memory_;

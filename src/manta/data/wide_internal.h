@@ -21,7 +21,8 @@ class WideColumns {
   const SchemaPtr& schema() const { return schema_; }
   size_t size() const { return lanes_.size(); }
   const std::vector<std::shared_ptr<arrow::DataType>>& lanes() const { return lanes_; }
-  /// Appends the lanes of a batch.
+  /// Appends the lanes of a batch. A column that came coded (Source::read_coded) gives a dictionary
+  /// array of its lane's type.
   void encode(const arrow::RecordBatch& batch,
               std::vector<std::shared_ptr<arrow::Array>>& lanes) const;
   /// From lanes at `first` and after it.
