@@ -20,7 +20,7 @@ namespace manta::data {
 /// dictionary of its own, become codes of this one: a row then has one or two bytes for a value.
 class Codebook {
  public:
-  /// That there may be, with that of null.
+  /// The most codes that there can be, null's included.
   static constexpr size_t kMost = size_t{1} << 16;
   static constexpr uint16_t kNull = 0;  ///< The code of null.
 
@@ -41,7 +41,7 @@ class Codebook {
   const uint8_t* values() const { return values_.data(); }
   int64_t width() const { return width_; }  ///< Of a value in bytes.
   int64_t most_text_bytes() const { return most_text_bytes_; }
-  int64_t bytes() const;  ///< That it takes.
+  int64_t bytes() const;  ///< The memory of the book itself.
 
  private:
   uint16_t code_of(const uint8_t* value, std::string_view text);

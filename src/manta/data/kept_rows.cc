@@ -39,8 +39,8 @@ void with_text(const arrow::Array& lane, Call call) {
 /// Where some rows are that follow each other in the result.
 struct FoundRows {
   static constexpr int64_t kMost = 256;
-  int64_t begin = 0, all = 0;  ///< From the row `begin` of the result on, so many,
-  int64_t count = 0;           ///< of which so many are found.
+  int64_t begin = 0, all = 0;  ///< `all` rows, from the row `begin` of the result on.
+  int64_t count = 0;           ///< How many of them are found.
   std::array<const uint8_t*, kMost> rows;
   std::array<const RowLayout*, kMost> layouts;
 };

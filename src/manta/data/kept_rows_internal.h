@@ -103,7 +103,7 @@ class KeptRows {
   std::vector<Block> blocks_;
   std::vector<Kept> kept_;                        ///< By batch.
   size_t given_ = 0;                              ///< Batches, by `next` or `next_keys`.
-  int64_t rows_ = 0, bytes_ = 0, row_bytes_ = 0;  ///< The last one: of `bytes_`, those in blocks.
+  int64_t rows_ = 0, bytes_ = 0, row_bytes_ = 0;  ///< `row_bytes_`: the bytes in blocks.
   int64_t most_text_bytes_ = 0;                   ///< Of a row, but for those that are coded.
 };
 

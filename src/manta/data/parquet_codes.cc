@@ -22,7 +22,7 @@ std::shared_ptr<arrow::Buffer> new_buffer(int64_t bytes) {
   return check(arrow::AllocateBuffer(bytes, &RecyclingPool::instance()), kReadingCodes);
 }
 
-// As the Parquet library wants it, so that it never opens a column chunk in vain.
+// The Parquet library gives codes of such column chunks only.
 bool has_codes_only(const parquet::ColumnChunkMetaData& chunk) {
   bool has_dictionary = false, has_pages = false;
   for (const auto& pages : chunk.encoding_stats()) {
@@ -134,7 +134,7 @@ class TypedChunk final : public CodedChunk {
   bool at_end() override { return !reader_->HasNext(); }
 
  private:
-  // Those of the rows that are not null, which are so many.
+  // Reads the codes of the rows that are not null, and returns how many those are.
   int64_t read_codes(int64_t rows, int32_t* codes) {
     int64_t all_read = 0;
     for (int64_t row = 0; row < rows;) {

@@ -97,9 +97,9 @@ class RowLayout {
   /// point into column i, which must stay.
   void write(const std::vector<Column>& columns, int64_t begin, int64_t end, uint8_t* to,
              std::vector<bool>& points);
-  /// The bytes of all texts of a row, but for those that are coded.
+  /// The bytes of a row's texts that are not coded.
   int64_t text_bytes(const uint8_t* row) const;
-  /// With these.
+  /// The bytes of all its texts.
   int64_t all_text_bytes(const uint8_t* row) const;
   bool has_texts() const { return !texts_at_.empty(); }
 
