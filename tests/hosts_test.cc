@@ -273,11 +273,22 @@ TEST_F(HostsTest, HostsThatShareTheReadingAndHaveEveryOtherRank) {
   expect_good_end(*driver, result);
 }
 
-TEST_F(HostsTest, ByDefaultTheFirstHostDecidesWhoReads) {
+TEST_F(HostsTest, ByDefaultEachHostReadsASmallDataSet) {
   make_hosts(2);
   if (IsSkipped()) return;
   double result = expected();
   auto driver = start(4, {}, hosts_->enter());
+  expect_good_end(*driver, result);
+  EXPECT_THAT(driver->said(), HasSubstr("data set 'train': each of 2 hosts reads all of it: it is "
+                                        "so small that epochs after the first read nothing"));
+}
+
+// Rows that are in memory are not kept a second time.
+TEST_F(HostsTest, ByDefaultTheFirstHostDecidesWhoReads) {
+  make_hosts(2);
+  if (IsSkipped()) return;
+  double result = expected({"--in-memory", "1"});
+  auto driver = start(4, {"--in-memory", "1"}, hosts_->enter());
   expect_good_end(*driver, result);
   EXPECT_THAT(driver->said(), ContainsRegex("data set 'train': (its windows are split between 2 "
                                             "hosts|each of 2 hosts reads all of it): a window"));

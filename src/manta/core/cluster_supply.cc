@@ -34,9 +34,9 @@ SupplyState ClusterEngine::state() const {
   const ClusterOptions& options = options_.cluster;
   SupplyState state;
   state.source = options.kind;
-  state.idle_after = options.idle;
   state.patience = options.grow_wait;
-  if (!begun_) return state;  // the run's first nodes are on their way
+  if (!begun_) return state;  // the first nodes wait for each other, however long that takes
+  state.idle_after = options.idle;
   state.least = options.replace ? options.min_nodes.value_or(source_->expected())
                                 : options.min_nodes.value_or(std::min(
                                       source_->expected(), agents_.size() + coming_.size()));

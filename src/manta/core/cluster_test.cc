@@ -261,6 +261,20 @@ TEST_F(ClusterTest, IdleHostsAreGivenBackAndComeAgain) {
   expect_empty(3);
 }
 
+// The first nodes of a run are not given back while `init` waits for the others.
+TEST_F(ClusterTest, HostsThatWaitForASlowOneAreNotIdle) {
+  make_hosts(3);
+  if (IsSkipped()) return;
+  std::string enter = folder_ / "enter";
+  std::ofstream(enter) << "#!/bin/sh\n[ $1 = n2 ] && sleep 2\nexec " << hosts_->enter()
+                       << " \"$@\"\n";
+  std::filesystem::permissions(enter, std::filesystem::perms::owner_all);
+  auto driver = start_driver("given_back", str("hosts:n1,n2;min_nodes=0;idle=0.5;command=", enter,
+                                               " {host};address=", NetworkHosts::address(0)));
+  EXPECT_EQ(driver->exit_code(), 0) << driver->said();
+  expect_empty(3);
+}
+
 TEST_F(ClusterTest, OneOfTwoIdleHostsKeepsWhatOnlyTheyHave) {
   make_hosts(3);
   if (IsSkipped()) return;

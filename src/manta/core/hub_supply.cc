@@ -54,7 +54,7 @@ void Hub::plan_nodes_now() {
   bool any_idle = false;
   for (auto& [id, node] : nodes_) {
     if (node.draining) continue;
-    if (used.contains(id)) {
+    if (!gives_back || used.contains(id)) {
       node.idle_since.reset();
     } else if (!node.idle_since) {
       node.idle_since = now;

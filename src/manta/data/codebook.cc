@@ -117,9 +117,9 @@ void Codebook::grow() {
 
 void Codebook::close() {
   last_ = nullptr;
-  hashes_ = {};
-  table_ = {};
-  codes_ = {};
+  hashes_ = std::vector<uint64_t>();  // = {} would keep its memory
+  table_ = std::vector<uint16_t>();
+  codes_ = std::vector<uint16_t>();
 }
 
 int64_t Codebook::bytes() const {
