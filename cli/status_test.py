@@ -78,7 +78,10 @@ class Status(unittest.TestCase):
     def test_a_run_on_several_nodes(self):
         # Two agents on this machine, which is all that they know of the driver's; each has a folder of its own here.
         driver = self.start(MANTA_CLUSTER="hosts:n1,n2;command=env AS={host} MANTA_NODE_RESOURCES=cpus=1,license=3;address=127.0.0.1")
-        text = self.ask("status")
+        # An agent that has joined answers a moment later.
+        deadline = time.monotonic() + 40
+        while "is starting" in (text := self.ask("status")):
+            self.assertLess(time.monotonic(), deadline, text)
         self.assertIn(f"waits (pid {driver.pid}), for ", text)
         host = os.uname().nodename
         self.assertRegex(text, rf"\n  0 +{host} +alive +\d+ +2 of 2 CPU")
