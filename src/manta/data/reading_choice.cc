@@ -92,8 +92,10 @@ ReadingChoice choose_reading(const MeasuredReading& measured, const ReadingFacts
   // The host that has most of the windows reads this part of them.
   auto left = static_cast<double>(measured.windows_left);
   double part = static_cast<double>((measured.windows_left + facts.nodes - 1) / facts.nodes) / left;
-  // A host needs 1 / nodes of all rows, and the others have read all but 1 / nodes of these.
-  double split = read * part + 2 * send * (nodes - 1) / (nodes * nodes);
+  // A host needs 1 / nodes of all rows, and the others have read all but 1 / nodes of these. It
+  // sends as many. `send` has what both ends do, one after the other, of which it does one for the
+  // rows that it sends and the other for those that it receives.
+  double split = read * part + send * (nodes - 1) / (nodes * nodes);
   return {split < kWorthwhile * read,
           fmt::format("a window takes a host {:.1f} ms to read and {:.1f} ms to send: {:.1f} ms if "
                       "{} hosts share the windows",
