@@ -170,7 +170,10 @@ class HubEngineTest : public testing::Test {
     client_ = std::make_shared<Client>(std::make_unique<ToThisHub>(*hub_), 0, hub_->most());
     hub_->set_client(client_);
   }
-  ~HubEngineTest() override { hub_->stop(); }
+  ~HubEngineTest() override {
+    hub_->stop();
+    handles_.clear();  // while there is a hub that they let go of their objects at
+  }
 
   TaskSpec actor(Resources resources, Placement placement = Placement::kPack) {
     TaskSpec spec;
