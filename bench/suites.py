@@ -20,6 +20,7 @@ ARROW_MEMORY = "pyarrow 26.0.1, table in memory"
 ARROW_COMPUTE = "pyarrow 26.0.1, compute functions"
 SKLEARN = "scikit-learn, read by pyarrow"
 NO_SHUFFLE = "Manta, no shuffle"
+ONLY_READS = "Manta, only reading"
 FEWER_ROWS = "Manta, 1.6 million rows"
 DUCKDB = "DuckDB 1.5.6"
 PANDAS = "pandas"
@@ -516,13 +517,25 @@ def wide(what, meaning):
     )  # fmt: skip
 
 
+def beside_reading(what):
+    """How much longer it takes than the batches without it: no operation that makes all values takes less."""
+    return Contest(
+        manta=taxi(program("wide_bench", what), BIG),
+        peers={ONLY_READS: taxi(program("wide_bench", "read"), BIG)},
+        metrics=[Metric(f"{what}_vs_read_s", "s", "lower", figure="seconds",
+                        meaning="the same; peer: the batches of all columns as they are in the files")],
+    )  # fmt: skip
+
+
 DATA_WIDE = Suite(
     name="data_wide",
     about="Operations on all of 6.4 million taxi trips in 8 Parquet files in the page cache: the time until the last row "
     "of the result was seen in this process, after a first pass.",
     contests=[
         wide("sort", "all columns, by the distance. Manta keeps equal rows in their order"),
+        beside_reading("sort"),
         wide("random_shuffle", "all columns in a random order by a seed"),
+        beside_reading("random_shuffle"),
         wide("groupby_mean", "the mean fare by the number of passengers. Manta's does not depend on the order of threads"),
         wide("join", "all columns with the mean fare of all trips that began in the same second. Manta gives them in the "
              "order of the trips"),

@@ -283,12 +283,12 @@ TEST_F(HostsTest, ByDefaultEachHostReadsASmallDataSet) {
                                         "so small that epochs after the first read nothing"));
 }
 
-// Rows that are in memory are not kept a second time.
+// What a function makes is made again in each epoch, however small it is.
 TEST_F(HostsTest, ByDefaultTheFirstHostDecidesWhoReads) {
   make_hosts(2);
   if (IsSkipped()) return;
-  double result = expected({"--in-memory", "1"});
-  auto driver = start(4, {"--in-memory", "1"}, hosts_->enter());
+  double result = expected();
+  auto driver = start(4, {"--function", "1"}, hosts_->enter());
   expect_good_end(*driver, result);
   EXPECT_THAT(driver->said(), ContainsRegex("data set 'train': (its windows are split between 2 "
                                             "hosts|each of 2 hosts reads all of it): a window"));

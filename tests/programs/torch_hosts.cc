@@ -130,6 +130,8 @@ Result run_in_earlier_style(const ScalingConfig& scaling, const RunConfig& run, 
   return result;
 }
 
+data::BatchPtr without_change(const data::BatchPtr& batch) { return batch; }
+
 Result run_trainer(TorchTrainer trainer) { return trainer.fit(); }
 
 // In a folder, or at an address such as s3://bucket/runs?region=us-east-1.
@@ -144,7 +146,7 @@ int main(int argc, char** argv) {
   Json options = {{"cpus", 2},      {"epochs", 2},      {"pause-ms", 0}, {"max-failures", 0},
                   {"in-memory", 0}, {"restore", 0},     {"spread", 0},   {"timeout-ms", 60000},
                   {"gloo", 0},      {"min-workers", 0}, {"asks", 0},     {"report-every", 20},
-                  {"split", 0},     {"earlier", 0}};
+                  {"split", 0},     {"earlier", 0},     {"function", 0}};
   for (int i = 5; i + 1 < argc; i += 2) {
     std::string option = std::string(argv[i]).erase(0, 2);
     if (!options.contains(option)) {
@@ -169,6 +171,7 @@ int main(int argc, char** argv) {
   try {
     Dataset rows = data::read_parquet(data);
     if (options["in-memory"] == 1) rows = data::from_arrow(rows.to_table());
+    if (options["function"] == 1) rows = rows.map_batches(without_change);
     rows = rows.window_shuffle({.rows = 256, .seed = 3});
     Result result =
         options["earlier"] == 1 ? run_in_earlier_style(scaling, run, options, rows)
