@@ -133,6 +133,34 @@ TEST_F(ParquetCodesTest, StandForTheValues) {
   }
 }
 
+// Columns that cannot be null have no levels; pages of version 2 have theirs elsewhere.
+TEST_F(ParquetCodesTest, StandForTheValuesWhateverThePagesAre) {
+  for (bool nullable : {true, false}) {
+    arrow::FieldVector fields;
+    arrow::ArrayVector columns;
+    for (const auto& type : coded_types()) {
+      fields.push_back(arrow::field(type->ToString(), type, nullable));
+      columns.push_back(column_of(type, 400, 20, nullable ? 3 : 0));
+    }
+    auto table = arrow::Table::Make(arrow::schema(fields), columns, 400);
+    for (auto version :
+         {parquet::ParquetDataPageVersion::V1, parquet::ParquetDataPageVersion::V2}) {
+      auto as = parquet::WriterProperties::Builder()
+                    .data_page_version(version)
+                    ->data_pagesize(64)
+                    ->write_batch_size(16)
+                    ->compression(arrow::Compression::ZSTD)
+                    ->build();
+      auto name = str(nullable, static_cast<int>(version), ".parquet");
+      auto rows = read_parquet(folder_.write_with_schema(name, *table, 150, as));
+      auto [plain, none] = read_with(&Source::read, rows);
+      auto [coded, some] = read_with(&Source::read_coded, rows);
+      EXPECT_GT(some, 0);
+      EXPECT_TRUE(coded->Equals(*plain)) << coded->ToString() << plain->ToString();
+    }
+  }
+}
+
 // Of one type, in row groups whose first pages have codes and whose last ones have values.
 TEST_F(ParquetCodesTest, AreNotReadOfPagesWithValues) {
   auto numbers = [&](const char* name, int64_t rows) {

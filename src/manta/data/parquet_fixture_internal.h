@@ -34,12 +34,13 @@ class ParquetFolder : public TemporaryFolder {
 
   /// Writes as Arrow's own programs do: it stores types that Parquet does not have next to the
   /// data.
-  std::string write_with_schema(const std::string& name, const arrow::Table& table,
-                                int64_t row_group_rows) {
+  std::string write_with_schema(
+      const std::string& name, const arrow::Table& table, int64_t row_group_rows,
+      const std::shared_ptr<parquet::WriterProperties>& as = parquet::default_writer_properties()) {
     auto out = check(arrow::io::FileOutputStream::Open(file(name)), "opening a test file");
     auto properties = parquet::ArrowWriterProperties::Builder().store_schema()->build();
-    check(parquet::arrow::WriteTable(table, arrow::default_memory_pool(), out, row_group_rows,
-                                     parquet::default_writer_properties(), properties),
+    check(parquet::arrow::WriteTable(table, arrow::default_memory_pool(), out, row_group_rows, as,
+                                     properties),
           "writing a test file");
     check(out->Close(), "writing a test file");
     return file(name);
