@@ -79,13 +79,17 @@ std::unique_ptr<Stream> FeedReader::open_stream(Pass& pass, bool of_own_windows)
 // sizes, so that it does not depend on which is read first.
 std::shared_ptr<DecodedRows> FeedReader::decoded_rows(const std::string& dataset) {
   std::call_once(decoded_known_, [&] {
+    int64_t expected = 0;
+    decltype(decoded_) decoded;  // a call that throws, as files may do, decides nothing
     for (const auto& [name, plan] : plans_) {
       if (plan->last_materialising() || plan->source->files().empty()) continue;
       int64_t bytes = Pipeline(plan).expect_to_keep();
-      if (bytes > options_.keep_decoded - expected_to_keep_) continue;
-      expected_to_keep_ += bytes;
-      decoded_[name] = std::make_shared<DecodedRows>(decoded_budget_);
+      if (bytes > options_.keep_decoded - expected) continue;
+      expected += bytes;
+      decoded[name] = std::make_shared<DecodedRows>(decoded_budget_);
     }
+    expected_to_keep_ = expected;
+    decoded_ = std::move(decoded);
   });
   auto found = decoded_.find(dataset);
   return found == decoded_.end() ? nullptr : found->second;

@@ -81,8 +81,8 @@ double processor_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-BatchPtr work_for_10_ms(const BatchPtr& batch) {
-  for (double begin = processor_seconds(); processor_seconds() < begin + 0.01;) {
+BatchPtr work_for_15_ms(const BatchPtr& batch) {
+  for (double begin = processor_seconds(); processor_seconds() < begin + 0.015;) {
   }
   return batch;
 }
@@ -101,7 +101,7 @@ TEST(ReadingChoiceTest, WaitsForAProcessorDoNotCount) {
   }
   ParquetFolder folder;
   auto plan =
-      read_parquet(folder.write_rows("a.parquet", 0, 1000, 100)).map_batches(work_for_10_ms).plan();
+      read_parquet(folder.write_rows("a.parquet", 0, 1000, 100)).map_batches(work_for_15_ms).plan();
   auto begin = Clock::now();
   auto measured = measure_reading(plan, {});
   std::chrono::duration<double> took = Clock::now() - begin;
